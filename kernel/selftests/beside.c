@@ -5,13 +5,13 @@
  *
  *	beside [--alone] [--slow K] PROGRAM ARGUMENT...
  *
- * Why: torture tests and kselftests visit every CPU, in ways that nobody of
- * us thought of. The owner spins in user mode and never ticks, so all that
+ * Why: torture tests and kselftests visit every CPU, in ways that
+ * these tests do not. The owner spins in user mode and never ticks, so all that
  * they want of its CPU waits, is delivered, or has the bound broken.
  *
  * How to read: the program's own lines, then one of ours: whether the owner
  * owned the CPU from beginning to end. "breaks" is how often the bound let
- * others in. With --alone nobody is on that CPU, to compare with; the kernel
+ * others in. With --alone that CPU has no owner, to compare with; the kernel
  * needs no CONFIG_ISOLATOR for that. (A thread that spins there and owns nothing
  * is nothing to compare with: beside it torture of RCU tasks hangs.)
  */

@@ -2,13 +2,13 @@
 /*
  * System calls, context switches and interrupts, to be counted from outside.
  *
- * Why: the hooks must cost nothing that counts where nobody owns a CPU. A
+ * Why: the hooks must cost next to nothing on a CPU without an owner. A
  * clock would say that of one machine, and badly; instructions are the same on
  * each. So this does the same on a kernel with the hooks and on one without,
  * and an emulator's plugin (lab/scope) counts what the kernel executed between
  * the markers. On hardware the markers do nothing.
  *
- * Three windows on an isolated CPU, which nobody owns:
+ * Three windows on an isolated CPU without an owner:
  *
  *	1	getpid()
  *	2	sched_yield() to another thread of the same priority, and back

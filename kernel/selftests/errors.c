@@ -106,7 +106,7 @@ static int not_permitted(void)
 static int no_open_for_others(void)
 {
 	if (setgid(65534) || setuid(65534))
-		die("become nobody");
+		die("drop privileges");
 	return no(open("/dev/isolator", O_RDWR), EACCES);
 }
 
@@ -361,7 +361,7 @@ static int mm_exclusive(void)
 	     -1, 0);
 	lock_all();
 	map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	/* Shared, but nobody writes it back. */
+	/* Shared, but never written back. */
 	map(MAP_SHARED, memfd_create("shared", 0));
 	return yes(!exclusive(), "an exclusive start");
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Calls /dev/isolator with what nobody would.
+ * Calls /dev/isolator with random arguments.
  *
  * Why: what user space can hand to the kernel must not crash, leak or wedge
  * it. The judge of that is the kernel's log, best with KASAN, lockdep and
  * kmemleak; here it is only seen that nothing hangs, that no call gives an
- * error that the uapi does not know, and that nobody owns the CPU afterwards.
+ * error that the uapi does not know, and that the CPU has no owner afterwards.
  *
  * Processes of several threads make random calls through files that they also
  * open, close and copy under each other's hands, with masks, flags, pointers
@@ -475,7 +475,7 @@ int main(int argc, char **argv)
 	ok(!strange, "no error that the uapi does not know (%ld)", strange);
 	ok(!shared->wrong, "the page is never writable (%ld)", shared->wrong);
 	ok(wait_for(no_owner(fd, cpu, &status), HANG_MS),
-	   "nobody owns the CPU afterwards");
+	   "the CPU has no owner afterwards");
 	ok(shared->did[START][0] && shared->did[TICK][0] &&
 	   shared->did[STOP][0] && shared->did[STATUS][0] &&
 	   shared->did[MAP][0], "of each kind some succeeded");

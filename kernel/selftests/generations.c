@@ -26,8 +26,8 @@
  * How to read: a line per kind: generations, stale observations (must be 0),
  * and how often the owner looked. --rounds N generations of each, --seed N,
  * --slow K. --every-function: only that, the function tracer without a filter.
- * --without-start does the same unisolated, to tell the isolator from what else
- * may be wrong: under QEMU 7.2 with thread=multi the kernel runs into breakpoints
+ * --without-start does the same unisolated, to tell faults of the isolator from
+ * others: under QEMU 7.2 with thread=multi the kernel runs into breakpoints
  * that are long removed there too (Oops: int3); with thread=single it did not.
  */
 #include "selftest.h"

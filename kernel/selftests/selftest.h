@@ -5,7 +5,7 @@
  * Static programs over the uapi alone, which also run where there is no
  * distribution. They print TAP and exit as kselftests do: 0 passed, 1 failed,
  * 4 skipped (which needs a reason). They need root, one CPU in nohz_full= and
- * isolcpus=domain that nobody else uses, and a kernel with CONFIG_ISOLATOR.
+ * isolcpus=domain that no other program uses, and a kernel with CONFIG_ISOLATOR.
  *
  * No time is judged: a limit on time is there only to tell a hang from a slow
  * machine. In an emulator, or on a busy host, make it longer: --slow K.
@@ -280,7 +280,7 @@ static inline struct isolator_status status_of(int fd, unsigned int cpu)
 	return status;
 }
 
-/* Whether nobody owns the CPU; @status: as it is now */
+/* Whether the CPU has no owner; @status: as it is now */
 static inline bool no_owner(int fd, int cpu, struct isolator_status *status)
 {
 	*status = status_of(fd, cpu);
@@ -429,7 +429,7 @@ static inline int reap(pid_t pid)
 
 /*
  * Has the kernel patch its hooks in, which the first START of all does, while
- * nobody else runs: a child starts, and this process sleeps until it is gone.
+ * no other task runs: a child starts, and this process sleeps until it is gone.
  * For QEMU before 8, where a CPU that runs text while another one patches it
  * may go on with what it has read. Whether START works, others say.
  */

@@ -3,17 +3,17 @@
  * Ends isolation at random points in every way there is, and looks whether the
  * CPU is as it was before.
  *
- * Why: an owner that is gone while its CPU still defers would hang whoever
- * waits for that CPU, for good.
+ * Why: an owner that is gone while its CPU still defers would hang every
+ * task that waits for that CPU.
  *
  * Each round starts an owner, which spins and enters the kernel by turns, and
  * after a random time does one of the things below to it. Afterwards:
- * nobody owns the CPU, and the reason given is the right one; the deferral
+ * the CPU has no owner, and the reason given is the right one; the deferral
  * word is empty; an ordinary task pinned there is woken, sleeps by a timer of
  * that CPU, and answers; START was counted once. Every 64th round two such
  * tasks compete, so that only a tick lets both get on.
  *
- * How to read: a line per kind with rounds and failures; what failed is said
+ * How to read: a line per kind with rounds and failures; failures are listed
  * above it. --rounds N (10,000 in the long form), --seed N, --slow K,
  * --no-hotplug. The owner, what is done to it, and what is looked at afterwards
  * speak to each other by one page; they stay in one file, hence its length.

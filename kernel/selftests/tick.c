@@ -8,7 +8,7 @@
  *
  * Two windows on an isolated CPU:
  *
- *	1	an ioctl that the driver does not know; nobody owns the CPU
+ *	1	an ioctl that the driver does not know; the CPU has no owner
  *	2	TICK without flags by the owner, for whom nothing was deferred
  *
  * --count N of each. It judges nothing: make proof-kernel PART=tick does.

@@ -3,8 +3,8 @@
  * Timers of an isolated CPU come, whatever its owner does but stay away.
  *
  * Why: the CPU's event device is stopped while the owner is in user mode, and
- * stays so in a short call. Whoever forgets to start it again loses no timer,
- * but nobody sees one come. Each case arms a timer of the CPU, and waits for it
+ * stays so in a short call. Code that forgets to start it again loses no timer,
+ * but none fires. Each case arms a timer of the CPU, and waits for it
  * in the way that its name says; a limit on time only tells a hang.
  *
  * --slow K

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Nobody waits for an isolated CPU for longer than the bound.
+ * No task waits for an isolated CPU for longer than the bound.
  *
  * Why: a spinning FIFO task starves what the kernel queues to its CPU. Without
  * isolation the fair server rescues that within about a second; who turns the
@@ -13,7 +13,7 @@
  *	tick	the bound is an hour, and the owner calls TICK with SCHED | RT:
  *		done, so by TICK alone
  *	none	--without-start: the same spinner unisolated, fair server off
- *		where debugfs allows it: what hangs is said, no verdict
+ *		where debugfs allows it: hangs are listed, no verdict
  *
  * How to read: milliseconds of the guest's clock, which in an emulator is a
  * hang detector only: bounds are multiplied by --slow K. "breaks" is how often
@@ -233,7 +233,7 @@ static int hotplug_another(void)
 
 static int module(void)
 {
-	/* Where the lab's guests have one; a checksum, which nobody uses */
+	/* Where the lab's guests have one; a checksum, which is unused */
 	int file = open("/modules/crc7.ko", O_RDONLY);
 
 	if (file < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Responses: from an edge (a store to the input, by whoever) to the answer (the CPU's store to the output), in
+ * Responses: from an edge (a store to the input, by any CPU) to the answer (the CPU's store to the output), in
  * instructions of the CPU that answers. That CPU polls, so what it does itself says when the edge came:
  *
  *   look         look         answer
@@ -10,7 +10,7 @@
  *   └──────── most ───────────┘   ... and after that one
  *
  * All three are stamped by one host thread, to the instruction. A stamp of the edge itself would be taken by the thread of the
- * CPU that stores it, which a busy host may stop for milliseconds between the store and the stamp. Right for whoever
+ * CPU that stores it, which a busy host may stop for milliseconds between the store and the stamp. Right for a program that
  * answers after the first look that sees the edge.
  */
 #include <string.h>

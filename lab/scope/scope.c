@@ -204,7 +204,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t count = qemu_plugin_tb_n_insns(tb);
 	uint64_t address = qemu_plugin_tb_vaddr(tb);
 	bool kernel = address >> 63, stores = watched(kernel);
-	/* Whoever polls is user code. One callback for both: of two, QEMU 7.2 may leave out the second. */
+	/* The polling program is user code. One callback for both: of two, QEMU 7.2 may leave out the second. */
 	enum qemu_plugin_mem_rw accesses =
 		scope.arguments.input && !kernel ? QEMU_PLUGIN_MEM_RW : QEMU_PLUGIN_MEM_W;
 	if (kernel)

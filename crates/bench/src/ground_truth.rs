@@ -7,7 +7,7 @@
 //! which its timer was due as late by what was left of it.
 //!
 //! A SCHED_IDLE thread keeps the measured CPU from halting: what a virtual machine's host takes to wake a
-//! halted CPU (tens of microseconds, many times a second where it is busy) would be spikes that nobody
+//! halted CPU (tens of microseconds, many times a second where it is busy) would be spikes that were not
 //! injected.
 
 use std::num::NonZeroU64;
@@ -195,7 +195,7 @@ fn spikes(folder: &Path) -> Result<Vec<Spike>, evidence::Error> {
     Ok(Bundle::open(folder)?.spikes)
 }
 
-/// Gives `cpu` something to run whenever nobody else wants it.
+/// Gives `cpu` something to run whenever no other task needs it.
 fn keep_awake(cpu: u32, over: &AtomicBool) -> rt::Result<()> {
     Setup { cpus: vec![cpu], policy: Policy::Idle, lock_memory: false }.apply()?;
     while !over.load(Ordering::Relaxed) {

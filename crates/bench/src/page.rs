@@ -70,7 +70,7 @@ pub fn program(figures: &PageFigures) -> String {
     );
     let samples = day.samples as f64 / 1e9;
     row(
-        &format!("24 h x 12 CPUs x 1 kHz ({samples:.2} billion samples): resident memory of who records it"),
+        &format!("24 h x 12 CPUs x 1 kHz ({samples:.2} billion samples): resident memory of the recorder"),
         "< 64 MB",
         format!("{:.1} MiB", mib(day.resident_bytes)),
         day.resident_bytes < 64_000_000,
@@ -209,7 +209,7 @@ A SCHED_FIFO 99 thread stalls the measured CPU at random times for 50 us to 5 ms
 stalls that the probe must see (the spin probe all, the wakeup probe those in which its timer was due for longer than
 its threshold). *Clean* are those that were seen and in which the injector itself was left alone by the host; *right*
 those of them whose reported length is within 5 % + 5 us of the injector's own. A SCHED_IDLE thread keeps the CPU from
-halting, since what a host takes to wake a halted CPU would be a spike that nobody injected.
+halting, since what a host takes to wake a halted CPU would be a spike that was not injected.
 Spikes without a stall come from the machine: the last column counts those of an equally long run without injection.
 
 | probe | due | seen | clean | right | worst beyond the allowance | spikes without a stall | at rest |

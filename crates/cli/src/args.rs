@@ -79,13 +79,13 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ISOLATO
 
 const FIRST_STEPS: &str = "\
 First steps:
-  isolator doctor                  what on this machine can make a cycle late
+  isolator doctor                  checks this machine for causes of latency
   isolator prove                   measures the idle machine for 20 s, as root
   isolator prove --loads idle,cpu  measures it busy as well
-  isolator load --list             what it can be busy with
+  isolator load --list             lists the loads
 
 Exit status: 0 the limit holds, or the work was done; 1 it could not be done,
-and one line says why; 2 the limit does not hold, or is not proven to.";
+and one line states why; 2 the limit does not hold, or is not proven to.";
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -96,12 +96,10 @@ pub enum Verb {
     /// Runs one probe with a live line, and writes the same evidence
     #[command(after_help = measure::HELP)]
     Measure(MeasureArgs),
-    /// How late a program's own loop wakes and how long it takes, by what the program records; the same
-    /// evidence
+    /// Measures wakeup latency and execution time of a running program's own loops; writes the same evidence
     #[command(after_help = monitor::HELP)]
     Monitor(MonitorArgs),
-    /// What a program does that a real-time thread must not, by rule and line; status 2 where a rule is
-    /// broken
+    /// Finds the calls of a program that a real-time thread must not make, by rule and line; status 2 if any
     #[command(after_help = lint::HELP)]
     Lint(LintArgs),
     /// Runs loads alone, or lists them
@@ -110,29 +108,28 @@ pub enum Verb {
     /// Prints the table of one or more bundles, and writes their HTML report
     #[command(after_help = report::HELP)]
     Report(ReportArgs),
-    /// What caused the spikes of a bundle, the worst first, and what to do about it
+    /// Shows what caused the spikes of a bundle, the worst first, with advice
     #[command(after_help = why::HELP)]
     Why(WhyArgs),
-    /// Shows who interrupts the isolated CPUs now, in the terminal, as JSON, or for Prometheus
+    /// Shows what interrupts the isolated CPUs now: on the terminal, as JSON, or for Prometheus
     #[command(after_help = watch::HELP)]
     Watch(WatchArgs),
-    /// Sets two runs side by side, if the same was asked of both
+    /// Compares two runs of the same options
     #[command(after_help = compare::HELP)]
     Compare(CompareArgs),
-    /// Is a run worse than its baseline, by more than chance? For CI: status 2 where it is, and JUnit
+    /// Compares a run with its baseline, for CI: status 2 if it is significantly worse; JUnit
     #[command(after_help = gate::HELP)]
     Gate(GateArgs),
-    /// Many machines: measured and tuned by Ansible, their bundles in one store, ranked, with what sets them
-    /// apart
+    /// Measures, tunes and ranks many machines; finds factors correlated with failure
     #[command(subcommand, after_help = fleet::HELP)]
     Fleet(FleetVerb),
-    /// Makes a bundle of another tool's output
+    /// Makes a bundle from another tool's output
     #[command(after_help = import::HELP)]
     Import(ImportArgs),
     /// Writes a bundle in another tool's format
     #[command(after_help = export::HELP)]
     Export(ExportArgs),
-    /// Boots real kernels in an emulator, disturbs them and looks on from outside
+    /// Boots real kernels in QEMU, disturbs them, and counts interruptions from outside
     #[command(subcommand, after_help = lab::HELP)]
     Lab(LabVerb),
     /// Simulates EtherCAT SubDevices, with faults on demand
@@ -144,13 +141,13 @@ pub enum Verb {
     /// Runs a command with affinity, policy and priority set up in the right order
     #[command(after_help = run::HELP)]
     Run(RunArgs),
-    /// What on this machine stands between a program and its deadline? Looks, and changes nothing
+    /// Audits the machine and suggests fixes; changes nothing
     #[command(after_help = doctor::HELP)]
     Doctor(DoctorArgs),
-    /// Policy, priority and CPUs of any task, its threads and children, and of interrupts' threads
+    /// Shows and sets policy, priority and CPUs of tasks and of interrupt threads
     #[command(subcommand, after_help = task::HELP)]
     Task(TaskVerb),
-    /// Plans what to change on a machine for a deadline, does it, checks it and takes it back
+    /// Plans changes to a machine for a deadline, applies, verifies and rolls them back
     #[command(subcommand, after_help = tune::HELP)]
     Tune(TuneVerb),
     /// Writes JSON schemas, man pages and shell completions below a folder
@@ -158,15 +155,15 @@ pub enum Verb {
     Generate(GenerateArgs),
 }
 
-const ROWS: &str = "What is measured";
-const THREADS: &str = "How it is measured";
-const CLAIM: &str = "What is claimed";
-const SPIKES: &str = "What is done about spikes";
+const ROWS: &str = "What to measure";
+const THREADS: &str = "How to measure";
+const CLAIM: &str = "Limit and claim";
+const SPIKES: &str = "Actions on spikes";
 const OUTPUT: &str = "Output";
 const RESPONSE: &str = "The response probe";
 const ETHERCAT: &str = "EtherCAT";
 
-/// Where a verb's result goes.
+/// Output options.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Output {
     /// Write the result as JSON to FILE, whose name ends in .json, or to standard output
@@ -177,23 +174,23 @@ pub struct Output {
     pub quiet: bool,
 }
 
-/// What is done about spikes.
+/// Actions on spikes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SpikeOptions {
-    /// Do this about a spike: snapshot, signal:NAME:PID, or a command, which is run by sh -c with what is
-    /// known of the spike in ISOLATOR_… variables; may be given several times
+    /// Action on a spike: snapshot, signal:NAME:PID, or a command for sh -c, with the spike described in
+    /// ISOLATOR_… variables; may be given several times
     #[arg(long, value_name = "COMMAND|snapshot|signal:NAME:PID", help_heading = SPIKES)]
     pub on_spike: Vec<String>,
-    /// At most this often [default: 10s]
+    /// Shortest time between two actions [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, requires = "on_spike", help_heading = SPIKES)]
     pub on_spike_every: Option<Duration>,
 }
 
-/// What the response probe polls and drives.
+/// Options of the response probe.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ResponseOptions {
-    /// What the measured CPU is: both (it answers edges of another CPU), responder or generator (somebody
-    /// else is the other, or a wire from --out to --in) [default: both with shared memory, responder
+    /// Role of the measured CPU: both (it answers edges of another CPU here), responder or generator (the
+    /// other role is outside, or a wire from --out to --in) [default: both with shared memory, responder
     /// with lines]
     #[arg(long, value_name = "ROLE", help_heading = RESPONSE)]
     pub role: Option<String>,
@@ -208,15 +205,15 @@ pub struct ResponseOptions {
     /// Wait for edges of the kernel's GPIO lines instead, as gpiochip0; with --board a row for each
     #[arg(long, value_name = "CHIP", help_heading = RESPONSE)]
     pub chip: Option<String>,
-    /// The line that is read
+    /// The input line
     #[arg(long = "in", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
     pub line_in: Option<u32>,
-    /// The line that is driven
+    /// The output line
     #[arg(long = "out", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
     pub line_out: Option<u32>,
 }
 
-/// What EtherCAT drives, as a probe or else as a load.
+/// Options of EtherCAT, as a probe or else as a load.
 #[derive(Debug, Clone, Default, Args)]
 pub struct EthercatOptions {
     /// The interface with SubDevices that ethercat drives, as a probe or else as a load [default: a
@@ -228,7 +225,7 @@ pub struct EthercatOptions {
     pub force: bool,
 }
 
-/// What to measure and how; what is not given comes from `--plan`, else from the default.
+/// What to measure and how; missing options come from `--plan`, else from the defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunOptions {
     /// CPUs to measure [default: the isolated ones, else the last one]
@@ -243,7 +240,7 @@ pub struct RunOptions {
     /// End each row of the wakeup probe after this many cycles
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = ROWS)]
     pub loops: Option<u64>,
-    /// Throw away this much at the start of each row [default: 2s]
+    /// Time at the start of each row that is not recorded [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = ROWS)]
     pub warm_up: Option<Duration>,
     /// Period of the wakeup probe; several make several threads on each CPU (25us,1ms) [default: 1ms]
@@ -255,19 +252,19 @@ pub struct RunOptions {
     /// Real-time priority, for fifo and rr [default: 80]
     #[arg(long, value_name = "1-99", allow_negative_numbers = true, help_heading = THREADS)]
     pub priority: Option<u32>,
-    /// What the wakeup probe sleeps with: nanosleep, timerfd [default: nanosleep]
+    /// Timer of the wakeup probe: nanosleep, timerfd [default: nanosleep]
     #[arg(long, value_name = "TIMER", help_heading = THREADS)]
     pub timer: Option<String>,
-    /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while measuring
+    /// Limit the exit latency of idle states to this many microseconds while measuring
     #[arg(long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
     pub dma_latency: Option<u32>,
-    /// Have the kernel's isolator defer what can wait on the measured CPUs: clock, resched, ipi, ktlb, or
+    /// Have the kernel's isolator defer work on the measured CPUs: clock, resched, ipi, ktlb, or
     /// with exclusive only where no other thread can change this program's memory [default: clock, resched,
     /// ipi]
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
     pub isolate: Option<String>,
-    /// What collects the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
-    /// best that is allowed here]
+    /// Collector of the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
+    /// best one available]
     #[arg(long, value_name = "HOW", help_heading = THREADS)]
     pub causes: Option<Choice>,
     /// Largest latency allowed: a time, or a share of the period [default: 10%]
@@ -276,19 +273,19 @@ pub struct RunOptions {
     /// Rate of late cycles to stay below, at 95 % confidence [default: 0.001]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
     pub claim: Option<f64>,
-    /// Taints that you know of: shown, but not held against the verdict (not-real-time-kernel,steal)
+    /// Taints to accept: shown, but without effect on the verdict (not-real-time-kernel,steal)
     #[arg(long, value_name = "CODE,…", value_delimiter = ',', help_heading = CLAIM)]
     pub accept: Vec<String>,
-    /// List every latency or gap above this as a spike [default: the limit]
+    /// List every latency or gap above this time as a spike [default: the limit]
     #[arg(long, visible_alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
-    /// What is done about spikes.
+    /// Actions on spikes.
     #[command(flatten)]
     pub spikes: SpikeOptions,
-    /// What the response probe polls and drives.
+    /// Options of the response probe.
     #[command(flatten)]
     pub response: ResponseOptions,
-    /// What EtherCAT drives.
+    /// Options of EtherCAT.
     #[command(flatten)]
     pub ethercat: EthercatOptions,
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]

@@ -80,7 +80,7 @@ fn run(verb: Verb) -> VerbResult {
 /// Help and version go out as they are; a wrong command line becomes one line and exit status 1.
 fn wrong(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A closed pipe is no reason to fail: nobody reads on.
+        // A closed pipe is no error.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a plan names that this program would run, open or drive. A bundle may come from anybody, and `prove
-//! --plan` mostly runs as root: such names are shown, and used only where the user allows it.
+//! The commands, devices and files that a plan names. A bundle may come from another person, and
+//! `prove --plan` mostly runs as root: such names are shown, and used only where the user allows it.
 
 use std::path::Path;
 

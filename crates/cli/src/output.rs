@@ -51,7 +51,7 @@ impl Output {
             return;
         }
         let text = screen(text, self.style().color);
-        // A closed pipe is no reason to fail: nobody reads on.
+        // A closed pipe is no error.
         let _ = if self.json_on_stdout() {
             writeln!(std::io::stderr(), "{text}")
         } else {
@@ -95,8 +95,8 @@ impl Output {
     }
 }
 
-/// A line on standard error: one line, whatever is in it. Where that was closed nobody wants it, and the work
-/// goes on.
+/// A line on standard error: one line, whatever is in it. Where that was closed the line is lost, and the
+/// work goes on.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", line(text));
 }
@@ -114,8 +114,8 @@ pub fn draw(above: usize, lines: &str, colored: bool) -> String {
     format!("{up}{lines}\u{1b}[J")
 }
 
-/// A result on standard output: to a file or a pipe as it is. Where a pipe was closed nobody reads on; any
-/// other failure loses the result.
+/// A result on standard output: to a file or a pipe as it is. A closed pipe is no error; any other failure
+/// loses the result.
 pub fn print(text: &str) -> evidence::Result<()> {
     let mut stdout = std::io::stdout().lock();
     let text = if stdout.is_terminal() { screen(text, false) } else { text.into() };

@@ -49,7 +49,7 @@ pub fn line(error: &Error, verb: Option<&str>) -> String {
         }
         ErrorKind::UnknownArgument => {
             let near = said(ContextKind::SuggestedArg);
-            let cure = if near.is_empty() { String::new() } else { format!("; is {near} meant?") };
+            let cure = if near.is_empty() { String::new() } else { format!("; did you mean {near}?") };
             format!("{program} takes no '{}'{cure}", said(ContextKind::InvalidArg))
         }
         ErrorKind::InvalidSubcommand => {
@@ -120,7 +120,7 @@ mod tests {
             ),
             (
                 "isolator prove --polcy fifo",
-                "isolator prove takes no '--polcy'; is --policy meant?; see isolator prove --help",
+                "isolator prove takes no '--polcy'; did you mean --policy?; see isolator prove --help",
             ),
             ("isolator prove --limit", "--limit lacks its value; see isolator prove --help"),
             (

@@ -18,7 +18,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
     let cure = "write 100us, 1ms, 20s or 24h";
     if text.starts_with('-') {
-        return Err(format!("it is no time above zero; {cure}"));
+        return Err(format!("it is not a time above zero; {cure}"));
     }
     humantime::parse_duration(text).map_err(|e| format!("{e}; {cure}"))
 }
@@ -26,7 +26,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// A time above zero.
 pub fn interval(text: &str) -> Result<Duration, String> {
     match duration(text) {
-        Ok(Duration::ZERO) => Err("it is no time above zero; write 30m, 6h or 1day".to_string()),
+        Ok(Duration::ZERO) => Err("it is not a time above zero; write 30m, 6h or 1day".to_string()),
         other => other,
     }
 }

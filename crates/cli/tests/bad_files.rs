@@ -25,7 +25,7 @@ fn foreign_files_are_refused_by_import() {
         ("empty.txt", "it is empty"),
         ("program", "it is a binary file"),
         ("other.json", "it is JSON of a tool that is not known"),
-        ("cut.json", "it is no whole JSON document (EOF while parsing an object at line 1 column 57)"),
+        ("cut.json", "it is not a complete JSON document (EOF while parsing an object at line 1 column 57)"),
     ] {
         let refused = isolator(folder.path(), &["import", file]);
         refused.refused(&format!("cannot import {file}: {why}; {FORMATS}"));
@@ -46,7 +46,7 @@ fn a_file_that_may_not_be_read_is_refused() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     fs::set_permissions(folder.path().join("secret.json"), mode).unwrap();
     isolator_as_nobody(folder.path(), &["import", "secret.json"]).refused(
-        "cannot import secret.json: permission denied; run as a user who may, or choose another path",
+        "cannot import secret.json: permission denied; run as a user with access, or choose another path",
     );
 }
 
@@ -58,7 +58,7 @@ fn what_is_no_bundle_is_refused_by_every_verb_that_reads_one() {
     for (bundle, why) in [
         ("nothing", "no such file or directory; check the path".to_string()),
         ("empty", format!("it has no manifest.json; {CURE}")),
-        ("letter", format!("it is no whole .tar.zst (it does not begin as one); {CURE}")),
+        ("letter", format!("it is not a complete .tar.zst (it does not begin as one); {CURE}")),
     ] {
         for args in
             [vec!["report", bundle], vec!["compare", bundle, bundle], vec!["export", bundle, "--as", "csv"]]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cannot be done is refused in one line (what, on what, why, what to do) with status 1, and leaves
+//! Impossible requests are refused in one line (operation, object, reason, cure) with status 1, and leaves
 //! nothing.
 
 use crate::common::*;
@@ -25,7 +25,7 @@ fn a_command_line_that_cannot_be_read_is_refused() {
         ("prove --foo", "isolator prove takes no '--foo'; see isolator prove --help"),
         (
             "prove --duratoin 1s",
-            "isolator prove takes no '--duratoin'; is --duration meant?; see isolator prove --help",
+            "isolator prove takes no '--duratoin'; did you mean --duration?; see isolator prove --help",
         ),
         ("measure", "isolator measure lacks <PROBE>; see isolator measure --help"),
         ("compare before", "isolator compare lacks <AFTER>; see isolator compare --help"),
@@ -35,11 +35,11 @@ fn a_command_line_that_cannot_be_read_is_refused() {
         ),
         (
             "prove --period -1ms",
-            "cannot use '-1ms' for --period: it is no time above zero; write 100us, 1ms, 20s or 24h",
+            "cannot use '-1ms' for --period: it is not a time above zero; write 100us, 1ms, 20s or 24h",
         ),
         (
             "prove --duration -5s",
-            "cannot use '-5s' for --duration: it is no time above zero; write 100us, 1ms, 20s or 24h",
+            "cannot use '-5s' for --duration: it is not a time above zero; write 100us, 1ms, 20s or 24h",
         ),
         (
             "prove --loops -3",
@@ -78,7 +78,7 @@ fn a_run_of_which_too_little_is_known_is_refused() {
         ),
         (
             "prove --accept steal,not-realtime-kernel",
-            "there is no taint 'not-realtime-kernel' to accept; is not-real-time-kernel meant?",
+            "there is no taint 'not-realtime-kernel' to accept; did you mean not-real-time-kernel?",
         ),
         ("prove --timer hpet", "there is no timer 'hpet'; choose from nanosleep, timerfd"),
         (
@@ -91,7 +91,7 @@ fn a_run_of_which_too_little_is_known_is_refused() {
         ),
         (
             "export nothing --as excel",
-            "cannot export as excel: it is no format that can be written; choose one of cyclictest, rtla, csv, json, archive",
+            "cannot export as excel: it is not a format that can be written; choose one of cyclictest, rtla, csv, json, archive",
         ),
     ]);
 }
@@ -109,11 +109,11 @@ fn numbers_that_make_no_sense_are_refused() {
         ),
         (
             "prove --limit -5us",
-            "cannot use the limit '-5us': it is no time above zero; give a time as 100us, or a share of the period as 10%",
+            "cannot use the limit '-5us': it is not a time above zero; give a time as 100us, or a share of the period as 10%",
         ),
         (
             "prove --limit 0%",
-            "cannot use the limit '0%': it is no time above zero; give a time as 100us, or a share of the period as 10%",
+            "cannot use the limit '0%': it is not a time above zero; give a time as 100us, or a share of the period as 10%",
         ),
         ("prove --duration 0", "a duration of 0 measures nothing; give --duration such as 20s"),
         ("prove --loops 0", "0 loops measure nothing; give --loops such as 100000"),
@@ -127,11 +127,11 @@ fn numbers_that_make_no_sense_are_refused() {
         ),
         (
             "prove --claim 2",
-            "the claim 2 is no rate between 0 and 1; give --claim such as 0.001: fewer than one cycle in a thousand is late",
+            "the claim 2 is not a rate between 0 and 1; give --claim such as 0.001: fewer than one cycle in a thousand is late",
         ),
         (
             "prove --claim nan",
-            "the claim NaN is no rate between 0 and 1; give --claim such as 0.001: fewer than one cycle in a thousand is late",
+            "the claim NaN is not a rate between 0 and 1; give --claim such as 0.001: fewer than one cycle in a thousand is late",
         ),
         ("prove --priority 0", "priority 0 was given for SCHED_FIFO; give --priority from 1 to 99"),
         ("prove --priority 100", "priority 100 was given for SCHED_FIFO; give --priority from 1 to 99"),
@@ -147,8 +147,7 @@ fn an_isolator_that_is_not_there_is_refused_with_the_kernel_that_has_it() {
     if skipped_for_lack_of_cpus() || skipped(std::path::Path::new("/dev/isolator").exists(), "it is there") {
         return;
     }
-    let names =
-        "there is nothing of that name to defer; choose from default, clock, resched, ipi, ktlb, exclusive";
+    let names = "no deferral has that name; choose from default, clock, resched, ipi, ktlb, exclusive";
     let wrong = format!("cannot isolate with 'tlb': {names}");
     let device = "cannot open /dev/isolator: no such file or directory; boot a kernel with the isolator; isolator kernel build makes one";
     refuses(&[
@@ -210,17 +209,17 @@ fn every_probe_refuses_each_bad_value_in_one_line() {
     let values = [
         ("--period 0us", "isolator: a period of 0 was asked; give a period such as 1ms"),
         ("--period 1ms,0us", "isolator: a period of 0 was asked; give a period such as 1ms"),
-        ("--limit 0", "isolator: cannot use the limit '0': it is no time above zero; "),
-        ("--limit -3us", "isolator: cannot use the limit '-3us': it is no time above zero; "),
+        ("--limit 0", "isolator: cannot use the limit '0': it is not a time above zero; "),
+        ("--limit -3us", "isolator: cannot use the limit '-3us': it is not a time above zero; "),
         ("--duration 0s", "isolator: a duration of 0 measures nothing; give --duration such as 20s"),
         ("--loops 0", "isolator: 0 loops measure nothing; give --loops such as 100000"),
         ("--threshold 0us", "isolator: a threshold of 0 makes a spike of every sample; "),
-        ("--claim 1", "isolator: the claim 1 is no rate between 0 and 1; "),
+        ("--claim 1", "isolator: the claim 1 is not a rate between 0 and 1; "),
         ("--priority 0", "isolator: priority 0 was given for SCHED_FIFO; give --priority from 1 to 99"),
         ("--priority 100", "isolator: priority 100 was given for SCHED_FIFO; give --priority from 1 to 99"),
         ("--policy fif", "isolator: there is no policy 'fif'; choose from fifo, rr, "),
         ("--timer hpet", "isolator: there is no timer 'hpet'; choose from nanosleep, timerfd"),
-        ("--accept stael", "isolator: there is no taint 'stael' to accept; is steal meant?"),
+        ("--accept stael", "isolator: there is no taint 'stael' to accept; did you mean steal?"),
         ("--isolate=nothing", "isolator: cannot "),
     ];
     let folder = folder();

@@ -233,15 +233,15 @@ fn what_makes_no_sense_to_simulate_is_refused() {
     let cases = [
         (
             ["--devices", "0"],
-            "cannot use '0' for --devices: it is no number of SubDevices; choose from 1 to 256",
+            "cannot use '0' for --devices: it is not a number of SubDevices; choose from 1 to 256",
         ),
         (
             ["--devices", "-1"],
-            "cannot use '-1' for --devices: it is no number of SubDevices; choose from 1 to 256",
+            "cannot use '-1' for --devices: it is not a number of SubDevices; choose from 1 to 256",
         ),
         (
             ["--drift-ppb", "2000000"],
-            "cannot use '2000000' for --drift-ppb: it is no drift of a clock; choose from -1000000 to 1000000",
+            "cannot use '2000000' for --drift-ppb: it is not a drift of a clock; choose from -1000000 to 1000000",
         ),
         (
             ["--fault", "lost"],

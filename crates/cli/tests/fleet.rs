@@ -82,9 +82,9 @@ fn what_cannot_be_asked_of_an_inventory_is_refused_and_leaves_nothing() {
     fleet(&["prove", "-i", "nowhere"])
         .refused("cannot read the inventory nowhere: no such file or directory; check the path");
     fleet(&["prove", "-i", "a,", "--", "--limt", "50us"])
-        .refused("isolator prove takes no '--limt'; is --limit meant?; see isolator prove --help");
+        .refused("isolator prove takes no '--limt'; did you mean --limit?; see isolator prove --help");
     fleet(&["apply", "-i", "a,", "--batches", "1,0%"]).refused(
-        "cannot use '0%' for --batches: it is neither a number of machines nor a share of them; write 3 or 10%",
+        "cannot use '0%' for --batches: neither a number of machines nor a share of them; write 3 or 10%",
     );
     let mut without = command(folder.path(), &["fleet", "prove", "-i", "a,"]);
     let ran: Ran = without.env("PATH", folder.path()).output().unwrap().into();

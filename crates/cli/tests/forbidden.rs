@@ -13,12 +13,12 @@ fn a_folder_that_may_not_be_written_is_refused_before_anything_is_measured() {
     let folder = folder();
     let args = ["prove", "--policy", "other", "--duration", "1s", "-o", "b"];
     isolator_as_nobody(folder.path(), &args).refused(
-        "cannot write a bundle to b: permission denied; run as a user who may, or choose another path",
+        "cannot write a bundle to b: permission denied; run as a user with access, or choose another path",
     );
     fs::write(folder.path().join("t.txt"), "T: 0 ( 1) P:80 I:1000 C: 10 Min: 1 Act: 2 Avg: 2 Max: 5\n")
         .unwrap();
     isolator_as_nobody(folder.path(), &["import", "t.txt"]).refused(
-        "cannot write a bundle to evidence/t: permission denied; run as a user who may, or choose another path",
+        "cannot write a bundle to evidence/t: permission denied; run as a user with access, or choose another path",
     );
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was granted is taken back while a row is measured: whoever moves, lowers or stops a measuring thread,
-//! the row is tainted and the verdict is no longer that the limit holds.
+//! What was granted is taken back while a row is measured: if another program moves, lowers or stops a
+//! measuring thread, the row is tainted and the verdict is no longer that the limit holds.
 
 use std::fs;
 use std::path::{Path, PathBuf};

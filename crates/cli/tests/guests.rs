@@ -3,7 +3,7 @@
 //! load.
 //!
 //! Needs QEMU, the guest program and the scope beside the program (`make guest`), and package sources that
-//! have the kernel; what is missing is printed and the test skipped.
+//! have the kernel; missing tools are printed and the test is skipped.
 
 use std::fs;
 use std::path::Path;
@@ -91,7 +91,7 @@ fn a_guest_that_writes_files_has_a_disk() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["disk", "--loads", "storage", "--json", "-", "-o", "bundle", "--quiet"];
     let Some(ran) = lab(folder.path(), &args) else { return };
-    // On a starved host the load may have no time to load; that is said.
+    // On a starved host the load may have no time to load; that is reported.
     let starved = ran.stderr.contains("the load in disk under storage took no effect");
     if common::skipped(starved, &ran.stderr) {
         return;

@@ -129,7 +129,7 @@ fn a_file_that_is_no_kernel_of_the_architecture_is_refused() {
     let lab = Lab::new();
     let zeros = lab.kernel("zeros", &[0; 1 << 20]);
     lab.run(&zeros, &["--arch", "x86_64"])
-        .refused("cannot use the kernel zeros: it is no kernel image; give a kernel image of x86_64");
+        .refused("cannot use the kernel zeros: it is not a kernel image; give a kernel image of x86_64");
     let arm = lab.kernel("arm", &hanging_arm64());
     lab.run(&arm, &["--arch", "x86_64"])
         .refused("cannot use the kernel arm: it is a kernel of aarch64; give a kernel image of x86_64");

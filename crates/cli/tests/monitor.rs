@@ -103,7 +103,7 @@ fn what_cannot_be_monitored_names_the_cure() {
         .refused("cannot measure a loop: no program was named that has one; use isolator monitor");
 }
 
-/// cyclictest, as somebody else's program with one real-time thread of 2 ms.
+/// cyclictest, as a foreign program with one real-time thread of 2 ms.
 const CYCLICTEST: [&str; 8] = ["-q", "-t", "1", "-i", "2000", "-p", "80", "-D"];
 
 fn cannot_follow_cyclictest() -> bool {

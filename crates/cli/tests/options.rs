@@ -110,9 +110,9 @@ fn idle_states_are_bounded_while_it_measures_and_free_again_afterwards() {
         return;
     }
     let bound = || i32::from_ne_bytes(fs::read(device).unwrap()[..4].try_into().unwrap());
-    // The kernel honours the smallest that anybody asks for.
+    // The kernel uses the smallest of all requests.
     let before = bound();
-    if skipped(before <= 20, "somebody else bounds idle states already") {
+    if skipped(before <= 20, "another program limits idle states already") {
         return;
     }
     let folder = folder();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program that knows nothing of it: proven under loads, changed while it is looked at, and what cannot be
+//! An unmodified program: proven under loads, changed while it is followed, and options that cannot be
 //! followed. Each refusal is one line, and nothing is left behind.
 
 use std::collections::BTreeSet;
@@ -239,7 +239,7 @@ fn options_that_are_the_programs_own_are_refused_by_name() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
 }
 
-/// What `monitor` tells of a program to which that happens after a second.
+/// The result of `monitor` for a program to which that happens after a second.
 fn monitored(what: &str) -> Value {
     let folder = folder();
     let program = Stranger::start(changes(folder.path()), &[what]);

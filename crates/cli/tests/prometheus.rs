@@ -50,7 +50,7 @@ fn serving(folder: &Path, name: &str, more: &[&str]) -> (Child, String) {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let mut served = lines.filter_map(|line| Some(line.strip_prefix("serving http://")?.to_string()));
     let address = served.next().unwrap().trim_end_matches("/metrics").to_string();
-    // Somebody reads on.
+    // A reader remains.
     std::thread::spawn(move || served.for_each(drop));
     (child, address)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The response probe as people ask for it: what cannot be polled or driven is refused before anything is
+//! The response probe: devices that cannot be polled or driven are refused before anything is
 //! written, and a row over memory leaves its evidence and its picture.
 
 use std::fs;
@@ -8,7 +8,7 @@ use crate::common::*;
 use machine::CpuSet;
 use serde_json::Value;
 
-/// Asked with a policy that anybody may have, one CPU, and these.
+/// Asked with a policy that needs no privilege, one CPU, and these.
 fn asked(more: &str) -> Vec<String> {
     let words = format!("measure response --policy other --duration 1s --warm-up 100ms {more}");
     words.split_whitespace().map(str::to_string).collect()
@@ -38,18 +38,21 @@ fn what_makes_no_sense_is_refused_with_the_option_that_would_help() {
             &format!("cannot use the board 'pi': there is none of that name; {boards}"),
         ),
         ("--board pl061 --in 1 --out 2", "it does not say where its registers are; add it: pl061@0x9030000"),
-        ("--board raspberry-pi-4 --in 17", "which lines is not said; give --in and --out"),
+        ("--board raspberry-pi-4 --in 17", "no lines were given; give --in and --out"),
         ("--board raspberry-pi-4 --in 17 --out 17", "line 17 would be read and driven; give two lines"),
         (
             "--board raspberry-pi-4 --in 17 --out 58",
             "cannot use line 58 of Raspberry Pi 4: it has lines 0 to 57",
         ),
-        ("--board raspberry-pi-4 --in 17 --out 27 --role both", "both ends of lines are not here"),
+        ("--board raspberry-pi-4 --in 17 --out 27 --role both", "both roles need shared memory"),
         ("--board raspberry-pi-4 --in 17 --out 27 --signal f", "--signal is shared memory"),
         ("--in 17 --out 27", "shared memory has no lines; give --in and --out with --board or --chip"),
         ("--in -1", "cannot use '-1' for --in"),
         ("--role judge", "there is no role 'judge'; choose from both, responder, generator"),
-        ("--role responder", "nobody else has this program's memory; give --signal, or do without --role"),
+        (
+            "--role responder",
+            "no other program shares this program's memory; give --signal, or do without --role",
+        ),
     ]);
     let folder = folder();
     isolator(folder.path(), &["measure", "toggle", "--policy", "other", "--chip", "gpiochip0"]).refused(
@@ -70,7 +73,7 @@ fn what_is_not_there_or_no_device_s_is_refused_with_the_cure() {
         ("--board ./b.toml --in 1 --out 2", "cannot read the board ./b.toml: no such file or directory"),
         ("--signal /dev/shm/no-such-signal", "no such file or directory; give a file that is there"),
         ("--signal /proc/version", "cannot map 132 bytes of /proc/version from 0 on: "),
-        ("--signal no-such-signal:x", "'x' is no offset; give FILE:OFFSET, in bytes"),
+        ("--signal no-such-signal:x", "'x' is not an offset; give FILE:OFFSET, in bytes"),
     ]);
 }
 

@@ -38,7 +38,7 @@ fn manifests() -> BTreeMap<String, BTreeSet<String>> {
 /// The table of the page: the crate, and those that it stands on, without what is in brackets.
 fn table() -> BTreeMap<String, BTreeSet<String>> {
     let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
-    let (_, table) = page.split_once("| Crate | Is about | Stands on |\n|---|---|---|\n").unwrap();
+    let (_, table) = page.split_once("| Crate | Content | Depends on |\n|---|---|---|\n").unwrap();
     let row = |line: &str| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let mut names = String::new();

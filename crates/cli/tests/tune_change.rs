@@ -256,7 +256,7 @@ fn refuses_a_hostile_plan_before_anything_runs() {
         fs::write(root.join("hostile.json"), serde_json::to_string(&plan).unwrap()).unwrap();
         for verb in ["apply hostile.json", "apply hostile.json --dry-run", "verify hostile.json"] {
             let line = tune(root, verb).line();
-            assert!(line.contains("'--host=attacker' is no target of the kind slice"), "{verb}: {line}");
+            assert!(line.contains("'--host=attacker' is not a target of the kind slice"), "{verb}: {line}");
         }
     }
     assert!(!root.join("var/lib/isolator").exists());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator watch`: what it tells of this machine's CPUs, where it tells it, how it ends, and what it
-//! refuses.
+//! `isolator watch`: its output about this machine's CPUs, its destinations, how it ends, and its
+//! refusals.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -49,7 +49,7 @@ fn every_interval_is_a_line_of_json() {
 }
 
 #[test]
-fn anybody_may_watch() {
+fn needs_no_privilege() {
     if skipped_for_lack_of_root() {
         return;
     }
@@ -58,7 +58,7 @@ fn anybody_may_watch() {
     assert!(ran.stdout.starts_with("cpu 0") && ran.stdout.contains("the last "), "{ran:#?}");
 }
 
-/// The user nobody may not load a collector. Guests show what one tells (tests/guests.rs).
+/// An unprivileged user may not load a collector. Guests show its results (tests/guests.rs).
 #[test]
 fn senders_are_named_to_who_may_watch_them() {
     if skipped_for_lack_of_root() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator why`: what it tells of a bundle, in which words and which JSON, and what it refuses.
+//! `isolator why`: its text and JSON for a bundle, and its refusals.
 
 use std::fs;
 use std::path::Path;
@@ -104,10 +104,10 @@ fn a_spike_is_a_timeline_and_the_json_is_what_others_rely_on() {
     let refused = isolator(folder.path(), &["why", "b", "--cpu", "977"]).line();
     assert_eq!(
         refused,
-        format!("cannot tell of cpu 977: the bundle measured {cpu}; choose from these with --cpu")
+        format!("cannot show cpu 977: the bundle measured {cpu}; choose from these with --cpu")
     );
     let refused = isolator(folder.path(), &["why", "b", "--load", "gpu"]).line();
-    assert_eq!(refused, "cannot tell of load gpu: the bundle measured idle; choose from these with --load");
+    assert_eq!(refused, "cannot show load gpu: the bundle measured idle; choose from these with --load");
     let few = isolator(folder.path(), &["why", "b", "--top", "-1"]).line();
     assert!(few.starts_with("cannot use '-1' for --top: "), "{few}");
 }

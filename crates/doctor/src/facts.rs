@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The snapshot as checks want it: what is set apart, what the boot line asks, what a file says or why it
+//! The snapshot as checks want it: which CPUs are isolated, the boot line, the text of a file or why it
 //! does not.
 
 use machine::advice::Aim;
@@ -18,13 +18,13 @@ pub struct CheckFacts<'a> {
     pub(crate) inventory: &'a Inventory,
     pub(crate) profile: Profile,
     pub(crate) purpose: Option<&'a Use>,
-    /// CPUs that are set apart: outside of the scheduler's domains, in a partition, or without a tick.
+    /// CPUs that are isolated: outside of the scheduler's domains, in a partition, or without a tick.
     pub(crate) isolated: CpuSet,
     /// Why that is not known, where it is not.
     isolation_unknown: Option<Conclusion>,
     /// Why it is not known which CPUs may stop their tick, where it is not.
     nohz_unknown: Option<Conclusion>,
-    /// CPUs that are online and not set apart.
+    /// CPUs that are online and not isolated.
     pub(crate) housekeeping: CpuSet,
     pub(crate) online: CpuSet,
     pub(crate) x86: bool,
@@ -71,7 +71,7 @@ impl<'a> CheckFacts<'a> {
         facts
     }
 
-    /// What the table of advice goes by: the CPUs that are set apart, or those that a plan chooses.
+    /// What the table of advice goes by: the isolated CPUs, or those that a plan chooses.
     pub(crate) fn aim(&self) -> Aim<'a> {
         Aim {
             machine: self.machine,
@@ -91,7 +91,7 @@ impl<'a> CheckFacts<'a> {
             }
             Some(Reading::Unreadable { unreadable }) => Some(Conclusion::unknown(path, unreadable, AS_ROOT)),
             Some(Reading::Absent) if asked => {
-                let why = "it is not there, so that it does not show whether the boot line acts";
+                let why = "there is no such file, so that the effect of the boot line is not visible";
                 Some(Conclusion::unknown(path, why, "look at the kernel's log: dmesg"))
             }
             Some(Reading::Absent) => None,
@@ -116,7 +116,7 @@ impl<'a> CheckFacts<'a> {
         }
     }
 
-    /// Whether it is known which CPUs are set apart.
+    /// Whether it is known which CPUs are isolated.
     pub(crate) fn isolation_is_known(&self) -> bool {
         self.isolation_unknown.is_none()
     }
@@ -163,7 +163,7 @@ impl<'a> CheckFacts<'a> {
     /// The number in a file; else why it is not known.
     pub(crate) fn number(&self, path: &str) -> Result<i64, Conclusion> {
         let text = self.text(path)?;
-        text.parse().map_err(|_| Conclusion::unknown(path, format!("'{text}' is no number"), "look at it"))
+        text.parse().map_err(|_| Conclusion::unknown(path, format!("'{text}' is not a number"), "look at it"))
     }
 
     /// The text of a file, where there is one.
@@ -252,7 +252,7 @@ impl<'a> CheckFacts<'a> {
         self.machine.kernel.at_least(major, minor)
     }
 
-    /// The CPUs that are set apart and may be looked at; else why there is nothing to look at.
+    /// The isolated CPUs, if they may be looked at; else why there is nothing to look at.
     pub(crate) fn isolated(&self) -> Result<&CpuSet, Conclusion> {
         let unknown = self.isolation_unknown.as_ref().or(self
             .nohz_unknown
@@ -262,12 +262,12 @@ impl<'a> CheckFacts<'a> {
             return Err(found.clone());
         }
         if self.isolated.is_empty() {
-            return Err(Conclusion::not_applicable("no CPU is set apart"));
+            return Err(Conclusion::not_applicable("no CPU is isolated"));
         }
         Ok(&self.isolated)
     }
 
-    /// The CPUs whose latency counts: those set apart, else all that are online.
+    /// The CPUs whose latency counts: the isolated ones, else all that are online.
     pub(crate) fn measured(&self) -> &CpuSet {
         if self.isolated.is_empty() { &self.online } else { &self.isolated }
     }

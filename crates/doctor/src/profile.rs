@@ -29,7 +29,7 @@ impl FromStr for Use {
         let fail = |why: &str| format!("{why}; {CURE}");
         let (kind, rest) = text.split_once(':').ok_or_else(|| fail("it names no use"))?;
         let number = |text: &str| -> Result<f64, String> {
-            let number: f64 = text.trim().parse().map_err(|_| fail(&format!("'{text}' is no number")))?;
+            let number: f64 = text.trim().parse().map_err(|_| fail(&format!("'{text}' is not a number")))?;
             if number > 0.0 && number.is_finite() {
                 Ok(number)
             } else {
@@ -54,7 +54,7 @@ impl FromStr for Use {
                 };
                 (Profile::Periodic, 1.0 / (number(digits)? * factor), 10)
             }
-            _ => return Err(fail(&format!("'{kind}' is no use"))),
+            _ => return Err(fail(&format!("unknown use '{kind}'"))),
         };
         let period_ns = (seconds * 1e9).round();
         if !(1_000.0..=3.6e12).contains(&period_ns) {

@@ -31,7 +31,7 @@ pub struct Report {
     /// What happened on each CPU meanwhile, where it was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<MachineSample>,
-    /// The CPUs whose latency counts: those set apart, else all that are online.
+    /// The CPUs whose latency counts: the isolated ones, else all that are online.
     pub measured: CpuSet,
 }
 
@@ -86,8 +86,8 @@ fn machine(facts: &CheckFacts) -> String {
     parts.push(crate::checks::preemption_words(kernel.preemption).to_string());
     let apart = match (facts.isolation_is_known(), facts.isolated.to_string()) {
         (false, _) => "isolation unknown".to_string(),
-        (true, list) if list.is_empty() => "none set apart".to_string(),
-        (true, list) => format!("{list} set apart"),
+        (true, list) if list.is_empty() => "none isolated".to_string(),
+        (true, list) => format!("{list} isolated"),
     };
     parts.push(format!("{} CPUs, {apart}", facts.online.len()));
     parts.extend(facts.machine.hypervisor.as_ref().map(|kind| format!("virtual ({kind})")));
@@ -101,7 +101,7 @@ fn advice(facts: &CheckFacts, checks: &[Finding]) -> Vec<String> {
     if facts.profile == Profile::Server {
         advice.push(
             "You do not want a real-time kernel here. It bounds the longest wait by making every lock and interrupt \
-             dearer, so that a machine without deadlines does less in the same time; CPUs set apart would stand idle. \
+             more expensive, so that throughput falls; isolated CPUs would be idle. \
              The distribution's stock kernel and TuneD's throughput-performance fit better."
                 .to_string(),
         );
@@ -118,14 +118,14 @@ fn advice(facts: &CheckFacts, checks: &[Finding]) -> Vec<String> {
         ));
     }
     if failed("virt-wsl") {
-        advice.push("No setting makes WSL keep a deadline; use Linux on the machine itself.".to_string());
+        advice.push("No setting makes WSL keep a deadline; run Linux on bare metal.".to_string());
     } else if !facts.real_time() && facts.machine.kernel.release.is_some() {
         advice.push(obtain::real_time_kernel(facts.machine));
     } else if facts.real_time() {
         advice.extend(obtain::custom_kernel(facts.machine));
     }
     if checks.iter().any(|finding| finding.id == "iso-present" && finding.result == FindingOutcome::Warn) {
-        advice.push("isolator tune plan says which CPUs to set apart here, and how.".to_string());
+        advice.push("isolator tune plan says which CPUs to isolate here, and how.".to_string());
     }
     advice
 }

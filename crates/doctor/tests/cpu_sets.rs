@@ -38,13 +38,13 @@ fn sets_that_differ_are_named() {
         ("isolcpus=6-7 rcu-nocbs=6", "6-7", "", "3f", Warn, "isolated 6-7, rcu_nocbs 6"),
         ("isolcpus=4-7 rcu_nocbs=4-7:1/2", "4-7", "", "f", Warn, "isolated 4-7, rcu_nocbs 4,6"),
         ("nohz_full=6-7 rcu_nocbs=6", "", "6-7", "3f", Warn, "nohz_full 6-7, rcu_nocbs 6"),
-        ("isolcpus=6-7 rcu_nocbs=6,7", "6-7", "", "3f", Pass, "they do"),
-        ("isolcpus=6-N rcu_nocbs=6-7", "6-7", "", "3f", Pass, "they do"),
+        ("isolcpus=6-7 rcu_nocbs=6,7", "6-7", "", "3f", Pass, "the parameters agree"),
+        ("isolcpus=6-N rcu_nocbs=6-7", "6-7", "", "3f", Pass, "the parameters agree"),
         // Offloading all CPUs spares the isolated ones too, however it is written.
-        ("isolcpus=6-7 rcu_nocbs", "6-7", "", "3f", Pass, "they do"),
-        ("isolcpus=6-7 rcu_nocbs=all", "6-7", "", "3f", Pass, "they do"),
-        ("isolcpus=6-7 rcu_nocbs=0-N", "6-7", "", "3f", Pass, "they do"),
-        ("isolcpus=6-7 rcu_nocbs=0-7", "6-7", "", "3f", Pass, "they do"),
+        ("isolcpus=6-7 rcu_nocbs", "6-7", "", "3f", Pass, "the parameters agree"),
+        ("isolcpus=6-7 rcu_nocbs=all", "6-7", "", "3f", Pass, "the parameters agree"),
+        ("isolcpus=6-7 rcu_nocbs=0-N", "6-7", "", "3f", Pass, "the parameters agree"),
+        ("isolcpus=6-7 rcu_nocbs=0-7", "6-7", "", "3f", Pass, "the parameters agree"),
         (
             "isolcpus=nohz,domain,6-7 nohz_full=5-7",
             "6-7",
@@ -53,17 +53,10 @@ fn sets_that_differ_are_named() {
             Fail,
             "isolcpus=nohz and nohz_full name different CPUs",
         ),
-        ("isolcpus=nohz,domain,6-7 nohz_full=6-7", "6-7", "6-7", "3f", Pass, "they do"),
+        ("isolcpus=nohz,domain,6-7 nohz_full=6-7", "6-7", "6-7", "3f", Pass, "the parameters agree"),
         ("isolcpus=6-7 irqaffinity=0-6", "6-7", "", "7f", Fail, "irqaffinity leaves interrupts on cpus 6"),
-        ("isolcpus=6-7 irqaffinity=1-5", "6-7", "", "3f", Pass, "they do"),
-        (
-            "isolcpus=4-7 rcu_nocbs=0-3",
-            "4-7",
-            "",
-            "f",
-            Fail,
-            "rcu_nocbs=0-3 names none of the CPUs set apart",
-        ),
+        ("isolcpus=6-7 irqaffinity=1-5", "6-7", "", "3f", Pass, "the parameters agree"),
+        ("isolcpus=4-7 rcu_nocbs=0-3", "4-7", "", "f", Fail, "rcu_nocbs=0-3 names none of the isolated CPUs"),
     ] {
         let found = finding(&with(line, isolated, nohz_full, irq_default), Periodic, "iso-consistent");
         assert_eq!(found.result, outcome, "{line}: {found:#?}");
@@ -85,18 +78,18 @@ fn sparse(line: &str, possible: &str, present: &str) -> Snapshot {
 #[test]
 fn lists_may_name_present_cpus_alone() {
     for (line, possible, present, outcome, words) in [
-        ("isolcpus=3", "0-8191", "0-3", Pass, "CPUs that there are"),
-        ("isolcpus=3-8191", "0-8191", "0-3", Fail, "cpus 4-8191 are not there"),
-        ("isolcpus=3-N", "0-8191", "0-3", Fail, "cpus 4-8191 are not there"),
+        ("isolcpus=3", "0-8191", "0-3", Pass, "existing CPUs"),
+        ("isolcpus=3-8191", "0-8191", "0-3", Fail, "cpus 4-8191 do not exist"),
+        ("isolcpus=3-N", "0-8191", "0-3", Fail, "cpus 4-8191 do not exist"),
         ("isolcpus=8192", "0-8191", "0-3", Fail, "cpu 8192 is beyond the last one, 8191"),
-        ("nohz_full=2-4", "0-239", "0-3", Fail, "cpus 4 are not there"),
-        ("rcu_nocbs=1-239", "0-239", "0-1", Fail, "cpus 2-239 are not there"),
-        ("rcu_nocbs", "0-239", "0-1", Pass, "CPUs that there are"),
-        ("irqaffinity=0-1", "0-127", "0-3", Pass, "CPUs that there are"),
-        ("isolcpus=managed_irq,domain,4", "0-7", "0-3", Fail, "cpus 4 are not there"),
-        ("isolcpus=2-8:1/3", "0-15", "0-3", Fail, "cpus 5,8 are not there"),
-        ("isolcpus=4", "0,2,4,6", "0,2,4", Pass, "CPUs that there are"),
-        ("isolcpus=3", "0,2,4,6", "0,2,4", Fail, "cpus 3 are not there"),
+        ("nohz_full=2-4", "0-239", "0-3", Fail, "cpus 4 do not exist"),
+        ("rcu_nocbs=1-239", "0-239", "0-1", Fail, "cpus 2-239 do not exist"),
+        ("rcu_nocbs", "0-239", "0-1", Pass, "existing CPUs"),
+        ("irqaffinity=0-1", "0-127", "0-3", Pass, "existing CPUs"),
+        ("isolcpus=managed_irq,domain,4", "0-7", "0-3", Fail, "cpus 4 do not exist"),
+        ("isolcpus=2-8:1/3", "0-15", "0-3", Fail, "cpus 5,8 do not exist"),
+        ("isolcpus=4", "0,2,4,6", "0,2,4", Pass, "existing CPUs"),
+        ("isolcpus=3", "0,2,4,6", "0,2,4", Fail, "cpus 3 do not exist"),
     ] {
         let found = finding(&sparse(line, possible, present), Periodic, "boot-cpulist-range");
         assert_eq!(found.result, outcome, "{line}: {found:#?}");
@@ -135,7 +128,7 @@ fn isolated_cpus_that_are_offline_get_the_cure_of_their_board() {
         ),
         (vec![tegra, orin, mode("pmode:0003 fmode:quiet")], Fail, "mode 3 takes cpus 4-7", "nvpmodel -m 0,"),
         (vec![tegra, orin, mode("pmode:")], Unknown, "names no mode", "nvpmodel -q"),
-        (vec![tegra, mode("pmode:0003")], Unknown, "it is not there", "nvpmodel -q"),
+        (vec![tegra, mode("pmode:0003")], Unknown, "there is no such file", "nvpmodel -q"),
         (
             vec![tegra, ("etc/nvpmodel.conf", "# empty\n"), mode("pmode:0003")],
             Unknown,
@@ -144,7 +137,7 @@ fn isolated_cpus_that_are_offline_get_the_cure_of_their_board() {
         ),
     ] {
         let machine = offline("0-3", "4-7", &files);
-        says(&machine, Periodic, "iso-cpus-online", Fail, "cpus 4-7 are set apart and not online");
+        says(&machine, Periodic, "iso-cpus-online", Fail, "cpus 4-7 are isolated and not online");
         let fix = finding(&machine, Periodic, "iso-cpus-online").fix.unwrap();
         assert!(fix.starts_with("nvpmodel -m") && fix.contains("see pwr-nvpmodel"), "{fix}");
         let found = finding(&machine, Periodic, "pwr-nvpmodel");
@@ -181,7 +174,13 @@ fn managed_interrupts_are_told_by_their_cpus() {
     type Said = (FindingOutcome, &'static str);
     type Case = (&'static str, Option<&'static str>, Option<&'static str>, Said, Said);
     let cases: &[Case] = &[
-        ("5-7", Some("5"), shown, (Pass, "they are"), (Pass, "no managed interrupt is for these CPUs alone")),
+        (
+            "5-7",
+            Some("5"),
+            shown,
+            (Pass, "no interrupt"),
+            (Pass, "no managed interrupt is for these CPUs alone"),
+        ),
         (
             "5-7",
             Some("7"),
@@ -194,7 +193,7 @@ fn managed_interrupts_are_told_by_their_cpus() {
         ("6", Some("6"), moves, (Warn, "on cpus 6-7: 80 (nvme0q6)"), (Pass, "alone")),
         ("0-7", Some("7"), None, (Warn, "on cpus 6-7: 80 (nvme0q6)"), (Pass, "alone")),
         ("6-7", None, shown, (Unknown, "80 (nvme0q6)"), (Warn, "80 (nvme0q6) are for cpus 6-7 alone")),
-        ("0-5", None, shown, (Pass, "they are"), (Pass, "alone")),
+        ("0-5", None, shown, (Pass, "no interrupt"), (Pass, "alone")),
     ];
     for (asked, effective, debugfs, delivered, managed) in cases {
         let mut files = vec![

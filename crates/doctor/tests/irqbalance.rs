@@ -25,12 +25,20 @@ fn judged(files: &[(&str, &str)], result: FindingOutcome, words: &str) {
 #[test]
 fn the_mask_goes_before_the_list() {
     let both = "IRQBALANCE_BANNED_CPUS=00000001\nIRQBALANCE_BANNED_CPULIST=6-7\n";
-    judged(&[(DEFAULT, both)], Warn, "it spares cpus 0, and not cpus 6-7");
+    judged(&[(DEFAULT, both)], Warn, "irqbalance spares cpus 0, and not cpus 6-7");
     let environ = "LANG=C\0IRQBALANCE_BANNED_CPUS=00000001\0IRQBALANCE_BANNED_CPULIST=6-7\0";
     judged(&[("proc/700/environ", environ)], Warn, "which goes before the list");
-    judged(&[(DEFAULT, "IRQBALANCE_BANNED_CPUS=\nIRQBALANCE_BANNED_CPULIST=6-7\n")], Pass, "it spares them");
-    judged(&[(DEFAULT, "IRQBALANCE_BANNED_CPUS=c0\n")], Warn, "it spares them; a later irqbalance");
-    judged(&[(DEFAULT, "IRQBALANCE_BANNED_CPUS=0xc0\n")], Warn, "is no mask");
+    judged(
+        &[(DEFAULT, "IRQBALANCE_BANNED_CPUS=\nIRQBALANCE_BANNED_CPULIST=6-7\n")],
+        Pass,
+        "irqbalance spares the isolated CPUs",
+    );
+    judged(
+        &[(DEFAULT, "IRQBALANCE_BANNED_CPUS=c0\n")],
+        Warn,
+        "irqbalance spares the isolated CPUs; a later irqbalance",
+    );
+    judged(&[(DEFAULT, "IRQBALANCE_BANNED_CPUS=0xc0\n")], Warn, "is not a mask");
 }
 
 #[test]
@@ -40,11 +48,15 @@ fn a_list_that_cannot_be_read_switches_detection_off() {
         judged(
             &[(DEFAULT, &file)],
             Warn,
-            "is no list of CPUs, and switches the detection of isolated CPUs off",
+            "is not a list of CPUs, and switches the detection of isolated CPUs off",
         );
     }
-    judged(&[("etc/irqbalance.env", "IRQBALANCE_BANNED_CPULIST=4-3\n")], Warn, "'4-3' is no list of CPUs");
-    judged(&[(DEFAULT, "IRQBALANCE_BANNED_CPULIST=6,9-8\n")], Warn, "it spares cpus 6, and not cpus 7");
+    judged(&[("etc/irqbalance.env", "IRQBALANCE_BANNED_CPULIST=4-3\n")], Warn, "'4-3' is not a list of CPUs");
+    judged(
+        &[(DEFAULT, "IRQBALANCE_BANNED_CPULIST=6,9-8\n")],
+        Warn,
+        "irqbalance spares cpus 6, and not cpus 7",
+    );
 }
 
 #[test]
@@ -58,9 +70,9 @@ fn the_unit_says_which_files_count() {
     judged(
         &[unit, ("etc/irqbalance.env", "IRQBALANCE_BANNED_CPULIST=4-3\n")],
         Warn,
-        "'4-3' is no list of CPUs",
+        "'4-3' is not a list of CPUs",
     );
-    judged(&[unit, (DEFAULT, "IRQBALANCE_BANNED_CPULIST=2\n")], Pass, "by itself");
+    judged(&[unit, (DEFAULT, "IRQBALANCE_BANNED_CPULIST=2\n")], Pass, "without being told");
     let drop_in = |text| ("etc/systemd/system/irqbalance.service.d/override.conf", text);
     judged(&[unit, drop_in("[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2\n")], Warn, "not cpus 6-7");
     judged(
@@ -70,7 +82,7 @@ fn the_unit_says_which_files_count() {
             drop_in("[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2\n"),
         ],
         Pass,
-        "it spares them",
+        "irqbalance spares the isolated CPUs",
     );
     judged(&[unit, drop_in("[Service]\nPassEnvironment=IRQBALANCE_BANNED_CPULIST\n")], Unknown, "systemd");
     // Without the `-` the service would not have started, so the file must be somewhere.
@@ -80,14 +92,18 @@ fn the_unit_says_which_files_count() {
 #[test]
 fn systemd_takes_no_export() {
     // systemd ignores the line, so that irqbalance finds isolated CPUs by itself.
-    judged(&[(DEFAULT, "export IRQBALANCE_BANNED_CPULIST=2\n")], Pass, "by itself");
+    judged(&[(DEFAULT, "export IRQBALANCE_BANNED_CPULIST=2\n")], Pass, "without being told");
 }
 
 #[test]
 fn a_partition_is_not_detected() {
     let partition = ("sys/fs/cgroup/cpuset.cpus.isolated", "5\n");
     judged(&[partition, (DEFAULT, "ENABLED=1\n")], Warn, "the partition with cpus 5");
-    judged(&[partition, (DEFAULT, "IRQBALANCE_BANNED_CPULIST=5-7\n")], Pass, "it spares them");
+    judged(
+        &[partition, (DEFAULT, "IRQBALANCE_BANNED_CPULIST=5-7\n")],
+        Pass,
+        "irqbalance spares the isolated CPUs",
+    );
 }
 
 #[test]
@@ -96,6 +112,6 @@ fn what_it_was_told_is_unknown_where_nothing_says_it() {
     judged(
         &[("sys/devices/system/cpu/isolated", "\n"), ("proc/cmdline", "quiet\n")],
         NotApplicable,
-        "set apart",
+        "isolated",
     );
 }

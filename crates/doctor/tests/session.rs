@@ -33,19 +33,19 @@ fn small_limits_are_shown_in_their_unit() {
         ("67108865", Warn, "64 MiB"),
         ("104857600", Warn, "100 MiB"),
         ("18446744073709551615", Warn, "17592186044415 MiB"),
-        ("unlimited", Pass, "all of it"),
+        ("unlimited", Pass, "lock all of its memory"),
         ("-1", Unknown, "not in what was captured"),
     ] {
         says(&limited(bytes, "0", &[]), Periodic, "lim-memlock", outcome, words);
     }
     for (priority, profile, outcome, words) in [
-        ("0", Periodic, Fail, "none"),
+        ("0", Periodic, Fail, "no real-time priority"),
         ("1", Periodic, Warn, "up to 1"),
         ("79", Periodic, Warn, "up to 79"),
         ("80", Periodic, Pass, "up to 80"),
         ("80", Audio, Warn, "up to 80"),
         ("95", Audio, Pass, "up to 95"),
-        ("unlimited", Periodic, Pass, "any"),
+        ("unlimited", Periodic, Pass, "every real-time priority"),
     ] {
         says(&limited("65536", priority, &[]), profile, "lim-rtprio", outcome, words);
     }
@@ -58,12 +58,12 @@ fn rights_of_a_group_hold_for_its_members() {
         "@realtime soft rtprio 99\n@realtime hard rtprio 99\n@realtime hard memlock 102400\n",
     );
     for (priority, group, outcome, words, cure) in [
-        ("0", "realtime:x:1001:\n", Warn, "in none that has them", "usermod -aG realtime ann"),
-        ("0", "realtime:x:1001:bob\n", Warn, "in none that has them", "usermod -aG realtime ann"),
-        ("0", "realtime:x:1001:bob,ann\n", Warn, "not in this session", "log out and in"),
-        ("0", "realtime:x:1000:\n", Pass, "in realtime", ""),
-        ("0", "audio:x:29:ann\n", Warn, "no group has them", "echo '@realtime"),
-        ("99", "realtime:x:1001:\n", Pass, "the session has the rights without", ""),
+        ("0", "realtime:x:1001:\n", Warn, "in no group that has these rights", "usermod -aG realtime ann"),
+        ("0", "realtime:x:1001:bob\n", Warn, "in no group that has these rights", "usermod -aG realtime ann"),
+        ("0", "realtime:x:1001:bob,ann\n", Warn, "this session does not", "log out and in"),
+        ("0", "realtime:x:1000:\n", Pass, "in group realtime", ""),
+        ("0", "audio:x:29:ann\n", Warn, "no group has these rights", "echo '@realtime"),
+        ("99", "realtime:x:1001:\n", Pass, "has the rights without a group", ""),
     ] {
         let machine = limited("65536", priority, &[rules, ("etc/group", group)]);
         says(&machine, Periodic, "lim-group", outcome, words);
@@ -106,7 +106,7 @@ fn tuners_are_counted_however_they_run() {
         (vec![enabled("tuned"), active("tuned")], Pass, "tuned"),
         (vec![active("thermald"), active("ssh")], Pass, "thermald"),
         // A user's unit, and one of a similar name, tune nothing.
-        (vec![active("tuned-ppd-fake"), active("tlp-sleep")], Pass, "none does"),
+        (vec![active("tuned-ppd-fake"), active("tlp-sleep")], Pass, "no tuning service"),
     ] {
         let mut all = vec![("sys/fs/cgroup/cgroup.controllers", "cpu\n")];
         all.extend(files.iter().map(|path| (path.as_str(), "")));

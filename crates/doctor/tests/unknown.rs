@@ -21,9 +21,9 @@ fn an_option_newer_than_the_kernel_is_not_off() {
     let line = ("proc/cmdline", "isolcpus=6-7\n");
     for release in ["4.9.253-rt168-tegra", "3.10.0-1160.rt56.1131.el7.x86_64"] {
         let old = kernel(release, "CONFIG_SMP=y\nCONFIG_NO_HZ_FULL=y\n", &[line]);
-        says(&old, Periodic, "kernel-config-cpu-isolation", Pass, "it isolates");
-        says(&old, Periodic, "boot-param-noop", Pass, "each can act");
-        says(&old, Periodic, "boot-param-effective", Pass, "1 of its parameters");
+        says(&old, Periodic, "kernel-config-cpu-isolation", Pass, "CPUs are isolated");
+        says(&old, Periodic, "boot-param-noop", Pass, "every parameter can have an effect");
+        says(&old, Periodic, "boot-param-effective", Pass, "visible effect (1)");
         // Nothing isolates: then neither the configuration nor the kernel tells.
         let idle = kernel(
             release,
@@ -46,7 +46,7 @@ fn what_a_file_shows_comes_before_versions_and_options() {
         let files = [("proc/cmdline", "nosmt\n"), ("sys/devices/system/cpu/smt/control", control)];
         kernel("4.14.200", "CONFIG_SMP=y\n", &files)
     };
-    says(&smt("off\n"), Periodic, "boot-param-noop", Pass, "each can act");
+    says(&smt("off\n"), Periodic, "boot-param-noop", Pass, "every parameter can have an effect");
     says(&smt("on\n"), Periodic, "boot-param-noop", Warn, "new in Linux 4.19");
 }
 
@@ -62,9 +62,9 @@ fn a_file_newer_than_the_kernel_is_no_proof_of_nothing() {
         machine::read_whole(tree(&[&old[..], &more].concat()).path())
     };
     let asked = with("3.18.20\n", "isolcpus=6-7\n");
-    says(&asked, Periodic, "iso-present", Unknown, "does not show whether the boot line acts");
+    says(&asked, Periodic, "iso-present", Unknown, "the effect of the boot line is not visible");
     says(&asked, Periodic, "boot-param-effective", Unknown, "Linux 4.2 is the first that shows it");
-    says(&with("3.18.20\n", "quiet\n"), Periodic, "iso-present", Warn, "no CPU is set apart");
+    says(&with("3.18.20\n", "quiet\n"), Periodic, "iso-present", Warn, "no CPU is isolated");
     says(&with("6.1.0\n", "isolcpus=6-7\n"), Periodic, "boot-param-effective", Fail, "no such file");
     says(&asked, Periodic, "iso-timer-migration", Unknown, "Linux 4.2 is the first");
 }
@@ -81,26 +81,20 @@ fn flags_of_isolcpus_that_the_kernel_does_not_take() {
         "5.6 is the first that knows managed_irq",
     );
     says(&with("5.4.1", flagged), Periodic, "boot-cpulist-range", Fail, "drops the whole list");
-    says(&with("6.1.1", flagged), Periodic, "boot-cpulist-range", Pass, "CPUs that there are");
+    says(&with("6.1.1", flagged), Periodic, "boot-cpulist-range", Pass, "existing CPUs");
     let inverse = sound_but(&[
         ("proc/cmdline", "isolcpus=inverse,0 nohz_full=inverse,0\n"),
         ("sys/devices/system/cpu/isolated", "\n"),
     ]);
-    says(
-        &inverse,
-        Periodic,
-        "boot-cpulist-range",
-        Fail,
-        "inverse is no flag of isolcpus, the kernel skips it",
-    );
-    says(&inverse, Periodic, "boot-cpulist-N", Unknown, "nohz_full=inverse,0 is no list");
-    says(&inverse, Periodic, "iso-cpus-online", NotApplicable, "no CPU is set apart");
+    says(&inverse, Periodic, "boot-cpulist-range", Fail, "isolcpus has no flag inverse, the kernel skips it");
+    says(&inverse, Periodic, "boot-cpulist-N", Unknown, "nohz_full=inverse,0 is not a list");
+    says(&inverse, Periodic, "iso-cpus-online", NotApplicable, "no CPU is isolated");
 }
 
 #[test]
 fn a_list_that_the_kernel_dropped_is_no_cpu_online() {
     let boot = sound_but(&[("proc/cmdline", "isolcpus=0\n"), ("sys/devices/system/cpu/isolated", "\n")]);
-    says(&boot, Periodic, "iso-cpus-online", NotApplicable, "no CPU is set apart");
+    says(&boot, Periodic, "iso-cpus-online", NotApplicable, "no CPU is isolated");
     says(&boot, Periodic, "boot-param-effective", Fail, "isolcpus=0 did not take effect");
 }
 
@@ -138,7 +132,7 @@ fn an_interrupt_of_which_nothing_is_shown_passes_nothing() {
     says(&silent, Periodic, "irq-pending", Unknown, "9 (of an unknown device)");
     // It was asked to stay away, and cannot be there.
     let away = sound_but(&[("proc/irq/9/smp_affinity_list", "0-5\n")]);
-    says(&away, Periodic, "irq-on-isolated", Pass, "they are");
+    says(&away, Periodic, "irq-on-isolated", Pass, "no interrupt");
 }
 
 #[test]
@@ -148,7 +142,7 @@ fn a_log_without_its_beginning_proves_nothing() {
     says(&late, Periodic, "clk-tsc-unstable", Unknown, "lost its beginning");
     let clock = ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
     let trusted = sound_but(&[("var/log/dmesg", "[900.0] usb 1-1: new device\n"), clock]);
-    says(&trusted, Periodic, "clk-tsc-unstable", Pass, "it keeps time by it");
+    says(&trusted, Periodic, "clk-tsc-unstable", Pass, "the kernel uses the TSC");
 }
 
 #[test]
@@ -161,7 +155,7 @@ fn two_services_that_tune_undo_each_other() {
     let both = sound_but(&enabled);
     says(&both, Periodic, "svc-tuner-conflict", Warn, "two: isolator-tune, power-profiles-daemon");
     says(&sound_but(&enabled[..1]), Periodic, "svc-tuner-conflict", Pass, "isolator-tune");
-    // What else the host runs, a container does not see.
+    // A container does not see other programs of the host.
     let inside = [&enabled[..1], &[("run/systemd/container", "lxc\n")]].concat();
     says(&sound_but(&inside), Periodic, "svc-tuner-conflict", Unknown, "a container (lxc)");
 }
@@ -169,7 +163,7 @@ fn two_services_that_tune_undo_each_other() {
 #[test]
 fn wsl_is_not_told_to_pin_virtual_cpus() {
     let wsl = sound_but(&[("proc/sys/kernel/osrelease", "5.15.146.1-microsoft-standard-WSL2\n")]);
-    assert_eq!(finding(&wsl, Periodic, "virt-guest").fix.as_deref(), Some("run Linux on the machine itself"));
+    assert_eq!(finding(&wsl, Periodic, "virt-guest").fix.as_deref(), Some("run Linux on bare metal"));
 }
 
 #[test]

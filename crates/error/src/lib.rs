@@ -69,11 +69,11 @@ impl Error {
             PermissionDenied if error.get_ref().is_some() => {
                 "choose another path, or a folder that is not there yet"
             }
-            PermissionDenied => "run as a user who may, or choose another path",
+            PermissionDenied => "run as a user with access, or choose another path",
             StorageFull | QuotaExceeded => "free some space, or choose another folder with -o",
             ReadOnlyFilesystem => "choose a folder that can be written with -o",
             NotADirectory | IsADirectory | AlreadyExists => "choose another path",
-            InvalidInput => "look at who made it, and give a plain file",
+            InvalidInput => "give a regular file",
             FileTooLarge => "give a smaller one",
             _ => "check the medium and try again",
         };
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(error.errno, 13);
         assert_eq!(
             error.to_string(),
-            "cannot open /dev/x: permission denied; run as a user who may, or choose another path"
+            "cannot open /dev/x: permission denied; run as a user with access, or choose another path"
         );
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether an interface may carry EtherCAT: it is there and up, and nobody else's network depends on it.
+//! Whether an interface may carry EtherCAT: it is there and up, and no other network depends on it.
 //!
 //! EtherCAT floods its wire, and SubDevices forward any frame: an interface with an address, or the one that
 //! leads to everybody else, is refused unless forced. All is read from the network of the calling thread.
@@ -118,7 +118,7 @@ impl Interface {
     }
 }
 
-/// Opens the interface with that name to drive it: where nobody else drives it, or `forced`.
+/// Opens the interface with that name to drive it: if no other MainDevice drives it, or `forced`.
 pub fn take(name: &str, forced: bool) -> Result<Link> {
     let link = Link::open(name)?;
     if !forced {
@@ -127,7 +127,7 @@ pub fn take(name: &str, forced: bool) -> Result<Link> {
     Ok(link)
 }
 
-/// Listens on a wire that we have not sent anything on: who sends EtherCAT frames there is another
+/// Listens on a wire that we have not sent anything on: a sender of EtherCAT frames there is another
 /// MainDevice.
 pub fn check_alone(link: &Link, listen: Duration) -> Result<()> {
     let mut frame = [0; 2048];

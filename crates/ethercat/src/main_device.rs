@@ -5,7 +5,7 @@
 //! due ── send ──► segment ──► answer     one frame: the reference's time (FRMW), process data (LRW), states
 //!  └────────────── a cycle ──────┘          half a period before the next SYNC0, so that either may be late
 //! ```
-//! No thread, no executor: whoever asks for a cycle polls the future and the socket by turns until the answer
+//! No thread, no executor: the caller of a cycle polls the future and the socket by turns until the answer
 //! is there. ethercrab's own time-outs go by `crate::timers`. After it is in OP, a cycle allocates nothing.
 //!
 //! The period is the caller's clock's. The segment's clocks are the reference SubDevice's: after each cycle
@@ -54,7 +54,7 @@ const TRIES: usize = 3;
 const FIRST_SYNC: Duration = Duration::from_millis(100);
 /// Cycles for all SubDevices to follow into OP.
 const CYCLES_TO_OP_NS: u64 = 10_000_000_000;
-/// How long a frame may be away where nobody measures.
+/// How long a frame may be away while nothing is measured.
 const PATIENCE_NS: u64 = 50_000_000;
 /// Of a deviation from the middle between two SYNC0, this part is taken back each cycle.
 const AHEAD_SHARE: i64 = 16;
@@ -69,7 +69,7 @@ struct BusTraffic {
     tx: PduTx<'static>,
     rx: PduRx<'static>,
     frame: Box<[u8; ROOM]>,
-    /// Frames that came when nobody waited for them any more.
+    /// Frames that came too late.
     late: u64,
     /// Why the last frame could not be sent.
     not_sent: Option<i32>,

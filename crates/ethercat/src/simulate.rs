@@ -122,7 +122,7 @@ impl Simulation {
         if let Some(capture) = &mut self.capture {
             capture.add(frame)?;
         }
-        // A frame that does not go out is one that is lost on the wire: whoever waits for it will notice.
+        // A frame that does not go out is one that is lost on the wire: its sender will notice.
         self.not_sent += u64::from(self.link.send(frame).ok() != Some(frame.len()));
         Ok(())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The clock of ethercrab's time-outs. Its futures are polled without pause while they wait for anything, so
-//! nobody has to be woken: no thread, no lock, no allocation, as a timer of the standard library's kind would
+//! The clock of ethercrab's time-outs. Its futures are polled without pause while they wait, so
+//! no wakeup is needed: no thread, no lock, no allocation, as a timer of the standard library's kind would
 //! cost.
 
 use std::task::Waker;

@@ -62,7 +62,7 @@ impl Link {
     }
 }
 
-/// Makes a wire that nobody else sees: the MainDevice's end, and the segment's.
+/// Makes a private wire: the MainDevice's end, and the segment's.
 pub fn own_wire() -> Result<(Link, Link)> {
     // A thread of its own, since a network is a thread's.
     let made = std::thread::Builder::new().name("wire".into()).spawn(|| {

@@ -247,7 +247,7 @@ fn held(mut entry: impl Read, budget: &Budget) -> io::Result<Vec<u8>> {
 
 fn broken(path: &Path, why: &str) -> Error {
     let cure = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
-    Error::on("open the bundle", path.display(), format!("it is no whole .tar.zst ({why})"), cure)
+    Error::on("open the bundle", path.display(), format!("it is not a complete .tar.zst ({why})"), cure)
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ impl From<CounterClass> for CauseKind {
 pub const RETURN: &str = "return to the program";
 
 /// What the detail of a cause says that the measured thread should have preempted, and could not: the kernel
-/// lets nobody preempt it there.
+/// allows no preemption there.
 pub const PREEMPTION_OFF: &str = "with preemption off";
 
 /// One thing that took the CPU during a spike.
@@ -183,14 +183,14 @@ pub struct Cause {
     pub begin_ns: Option<u64>,
     /// How long it took, without what interrupted it, with its entry and exit. Absent for a suspect.
     pub duration_ns: Option<u64>,
-    /// The part of that which is entry and exit: no event tells of it, but it borders on this cause, and is
+    /// The part of that which is entry and exit: no event marks it, but it borders on this cause, and is
     /// no longer than such code was measured to take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_exit_ns: Option<u64>,
     /// How often it happened in the second around the spike, for a suspect.
     #[serde(default)]
     pub count: Option<u64>,
-    /// What else is known of this one occurrence: `woken by irq 45`, `fifo 50`.
+    /// More about this occurrence: `woken by irq 45`, `fifo 50`.
     pub detail: Option<String>,
     /// Who sent it, for an IPI.
     pub sender: Option<Sender>,
@@ -315,7 +315,7 @@ pub struct Causes {
     pub edges: Vec<Edges>,
 }
 
-/// The longest time that a cause of a CPU is given for its entry and exit, which no event tells of: twice the
+/// The longest time that a cause of a CPU is given for its entry and exit, which no event marks: twice the
 /// upper quartile of interruptions that were made on purpose before a row. Of several rows the longest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edges {

@@ -19,7 +19,7 @@ const FIRST_OF_OURS: &str = "2025-01-01T00:00:00Z";
 /// Dates are in whole seconds, and so are the lengths of rows.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// What cannot be of the dates in a manifest, as seen at `now`.
+/// Impossible dates in a manifest, as seen at `now`.
 pub(crate) fn doubts(manifest: &Manifest, rows: &[Row], now: SystemTime) -> Vec<String> {
     let first = if manifest.written_by.program == "isolator" { FIRST_OF_OURS } else { FIRST };
     let first = humantime::parse_rfc3339(first).unwrap_or(UNIX_EPOCH);
@@ -28,26 +28,28 @@ pub(crate) fn doubts(manifest: &Manifest, rows: &[Row], now: SystemTime) -> Vec<
     let [started, ended] = dates.map(|(what, text)| {
         let text = text.as_deref()?;
         let Ok(date) = humantime::parse_rfc3339_weak(text) else {
-            doubts.push(format!("the run is said to have {what} at '{text}', which is no date"));
+            doubts.push(format!("the manifest says that the run {what} at '{text}', which is not a date"));
             return None;
         };
         if date < first {
-            doubts.push(format!("the run is said to have {what} at {text}: its clock was not set"));
+            doubts.push(format!("the manifest says that the run {what} at {text}: its clock was not set"));
         } else if date.duration_since(now).is_ok_and(|ahead| ahead > AHEAD) {
-            doubts.push(format!("the run is said to have {what} at {text}, which is in the future"));
+            doubts.push(format!("the manifest says that the run {what} at {text}, which is in the future"));
         }
         Some(date)
     });
     let Some((started, ended)) = started.zip(ended) else { return doubts };
     let Ok(took) = ended.duration_since(started) else {
-        doubts.push("the run is said to have ended before it began: its clock was set back meanwhile".into());
+        doubts.push(
+            "the manifest says that the run ended before it began: its clock was set back meanwhile".into(),
+        );
         return doubts;
     };
     let measured = Duration::from_secs(measured_s(rows));
     if measured > took + SLACK {
         let (took, measured) = (took.as_secs(), measured.as_secs());
         doubts.push(format!(
-            "the run is said to have taken {took} s, but has rows of {measured} s: its clock was set back meanwhile"
+            "the manifest says that the run took {took} s, but it has rows of {measured} s: its clock was set back meanwhile"
         ));
     }
     doubts

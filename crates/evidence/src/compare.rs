@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two runs side by side: what changed, by how much, and how sure that is.
+//! Two runs side by side: what changed, by how much, and with which confidence interval.
 //!
 //! Runs are compared only where the same was asked of them; otherwise the comparison says where they differ
 //! and holds no row, unless it was forced, which marks it. What the machine was may differ: that is what a
@@ -72,7 +72,7 @@ pub struct ComparedRun {
     pub limit_ns: Option<u64>,
     /// What disturbed it.
     pub taints: Vec<Taint>,
-    /// What is missing in the bundle.
+    /// Missing parts of the bundle.
     pub missing: Vec<String>,
 }
 

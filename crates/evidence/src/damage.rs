@@ -38,7 +38,7 @@ pub(crate) fn of_row(
     let name = format!("series/{}", entry.files);
     let mut found = Vec::new();
     if entry.state != RunState::Running && has_journal {
-        found.push(format!("{name}.journal is still there, but the row is said to have ended"));
+        found.push(format!("{name}.journal is still there, but the manifest says that the row ended"));
     }
     // The buckets of a journal run ahead of its seconds, by what was measured of the one that goes on.
     if entry.state != RunState::Running || !has_journal {
@@ -119,12 +119,10 @@ fn between(name: &str, series: &Series, through: Option<u32>) -> Vec<String> {
     let held = seconds.iter().fold(0, |sum: u64, second| sum.saturating_add(second.count));
     let measured = latency.count();
     if held < measured {
-        return vec![format!(
-            "{name}.seconds.csv tells of {held} samples of {measured}: the rest was cut off"
-        )];
+        return vec![format!("{name}.seconds.csv has {held} of {measured} samples: the rest was cut off")];
     }
     if held > measured {
-        return vec![format!("{name}.histograms.csv has {measured} samples, its seconds tell of {held}")];
+        return vec![format!("{name}.histograms.csv has {measured} samples, its seconds have {held}")];
     }
     let mut found = Vec::new();
     let counted = || seconds.iter().filter(|second| second.count > 0);

@@ -27,7 +27,7 @@ pub struct ProveDocument {
     pub rows: Vec<Summary>,
     /// What was asked but not measured, and why.
     pub not_run: Vec<NotRun>,
-    /// What is missing in the bundle.
+    /// Missing parts of the bundle.
     pub missing: Vec<String>,
 }
 

@@ -308,7 +308,7 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     })
 }
 
-/// What is missing in a bundle or damaged: it says nothing for certain.
+/// Missing or damaged parts of a bundle, which make its figures uncertain.
 fn damaged(which: &str, bundle: &Bundle) -> Vec<String> {
     let path = bundle.path.display();
     bundle.missing.iter().map(|why| format!("{which} {path} is damaged: {why}")).collect()

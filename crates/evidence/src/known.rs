@@ -86,7 +86,7 @@ impl Row {
         (is_known && self.series.latency.count() > 0).then(|| self.series.latency.stddev_ns())
     }
 
-    /// Whether all values from a period on are told: what waited meanwhile can then be worked out.
+    /// Whether all values from a period on are stated: cycles that waited meanwhile can then be computed.
     pub(crate) fn tells_what_waited(&self) -> bool {
         let longest_ns = self.series.latency.max_ns();
         let waits = self.entry.key.period_ns.is_some_and(|period_ns| longest_ns >= period_ns);

@@ -2,7 +2,7 @@
 //! Evidence: what every measurement becomes, and what everything shown is made from.
 //!
 //! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of
-//!   one row; [`histogram`] under it; [`known`]: what an imported row tells of itself.
+//!   one row; [`histogram`] under it; [`known`]: the facts that an imported row states.
 //! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off; [`snapshot`]
 //!   copies one that is being written.

@@ -26,7 +26,7 @@ impl Limit {
     pub fn parse(text: &str) -> Result<Limit> {
         let limit = match text.trim().strip_suffix('%') {
             Some(share) => {
-                let share: f64 = share.trim().parse().map_err(|_| wrong(text, "it is no number"))?;
+                let share: f64 = share.trim().parse().map_err(|_| wrong(text, "it is not a number"))?;
                 Limit::Share(share / 100.0)
             }
             None if text.trim().parse::<f64>().is_ok_and(|number| number > 0.0) => {
@@ -61,7 +61,7 @@ impl fmt::Display for Limit {
     }
 }
 
-const NO_TIME: &str = "it is no time above zero";
+const NO_TIME: &str = "it is not a time above zero";
 
 fn wrong(text: &str, why: &str) -> Error {
     let cure = "give a time as 100us, or a share of the period as 10%";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a bundle, whole or cut off at any moment; what is missing is said.
+//! Reading a bundle, whole or cut off at any moment; missing parts are listed.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -48,7 +48,7 @@ pub struct Bundle {
     pub spikes: Vec<Spike>,
     /// What the lab saw of a guest from outside, where the run was one of the lab.
     pub lab: Option<LabDocument>,
-    /// What is missing or damaged, in words; empty for a whole bundle.
+    /// Missing and damaged parts, in words; empty for a whole bundle.
     pub missing: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ impl Bundle {
     }
 }
 
-/// What the lab saw; damage is told.
+/// The record of the lab; damage is reported.
 fn read_lab(text: Option<Vec<u8>>, missing: &mut Vec<String>) -> Option<LabDocument> {
     let parsed = serde_json::from_slice(&text?);
     if let Err(why) = &parsed {
@@ -178,7 +178,7 @@ fn read_series(files: &Files, entry: &RowEntry, is_ours: bool, missing: &mut Vec
     {
         missing.push(format!("{stem}.journal {why}"));
     }
-    // What was lost with a part of its files is said already.
+    // Losses with a part of its files are reported already.
     if missing.len() == known_to_miss {
         missing.extend(damage::of_row(entry, &series, through, is_open, is_ours));
     }

@@ -7,7 +7,7 @@ use crate::manifest::{Coarse, RowEntry};
 use crate::series::Series;
 use crate::tail::{self, Tail};
 
-/// The list of spikes, and how what is missing of it is said.
+/// The list of spikes, and the words for missing ones.
 pub(crate) const SPIKES: &str = "spikes.jsonl";
 
 /// One series with what the manifest says of it.
@@ -33,7 +33,7 @@ impl Row {
     }
 
     /// What the tail of its latencies suggests. Fitted at the first call, since that takes long and a
-    /// verdict, a document and a page all tell of it: the series is not to change afterwards.
+    /// verdict, a document and a page all show it: the series is not to change afterwards.
     pub fn tail(&self) -> &Tail {
         self.tail.get_or_init(|| match self.entry.coarse.as_ref().and_then(Coarse::hidden_from_ns) {
             Some(_) => Tail::Refused {

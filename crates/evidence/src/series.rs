@@ -79,7 +79,7 @@ impl Persistence {
         cell.1 += count as f64;
     }
 
-    /// Lets every cell fade until `second`, in steps that nobody sees: a step costs a look at every cell.
+    /// Lets every cell fade until `second`, in steps too small to see: a step costs a look at every cell.
     fn fade_to(&mut self, second: u32) {
         let passed_s = f64::from(second.saturating_sub(self.now_s));
         if self.half_life_s > 0.0 && passed_s >= self.half_life_s * FADE_STEP {
@@ -416,7 +416,7 @@ pub(crate) fn second_text(row: &Second) -> String {
     format!("{},{},{},{mean_ns:.3},{},{}\n", row.second, row.count, row.min_ns, row.max_ns, row.missed)
 }
 
-/// Reads `STEM.seconds.csv` into `rows`; a last line that was cut short is dropped, and said.
+/// Reads `STEM.seconds.csv` into `rows`; a last line that was cut short is dropped, and reported.
 pub(crate) fn read_seconds(mut lines: Lines<impl Read>, rows: &mut Vec<Second>) -> Result<(), String> {
     for n in 1_u64.. {
         let line = lines.next_line().map_err(|e| format!("line {n}: {e}"))?;

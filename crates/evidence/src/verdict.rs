@@ -210,7 +210,7 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
         reasons.push(format!("no limit judges {unlimited} of {} rows; give one with --limit", rows.len()));
     }
     if !(claim > 0.0 && claim < 1.0) {
-        reasons.push(format!("the claim {claim} is no rate between 0 and 1"));
+        reasons.push(format!("the claim {claim} is not a rate between 0 and 1"));
     }
     let too_few = |row: &&RowVerdict| row.key.is_cyclic() && row.held && row.miss_rate_below > claim;
     for row in rows.iter().filter(|row| row.measured()).filter(too_few) {

@@ -23,7 +23,7 @@ pub use timeline::{TimelinePart, timeline};
 /// Spikes listed where the user does not say how many.
 pub const TOP: usize = 20;
 
-/// A remainder above this share of a spike is said.
+/// A remainder above this share of a spike is reported.
 pub const MUCH_UNEXPLAINED: f64 = 0.1;
 
 /// A part of a spike below this share gives no advice.
@@ -32,7 +32,7 @@ const WORTH_ADVICE: f64 = 0.1;
 /// Which spikes are asked about.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// How many to tell of; [`TOP`] is what people can read.
+    /// How many to show; [`TOP`] fits a screen.
     pub top: usize,
     /// Only those of these CPUs.
     pub cpus: Option<CpuSet>,
@@ -77,7 +77,7 @@ pub struct WhyDocument {
     pub spikes: Vec<ExplainedSpike>,
     /// What caused all listed spikes together, by the time it took, the most first.
     pub by_cause: Vec<CauseTotal>,
-    /// What is missing in the bundle.
+    /// Missing parts of the bundle.
     pub missing: Vec<String>,
 }
 

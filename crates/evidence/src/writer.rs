@@ -96,7 +96,7 @@ impl BundleWriter {
         }
     }
 
-    /// Removes what [`BundleWriter::create`] made, where nothing was measured; what else is in the folder
+    /// Removes what [`BundleWriter::create`] made, where nothing was measured; other files in the folder
     /// stays.
     pub fn abandon(self) {
         // A folder that is not empty stays; nothing that fails here does any harm.

@@ -180,8 +180,8 @@ fn seconds_that_contradict_the_histogram_are_damage() {
         format!("{second},{count},{min_ns},{:.3},{max_ns},{missed}", sum_ns as f64 / count as f64)
     };
     let eighth = |count, max_ns| edited_line(name, "7,", &line(&seconds[7], count, max_ns));
-    is_damaged(eighth(999, 60_000), "tells of 9999 samples of 10000");
-    is_damaged(eighth(1_001, 60_000), "has 10000 samples, its seconds tell of 10001");
+    is_damaged(eighth(999, 60_000), "has 9999 of 10000 samples");
+    is_damaged(eighth(1_001, 60_000), "has 10000 samples, its seconds have 10001");
     is_damaged(eighth(1_000, 59_999), "maximum is 59999 ns, the histogram's 60000 ns");
     is_damaged(edited_line(name, "3,", "3,1000,4000,9495.500,13991,0"), "minimum is 4000 ns");
     is_damaged(edited_line(name, "3,", "3,1000,5000,9000.000,13991,0"), "the seconds' sum is");
@@ -347,7 +347,7 @@ fn a_disturbance_without_its_taint_counts_all_the_same() {
 fn a_claim_that_is_no_rate_supports_nothing() {
     for claim in [0.0, -1.0, 1.0, 7.0] {
         let files = with_manifest(whole(), |manifest| manifest.asked.claim = Some(claim));
-        assert!(reasons(files).contains("is no rate between 0 and 1"), "{claim}");
+        assert!(reasons(files).contains("is not a rate between 0 and 1"), "{claim}");
     }
 }
 
@@ -400,7 +400,7 @@ fn dates_that_cannot_be_are_noted_and_not_held_against_the_run() {
     assert_eq!(imported.notes(), [""; 0]);
     assert!(notes("2026-03-01T10:00:00Z", "2026-03-01T09:00:00Z").contains("ended before it began"));
     assert!(
-        notes("2026-03-01T10:00:00Z", "2026-03-01T10:00:15Z").contains("taken 15 s, but has rows of 18 s")
+        notes("2026-03-01T10:00:00Z", "2026-03-01T10:00:15Z").contains("took 15 s, but it has rows of 18 s")
     );
-    assert!(notes("yesterday", "2026-03-01T10:00:15Z").contains("'yesterday', which is no date"));
+    assert!(notes("yesterday", "2026-03-01T10:00:15Z").contains("'yesterday', which is not a date"));
 }

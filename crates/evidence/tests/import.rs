@@ -431,7 +431,11 @@ fn a_file_of_nothing_known_is_refused_in_one_line() {
         ("prose", b"the quick brown fox\n".to_vec(), "it is in no format that is known"),
         ("latin", latin, "it is in no format that is known"),
         ("other.json", b"{\"a\": 1}".to_vec(), "it is JSON of a tool that is not known"),
-        ("cut.json", text("oslat-2.4.json").into_bytes()[..200].to_vec(), "it is no whole JSON document"),
+        (
+            "cut.json",
+            text("oslat-2.4.json").into_bytes()[..200].to_vec(),
+            "it is not a complete JSON document",
+        ),
         (
             "hackbench.json",
             text("cyclictest-2.4.json").replace("cyclictest -m", "hackbench -m").into_bytes(),

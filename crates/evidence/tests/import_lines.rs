@@ -142,7 +142,7 @@ fn refuses_a_second_run_in_the_same_text() {
     assert!(parse(&both, None).unwrap_err().contains("more than one result"));
     let twice = r#"{"thread": {"0": {"cycles": 9, "min": 1, "avg": 2, "max": 99, "cpu": 0},
                     "0": {"cycles": 9, "min": 1, "avg": 2, "max": 9, "cpu": 0}}}"#;
-    assert!(parse(twice, None).unwrap_err().contains("\"0\" stands twice"));
+    assert!(parse(twice, None).unwrap_err().contains("\"0\" occurs twice"));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn dates_that_cannot_be_are_noted() {
         ("Thu, 1 Jan 1970 00:00:09 +0000", "its clock was not set"),
         ("Fri, 1 Jan 2900 00:00:00 +0000", "is in the future"),
         ("Fri, 1 Jan 2900 00:00:00 +0000", "ended before it began"),
-        ("sometime", "is no date"),
+        ("sometime", "is not a date"),
     ] {
         let notes = parse(&text.replace(start, date), None).unwrap().notes();
         assert!(notes.iter().any(|line| line.contains(note)), "{date}: {notes:?}");

@@ -191,7 +191,7 @@ fn play(job: &AnsibleJob, playbook: &Path, events: &Path) -> Result<i32> {
         let error = std::io::stderr().as_fd().try_clone_to_owned();
         command.stdout(error.map_or_else(|_| Stdio::null(), Stdio::from));
     }
-    // A Ctrl-C reaches Ansible too, which then ends; what it did until then is said.
+    // A Ctrl-C reaches Ansible too, which then ends; its results until then are reported.
     let interrupted = Arc::new(AtomicBool::new(false));
     let kept = flag::register(SIGINT, Arc::clone(&interrupted));
     let status = command.status().map_err(|error| not_there("ansible-playbook", &error))?;

@@ -20,11 +20,11 @@ pub struct FleetDocument {
     pub classes: Vec<MachineClass>,
     /// Machines that are later than others of their class, the furthest first.
     pub outliers: Vec<Outlier>,
-    /// Classes of which most machines fail even where the measured CPUs are set apart.
+    /// Classes of which most machines fail even where the measured CPUs are isolated.
     pub unfit: Vec<Unfit>,
     /// Machines that got later or earlier from run to run.
     pub drift: Vec<LatencyDrift>,
-    /// Settings that go with failure, within classes.
+    /// Factors correlated with failure, within classes.
     pub settings: Vec<FailingSetting>,
     /// Runs whose times are not believed.
     pub clocks: Vec<DoubtfulClock>,
@@ -66,7 +66,7 @@ pub struct FleetMachine {
     pub runs: u64,
     /// When the latest began, RFC 3339 in UTC.
     pub started_at: Option<String>,
-    /// Whether all its measured CPUs were set apart.
+    /// Whether all its measured CPUs were isolated.
     pub set_apart: bool,
     /// Cycles.
     pub samples: u64,
@@ -103,7 +103,7 @@ pub struct MachineClass {
     pub unproven: u64,
     /// Those that exceeded their limit.
     pub exceeded: u64,
-    /// Those whose measured CPUs are set apart.
+    /// Those whose measured CPUs are isolated.
     pub set_apart: u64,
     /// p99.9 of the best machine.
     pub best_p99_9_ns: Option<u64>,
@@ -146,14 +146,14 @@ pub struct Outlier {
     pub path: String,
 }
 
-/// A class of which most machines fail even where the measured CPUs are set apart.
+/// A class of which most machines fail even where the measured CPUs are isolated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unfit {
     /// Its place, from 1.
     pub rank: u64,
     /// Hardware and kernel class.
     pub class: String,
-    /// Machines whose measured CPUs are set apart.
+    /// Machines whose measured CPUs are isolated.
     pub set_apart: u64,
     /// Those of them that exceeded their limit.
     pub failed: u64,
@@ -161,13 +161,13 @@ pub struct Unfit {
     pub not_set_apart: u64,
     /// Those of them that exceeded their limit.
     pub not_set_apart_failed: u64,
-    /// p99.9 of the best machine whose CPUs are set apart.
+    /// p99.9 of the best machine whose CPUs are isolated.
     pub best_p99_9_ns: Option<u64>,
     /// The maximum of the machine with the smallest one.
     pub best_max_ns: Option<u64>,
     /// The strictest limit.
     pub limit_ns: Option<u64>,
-    /// Lower 95 % bound of the share that fails with CPUs set apart.
+    /// Lower 95 % bound of the share that fails with isolated CPUs.
     pub failed_share_at_least: f64,
     /// What took most of their spikes' time, where that is known.
     pub cause: Option<String>,
@@ -199,7 +199,7 @@ pub struct LatencyDrift {
     pub z: f64,
 }
 
-/// Settings that go with failure; those that the same machines have stand together.
+/// Factors correlated with failure; those that the same machines have stand together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Setting")]
 pub struct FailingSetting {

@@ -9,7 +9,7 @@
 //! figure of a fleet is computed in one place, the SQL that [`query`] ships: the report runs the same text
 //! that people run by hand.
 //!
-//! Limits: the report needs the program `duckdb`; nobody else may write to a store meanwhile.
+//! Limits: the report needs the program `duckdb`; no other program may write to a store meanwhile.
 #![forbid(unsafe_code)]
 
 pub mod ansible;

@@ -122,7 +122,7 @@ fn duckdb(folder: &Path, text: &str) -> Result<String> {
         ErrorKind::NotFound => Error::on("run", PROGRAM, "it is not installed", CURE),
         _ => Error::on("run", PROGRAM, error::reason(&e), CURE),
     };
-    // Nobody's own settings (~/.duckdbrc) may change the answer.
+    // Settings of the user (~/.duckdbrc) may not change the answer.
     let mut child = Command::new(PROGRAM)
         .args(["-init", "/dev/null", "-bail", "-batch", "-noheader", "-list"])
         .current_dir(folder)

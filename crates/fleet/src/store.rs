@@ -2,7 +2,7 @@
 //! Bundles into a store: found, read on every CPU, written as one part.
 //!
 //! A part is a folder that is renamed when it is whole. A bundle that is in the store, by the digest of its
-//! manifest, is not added again, be it a folder or an archive. What cannot be read is kept as a row of
+//! manifest, is not added again, be it a folder or an archive. An unreadable bundle is kept as a row of
 //! `unread`, since a report must say it.
 
 use std::collections::BTreeSet;

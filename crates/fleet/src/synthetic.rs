@@ -4,7 +4,7 @@
 //!
 //! | what | which machines |
 //! |---|---|
-//! | class | eight, by the number; class 5 exceeds its limit although its CPUs are set apart |
+//! | class | eight, by the number; class 5 exceeds its limit although its CPUs are isolated |
 //! | `governor` powersave | every fifth: three times as late, and most of them exceed their limit |
 //! | outlier | number 7 of each 500: eight times as late |
 //! | clock | number 3 of each 500: begins in 2099 |

@@ -74,7 +74,7 @@ fn what_cannot_be_read_is_said_and_stays_said() {
     let why = |name: &str| stored.unread.iter().find(|(path, _)| path.ends_with(name)).unwrap().1.clone();
     assert_eq!((stored.added, stored.unread.len()), (1, 2));
     assert_eq!(why("version.tar.zst"), "its schema version is 2, this program reads 1");
-    assert_eq!(why("letter.tar.zst"), "it is no whole .tar.zst (it does not begin as one)");
+    assert_eq!(why("letter.tar.zst"), "it is not a complete .tar.zst (it does not begin as one)");
     assert_eq!(store(&at, std::slice::from_ref(&bundles)).unwrap().known, 1);
     assert_eq!(fleet::store::parts(&at).unwrap().len(), 1, "what was said once makes no part");
     let empty = folder.path().join("empty");
@@ -180,7 +180,7 @@ fn a_fleet_gives_up_what_is_wrong_with_it_and_nothing_else() {
     assert_eq!((document.totals.rows, document.machines.len(), document.classes.len()), (956, 239, 8));
 
     assert_eq!(document.outliers.first().map(|one| one.hostname.as_str()), Some("host-00007"));
-    // Those with the wrong governor stand out of their class as well; nobody else does.
+    // Those with the wrong governor are outliers of their class as well; no other machine is.
     let number = |host: &str| host.trim_start_matches("host-").parse::<u64>().unwrap();
     assert!(
         document.outliers.iter().all(|one| one.hostname == "host-00007" || number(&one.hostname) % 5 == 4)

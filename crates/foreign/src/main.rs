@@ -28,13 +28,13 @@ fn main() -> ExitCode {
 }
 
 fn input(reader: &str, number: &str) -> Result<(), String> {
-    let number = number.parse().map_err(|_| format!("cannot use '{number}': it is no number"))?;
+    let number = number.parse().map_err(|_| format!("cannot use '{number}': it is not a number"))?;
     let data = mutation::mutated(&foreign::seeds(reader), number);
     std::io::stdout().write_all(&data).map_err(|error| format!("cannot write the input: {error}"))
 }
 
 fn campaign(times: &str, names: &[String]) -> Result<(), String> {
-    let times: u64 = times.parse().map_err(|_| format!("cannot use '{times}': it is no number"))?;
+    let times: u64 = times.parse().map_err(|_| format!("cannot use '{times}': it is not a number"))?;
     let readers: Vec<ForeignReader> = ALL
         .into_iter()
         .filter(|reader| names.is_empty() || names.iter().any(|name| name == reader.name))

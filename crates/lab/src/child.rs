@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that die with the thread that started them: the emulator, and what else a guest needs.
+//! Programs that die with the thread that started them: the emulator and other programs for a guest.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process
 
 use crate::{Error, Result};
 
-/// The hidden verb under which this program becomes the emulator, or what else a guest needs, to die with its
+/// The hidden verb under which this program becomes the emulator, or another program, to die with its
 /// parent.
 pub const VERB: &str = "lab-emulator";
 

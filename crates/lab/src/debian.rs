@@ -108,7 +108,7 @@ pub(crate) struct Apt {
 /// Debian's keys, from the package debian-archive-keyring, which every Debian has.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// How often it is looked whether somebody wants the end.
+/// How often a request to end is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Apt {
@@ -185,7 +185,7 @@ impl Apt {
         Ok(())
     }
 
-    /// What a program printed; it is ended where somebody wants the end.
+    /// What a program printed; it is ended on request.
     fn output(&self, command: &mut Command) -> io::Result<Output> {
         // A group of its own: a terminal's Ctrl-C is for this program, which says so and ends the other.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

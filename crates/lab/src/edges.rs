@@ -109,7 +109,7 @@ impl EdgeGenerator {
             let line = format!("set_irq_in {device} unnamed-gpio-in {INPUT} {level}");
             match self.send(&line).and_then(|()| self.answer(level == 1)) {
                 Ok(answered) => edges.next(answered, &mut unanswered),
-                // It ended, in the middle of a word perhaps; why is said elsewhere.
+                // It ended, in the middle of a word perhaps; the reason is reported elsewhere.
                 Err(_) => break,
             }
             std::thread::sleep(pause);
@@ -156,7 +156,7 @@ impl EdgeGenerator {
         writeln!(self.lines.get_mut(), "{line}")
     }
 
-    /// Whether the output follows; what is said besides, `OK` to each line and older answers, is passed over.
+    /// Whether the output follows; other output, `OK` to each line and older answers, is ignored.
     fn answer(&mut self, raised: bool) -> io::Result<bool> {
         let wanted = format!("IRQ {} {OUTPUT}", if raised { "raise" } else { "lower" });
         let until = Instant::now() + PATIENCE;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_before_the_first_answer_and_after_the_last_are_nobodys() {
+    fn ignores_edges_before_the_first_and_after_the_last_answer() {
         let (mut edges, mut before) = (GeneratorReport::default(), 0);
         for answered in [false, true, true, false, false, true, false] {
             edges.next(answered, &mut before);

@@ -28,9 +28,9 @@ pub struct GuestFiles {
     pub errors: SharedFile,
     /// Its scratch disk, where it has one.
     pub disk: Option<SharedFile>,
-    /// Through which edges reach its lines, where somebody drives them.
+    /// Through which edges reach its lines, if they are driven.
     pub edges: Option<Sockets>,
-    /// The memory through which edges reach it, where somebody gives them that way.
+    /// The memory through which edges reach it, if they come that way.
     pub signal: Option<SharedFile>,
 }
 

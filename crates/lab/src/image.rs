@@ -24,7 +24,7 @@ pub fn fault(image: &[u8], architecture: Architecture) -> Option<String> {
     };
     let mut kinds = SIGNS.iter().filter_map(of);
     match kinds.clone().find(|kind| *kind == architecture).or_else(|| kinds.next()) {
-        None => Some("it is no kernel image".into()),
+        None => Some("it is not a kernel image".into()),
         Some(other) if other != architecture => Some(format!("it is a kernel of {other}")),
         Some(_) => cut_short(image).then(|| "it is cut short".into()),
     }
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(fault(&arm, Architecture::X86_64).unwrap(), "it is a kernel of aarch64");
         assert_eq!(fault(&bzimage(0), Architecture::Aarch64).unwrap(), "it is a kernel of x86_64");
         for zeros in [0, 1, 0x203, 4096] {
-            assert_eq!(fault(&vec![0; zeros], Architecture::X86_64).unwrap(), "it is no kernel image");
+            assert_eq!(fault(&vec![0; zeros], Architecture::X86_64).unwrap(), "it is not a kernel image");
         }
     }
 

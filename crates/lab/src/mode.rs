@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How guests run, chosen and said: the three modes measure different things.
+//! How guests run, with the reason: the three modes measure different things.
 
 use std::fs::OpenOptions;
 use std::time::Duration;

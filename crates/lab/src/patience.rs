@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long guests, and what else the lab runs, are waited for.
+//! Time limits of guests and other programs of the lab.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Patience {
     /// The time limit of each guest; without one, what its task takes on a busy host.
     pub limit: Option<Duration>,
-    /// Set as soon as somebody wants the end.
+    /// Set by a request to end.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -142,7 +142,7 @@ pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, LostGuest> {
         // Ends with the emulator, which does not read any more then.
         std::thread::spawn(move || send_nmis(every, &console, monitor));
     }
-    // The emulator has its ends now; when it is gone, nobody shall have them.
+    // The emulator has its ends now; when it is gone, no process shall have them.
     files.edges = None;
     let (mode, gone) = (guest.mode, Arc::new(AtomicBool::new(false)));
     let is_gone = Arc::clone(&gone);
@@ -204,7 +204,7 @@ impl OutsideEdges {
         })
     }
 
-    /// Gives edges until it is over or the emulator is gone; the frame that tells of them.
+    /// Gives edges until it is over or the emulator is gone; the frame that describes them.
     fn run(self, mode: Mode, gone: &AtomicBool) -> Result<(String, Vec<u8>)> {
         Ok(match self {
             OutsideEdges::Lines(own, every) => {

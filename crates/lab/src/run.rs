@@ -280,7 +280,7 @@ fn one(asked: &LabSpec, experiment: &Experiment<'_>, plugin: Option<&str>) -> Re
         scenario::SIGNAL => Some(Outside::Signal(signal::SignalEdges { every, during: asked.duration })),
         _ => None,
     };
-    // Registers that a driver has are nobody else's otherwise.
+    // Otherwise only their driver may use registers.
     let open = if experiment.scenario.has_lines() { " iomem=relaxed" } else { "" };
     let guest = Guest {
         kernel: &asked.kernel,

@@ -8,7 +8,7 @@
 //! it may begin. QEMU: docs/specs/ivshmem-spec.txt
 //!
 //! What the host's clock says is of the guest on its hypervisor in the mode `real` alone. Where the guest is
-//! translated, the scope bounds each response in instructions, whoever gave the edge.
+//! translated, the scope bounds each response in instructions, for every source of edges.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ pub fn measure(memory: &SharedFile, edges: SignalEdges, mode: Mode, gone: &Atomi
         }
         std::thread::sleep(LOOK_EVERY);
     };
-    // 2: later than some limit, which nobody gave.
+    // 2: later than a limit, and none was given.
     if !matches!(status.code(), Some(0 | 2)) {
         let mut said = String::new();
         let _ = generator.stderr.take().map(|mut words| words.read_to_string(&mut said));
@@ -166,7 +166,7 @@ fn generator(memory: &SharedFile, edges: SignalEdges, mode: Mode, folder: &Path)
     Ok(command)
 }
 
-/// A folder's name that nobody else uses, removed with all that is in it.
+/// A folder's unique name, removed with all that is in it.
 struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {

@@ -14,10 +14,10 @@ use similar::{Algorithm, DiffOp};
 
 use crate::scope::{self, Excursion};
 
-/// No longer lists are aligned, since that takes time by the square; what is beyond is counted and said.
+/// No longer lists are aligned, since that takes time by the square; the rest is counted and reported.
 const LONGEST: usize = 20_000;
 
-/// How many differences are told.
+/// How many differences are listed.
 const TOLD: usize = 5;
 
 /// What the collector calls an excursion, and the functions that the kernel enters for the same thing: the

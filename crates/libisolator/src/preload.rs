@@ -4,8 +4,8 @@
 //! which ends with the main thread.
 //!
 //! Without the variable nothing happens. A session that is refused ends the program with status 1 and the
-//! reason: whoever asked for it must not go on without. This alone of the library prints, since nobody could
-//! ask it for its last error.
+//! reason: a program that asked for isolation must not run without. Only this part of the library prints,
+//! since no caller could ask for its last error.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -36,7 +36,7 @@ fn session(names: &str) -> Result<()> {
     }
     let others = others(&std::env::var_os("LD_PRELOAD").unwrap_or_default());
     // Children are programs of their own, and one CPU has one owner.
-    // SAFETY: in the only thread, so that nobody reads the environment meanwhile.
+    // SAFETY: in the only thread, so that no other thread reads the environment meanwhile.
     unsafe {
         std::env::remove_var(VARIABLE);
         match others.is_empty() {

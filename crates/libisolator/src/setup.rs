@@ -48,7 +48,7 @@ pub struct isolator_rt_config {
     pub priority: u32,
     /// For DEADLINE: CPU time of each period.
     pub runtime_ns: u64,
-    /// For DEADLINE: when it must be had.
+    /// For DEADLINE: the relative deadline.
     pub deadline_ns: u64,
     /// For DEADLINE: the period.
     pub period_ns: u64,

@@ -41,7 +41,7 @@ int main(void)
 	if (result)
 		return puts(isolator_last_error()), result == -EPERM || result == -ENOMEM ? 77 : 1;
 	before = faults();
-	/* Beyond the room of the monitor, which nobody reads. */
+	/* Beyond the room of the monitor, which is not read. */
 	for (int cycle = 0; cycle < 20000; cycle++) {
 		char message[200] = { 1 };
 

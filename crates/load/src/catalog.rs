@@ -163,7 +163,7 @@ pub(crate) fn gpu_engine() -> Result<GpuWork, &'static str> {
     gpu::engine(has_display, Path::new("/"), |name| find_program(name).is_some())
 }
 
-/// What is missing on this machine for `load`: reason and cure.
+/// Missing requirements of `load` on this machine: reason and cure.
 pub(crate) fn missing(load: &Load) -> Option<(String, String)> {
     let package = |name: &str| {
         (

@@ -20,7 +20,7 @@ pub struct LoadOutcome {
     pub seconds: f64,
     /// CPU time it used, in CPUs: 1.5 is one and a half CPUs all the time.
     pub cpus_busy: f64,
-    /// How busy it kept a GPU, where it is for that and somebody tells.
+    /// How busy it kept a GPU, if it is a GPU load and the driver tells.
     pub gpu: Option<Utilisation>,
     /// Its own counts by name, `read_bytes` or `vm_cpu_ms` for example; from its start on, preparations
     /// included.

@@ -38,7 +38,7 @@ pub fn main(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// Prints `counts` for ever; returns when nobody reads them.
+/// Prints `counts` for ever; returns when no reader is left.
 fn report(counts: impl Fn() -> BTreeMap<&'static str, u64>) -> Result<(), String> {
     loop {
         let line = serde_json::to_string(&counts()).map_err(|e| e.to_string())?;

@@ -2,8 +2,8 @@
 //! Which program loads a GPU here: rendering where there is a display, computing on a device where there is
 //! none, else rendering on a display in memory, which is the CPUs' work and called so.
 //!
-//! No kernel of our own: the program is one static file, which can load neither libvulkan nor libcuda. What
-//! is found is said.
+//! No kernel of our own: the program is one static file, which can load neither libvulkan nor libcuda. The
+//! programs that are found are listed.
 #![forbid(unsafe_code)]
 
 use std::fs;

@@ -31,7 +31,7 @@ pub struct LoadOrder {
     pub saturates: bool,
     /// A file that the load prepares, and its size in bytes; it loads once that is complete.
     pub prepares: Option<(PathBuf, u64)>,
-    /// Whether it is for GPUs, so that it is said how busy they were.
+    /// Whether it is for GPUs, so that their utilisation is reported.
     pub loads_gpu: bool,
     /// Said of what it did: `direct I/O`, …
     pub remark: Option<String>,

@@ -230,7 +230,7 @@ const AGAIN: &str =
 /// What loads a GPU here.
 fn gpu(order: &mut LoadOrder) {
     let folder = Some(order.folder.clone());
-    // What is missing was told already.
+    // Missing programs were reported already.
     let engine = gpu_engine().unwrap_or(GpuWork::Renders("glxgears"));
     let render = |name: &str| {
         let arguments: &[&str] = if name == "glxgears" { &["-info"] } else { &["--run-forever"] };

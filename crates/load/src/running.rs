@@ -46,7 +46,7 @@ impl Load {
         let failed = |reason: String| LoadError::Failed {
             load: self.name().to_string(),
             reason,
-            cure: "see to that, or leave this load out of --loads".to_string(),
+            cure: "fix the cause, or leave this load out of --loads".to_string(),
         };
         let supervised = order.map(|order| Supervised::start(order).map_err(failed)).transpose()?;
         Ok(Running { load: self.clone(), supervised })
@@ -188,7 +188,7 @@ impl Supervised {
         if self.heard.did.is_none() || !self.heard.closed {
             self.sweep();
         }
-        // Not waited for before the sweep: until then nobody else gets its number, which names the session.
+        // Reaped only after the sweep: until then no other process gets its PID, which names the session.
         let _ = self.child.wait();
         self.gone = true;
         let lost =

@@ -34,8 +34,8 @@ use crate::{cgroup, display, process, sys, why};
 const STARTING: Duration = Duration::from_millis(100);
 const LOADING: Duration = Duration::from_secs(1);
 
-/// How long a program may take to end when asked: to write its figures; one that has none; and where nobody
-/// waits for them any more.
+/// How long a program may take to end when asked: to write its figures; one that has none; and if they are
+/// not needed any more.
 const GRACE: Duration = Duration::from_secs(10);
 const GRACE_GIVEN: Duration = Duration::from_secs(2);
 const GRACE_ALONE: Duration = Duration::from_secs(1);
@@ -105,7 +105,7 @@ fn inherit_orphans() -> Result<(), String> {
 
 fn send(event: &SupervisorEvent) {
     if let Ok(line) = serde_json::to_string(event) {
-        // Nobody listens any more when the control thread died.
+        // No reader if the control thread died.
         let _ = writeln!(std::io::stdout(), "{line}");
     }
 }
@@ -381,7 +381,7 @@ impl Supervisor {
         }
     }
 
-    /// How busy the load kept a GPU; else why nobody knows.
+    /// How busy the load kept a GPU; else why that is unknown.
     fn utilisation(&self) -> Result<Utilisation, &'static str> {
         let heard = || self.programs.iter().map(|program| &program.heard);
         let renderers: Vec<_> = heard().flat_map(|heard| heard.renderers.clone()).collect();

@@ -145,7 +145,7 @@ impl ProtectedPage {
     pub fn toggle(&self) {
         let _alone = self.writing.lock();
         self.byte().store(1, Ordering::Relaxed);
-        // SAFETY: the page is ours and stays readable; nobody else writes to it, as `writing` is held.
+        // SAFETY: the page is ours and stays readable; no other thread writes to it, as `writing` is held.
         unsafe {
             libc::mprotect(self.at, PAGE, libc::PROT_READ);
             libc::mprotect(self.at, PAGE, libc::PROT_READ | libc::PROT_WRITE);
@@ -155,7 +155,7 @@ impl ProtectedPage {
 
 impl Drop for ProtectedPage {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nobody uses it any more.
+        // SAFETY: the mapping is ours and not used any more.
         unsafe { libc::munmap(self.at, PAGE) };
     }
 }
@@ -164,6 +164,6 @@ fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave it to us, so nobody else owns it.
+    // SAFETY: the kernel just gave it to us, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How busy a GPU was while a load ran, by whoever tells it. Looked at once a second, from the housekeeping
-//! CPUs.
+//! How busy a GPU was while a load ran, and the source of the figure. Read once a second, from the
+//! housekeeping CPUs.
 //!
 //! | who tells | what it is |
 //! |---|---|
 //! | `/proc/PID/fdinfo` of the load's own processes (`drm-engine-*`, `drm-cycles-*`) | the time for which their work kept an engine busy, as the kernel counted it |
-//! | sysfs: amdgpu's `gpu_busy_percent`, `load` of Tegra's and of devfreq's GPUs | the whole device, whoever used it, in the driver's last moment |
+//! | sysfs: amdgpu's `gpu_busy_percent`, `load` of Tegra's and of devfreq's GPUs | the whole device, for all users, in the driver's last moment |
 //! | `nvidia-smi`, which runs beside the load | likewise |
 //!
-//! The first tells of the load and is preferred. NVIDIA's library is not called: the program is one static
+//! The first is of the load alone, and preferred. NVIDIA's library is not called: the program is one static
 //! file, which can load none. tegrastats reads the file that is read here.
 //!
 //! Reference: the kernel's documentation, gpu/drm-usage-stats and gpu/amdgpu/thermal; none of it needs a
@@ -38,14 +38,14 @@ pub struct Utilisation {
 const GPUS: [&str; 4] = ["gpu", "gp10b", "gv11b", "ga10b"];
 
 /// How busy a load that used `renderers` kept a GPU, where they name themselves; `said` is what nvidia-smi
-/// says. Else why nobody knows.
+/// says. Else why that is unknown.
 pub fn of_load(
     renderers: &[String],
     meter: &Meter,
     said: Option<Utilisation>,
 ) -> Result<Utilisation, &'static str> {
     if !renderers.is_empty() && renderers.iter().all(|renderer| is_software(renderer)) {
-        // Whatever a device did meanwhile was somebody else's.
+        // A device's work meanwhile was not this load's.
         return Err("software rendering");
     }
     // `NVIDIA GeForce GTX 1080` of the one is `GeForce GTX 1080/PCIe/SSE2` of the other.
@@ -195,7 +195,7 @@ fn share(now: Busy, before: Option<&Busy>, passed_s: f64) -> f64 {
         (Busy::Cycles { busy, all }, Some(Busy::Cycles { busy: then, all: all_then })) => {
             part(busy.saturating_sub(*then), all.saturating_sub(*all_then) as f64)
         }
-        // Nobody knows how many went by in the time since the last look.
+        // The number since the last look is unknown.
         (Busy::Cycles { .. }, _) => 0.0,
     }
 }

@@ -2,16 +2,16 @@
 //! Whether a load works all the time. The supervisor looks once a second; a look tells whether the load stood
 //! still since the one before.
 //!
-//! | a load stands still where | since |
+//! | a load does no work if | since |
 //! |---|---|
 //! | one of its processes is stopped (SIGSTOP, a debugger) and did not run | its other processes may go on |
 //! | a count of its own engine did not grow | `net`, `timers`, `ipi` and `ethercat` use little CPU time |
 //! | one of stress-ng's workers is gone or did not run | others may hide it |
 //! | none of its processes ran | a given command may be quiet, but does something each second; not where a GPU works meanwhile |
 //! | the housekeeping CPUs idled longer than it ran, where it is to keep them busy | a quota may stop it |
-//! | nobody looked | the supervisor was stopped itself |
+//! | no look for some time | the supervisor was stopped itself |
 //!
-//! Limit: what stands still for a part of a second each time is not seen, unless it leaves the housekeeping
+//! Limit: a load without work for a part of a second each time is not seen, unless it leaves the housekeeping
 //! CPUs idle.
 #![forbid(unsafe_code)]
 
@@ -130,7 +130,7 @@ impl WorkSoFar {
     }
 }
 
-/// For how much of the time a load that worked was kept from it, by its quota or since nobody looked.
+/// For how much of the time a load that worked was kept from it, by its quota or for lack of a look.
 fn kept(length: Duration, last: &LoadLook, look: &LoadLook) -> (Duration, Option<String>) {
     let stopped = look.stops.iter().filter_map(|(group, now)| {
         let then = last.stops.get(group)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every load on this machine: it loads, and nothing of it is left, whoever is killed.
+//! Every load on this machine: it loads, and nothing of it is left, also after a kill.
 //!
 //! A program of its own, since loads are supervised by the program that starts them, executed again: under
 //! the hidden verb it is the supervisor, under `parent` a control thread to be killed. A test whose program
@@ -78,8 +78,8 @@ fn tests() -> Vec<(&'static str, Test)> {
         ("a_wire_of_ethercats_own_is_gone_after_sigkill", a_wire_of_ethercats_own_is_gone_after_sigkill),
         ("gpu_loads_and_leaves_nothing", gpu_loads_and_leaves_nothing),
         (
-            "a_command_for_a_gpu_says_how_busy_that_was_or_that_nobody_knows",
-            a_command_for_a_gpu_says_how_busy_that_was_or_that_nobody_knows,
+            "reports_the_utilisation_of_a_gpu_command_or_none",
+            reports_the_utilisation_of_a_gpu_command_or_none,
         ),
         ("a_given_command_loads_and_leaves_nothing", |s| {
             loads_and_leaves_nothing(s, "custom=while :; do :; done", &[])
@@ -163,7 +163,7 @@ fn gpu_loads_and_leaves_nothing(scratch: &Scratch) -> Outcome {
     Ok(())
 }
 
-fn a_command_for_a_gpu_says_how_busy_that_was_or_that_nobody_knows(scratch: &Scratch) -> Outcome {
+fn reports_the_utilisation_of_a_gpu_command_or_none(scratch: &Scratch) -> Outcome {
     let did = run("gpu=while :; do :; done", scratch)?;
     assert_eq!(did.loaded, Ok(()), "{}", did.words);
     let said =
@@ -559,8 +559,8 @@ fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
 }
 
-/// None of these processes runs any more; one that nobody waits for, in a container without an init, is gone
-/// too.
+/// None of these processes runs any more; a zombie without a waiting parent, in a container without an init,
+/// is gone too.
 fn are_gone(family: &BTreeMap<u32, String>) {
     assert!(!family.is_empty());
     is_soon("all processes are gone", || {

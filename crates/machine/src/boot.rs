@@ -2,10 +2,10 @@
 //! What boots this machine: the loader, its entries and their lines, and the line that runs.
 //!
 //! This is the one reader of boot loader files. What it reads can be written back to the byte (the types in
-//! the modules below), so that whoever edits such a file changes only what it means to.
+//! the modules below), so that an edit changes only the intended part of a file.
 //!
-//! Limits: the files are read as their usual writers write them, a script of GRUB's that somebody wrote by
-//! hand may do more; loaders that keep their settings outside files are named, not read.
+//! Limits: the files are read as their usual writers write them, a handwritten script of GRUB's may do
+//! more; loaders that keep their settings outside files are named, not read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -69,7 +69,7 @@ pub struct Boot {
     pub folder: String,
     /// What it can boot, in its own order.
     pub entries: Vec<BootEntry>,
-    /// The place in `entries` of the one that is booted when nobody chooses; absent where that is not known.
+    /// The place in `entries` of the default; absent where that is not known.
     pub default: Option<usize>,
     /// The entry that is armed for the next boot only.
     pub next: Option<String>,
@@ -84,7 +84,7 @@ pub struct Boot {
     pub unread: Vec<String>,
 }
 
-/// A program that owns the boot line, and how it is told.
+/// A program that owns the boot line, and its mark.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Keeper {
     /// Its name.
@@ -195,7 +195,7 @@ pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
 }
 
 impl Boot {
-    /// The entry that is booted when nobody chooses.
+    /// The entry that is booted without a choice in the menu.
     pub fn default_entry(&self) -> Option<&BootEntry> {
         self.entries.get(self.default?)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often each CPU was interrupted, and by what, as the kernel counts it for anybody to read:
+//! How often each CPU was interrupted, and by what, by kernel counters that need no privilege:
 //! `/proc/interrupts` (Documentation/filesystems/proc.rst), `/proc/softirqs`, `/proc/schedstat`
 //! (Documentation/scheduler/sched-stats.rst) and `/proc/stat`. The difference of two readings names who
 //! interrupted a CPU between them, without times.
@@ -84,7 +84,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads the counters of `cpus` below `root`; what cannot be read is in [`Counters::unread`].
+    /// Reads the counters of `cpus` below `root`; unreadable files are in [`Counters::unread`].
     pub fn read(root: &Path, cpus: &CpuSet) -> Counters {
         let mut tree = Tree::new(root);
         let mut counters = Counters::default();

@@ -2,7 +2,7 @@
 //! The one type that says what a machine is; serialised whole into every evidence bundle.
 //!
 //! A field that could not be read is `None` (or empty), and [`Snapshot::unread`] says which file and why:
-//! unknown is said, never guessed.
+//! unknown is reported, never guessed.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub cpus: Vec<Cpu>,
     /// CPUs that could be present, now or after a hotplug.
     pub possible: CpuSet,
-    /// Which CPUs are set apart, as the kernel itself reports it.
+    /// Which CPUs are isolated, as the kernel itself reports it.
     pub isolation: Isolation,
     /// Scheduler limits that decide whether a real-time thread may run.
     pub scheduler: Scheduler,
@@ -204,7 +204,7 @@ pub struct IdleState {
     pub disabled: bool,
 }
 
-/// CPUs that are set apart.
+/// Isolated CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Isolation {
@@ -277,7 +277,7 @@ impl Kernel {
 }
 
 impl Isolation {
-    /// CPUs that the scheduler moves nothing to by itself: set apart at boot or by a cgroup partition.
+    /// CPUs that the scheduler moves nothing to by itself: isolated at boot or by a cgroup partition.
     pub fn set_apart(&self) -> CpuSet {
         self.isolated.or(&self.partitions)
     }
@@ -307,7 +307,7 @@ impl Snapshot {
 
     /// The CPUs that a deadline thread for `id` must be allowed to run on, `id` among them. While the kernel
     /// limits deadline bandwidth, it takes no such thread whose affinity is less than its root domain
-    /// (kernel/sched, `__sched_setscheduler`): all CPUs that are set apart make one, all others another.
+    /// (kernel/sched, `__sched_setscheduler`): all isolated CPUs make one, all others another.
     /// Limit: cgroup partitions of type `root` make more, and are not known here.
     pub fn deadline_cpus(&self, id: u32) -> CpuSet {
         if self.scheduler.rt_runtime_us == Some(-1) {

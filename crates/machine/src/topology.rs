@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which CPUs there are, which are online, how they share cores, packages and memory nodes, and which are
-//! set apart.
+//! isolated.
 //!
 //! Old kernels lack the lists and print masks only; some machines have gaps in the numbering, CPUs without
 //! topology, or a NUMA table that puts one CPU into several nodes. What contradicts itself stays unknown.

@@ -149,7 +149,7 @@ impl Tree {
     }
 
     /// Whether a file that is absent here is absent on the machine: in a captured tree only where all of it
-    /// was taken, which a file shows that every kernel has and that nobody takes for its own sake.
+    /// was taken, which a file shows that every kernel has and that is never captured for its own sake.
     pub(crate) fn whole(&self) -> bool {
         self.live() || self.exists("proc/sys/kernel/ostype")
     }
@@ -183,7 +183,7 @@ impl Tree {
         Some(real.strip_prefix(&self.root).ok()?.to_str()?.to_string())
     }
 
-    /// Whether anybody, root included, may write `path` by its mode.
+    /// Whether the mode of `path` lets any user, root included, write it.
     pub(crate) fn writable(&self, path: &str) -> Option<bool> {
         let mode = fs::metadata(self.inside(path).ok()?).ok()?.permissions().mode();
         Some(mode & 0o222 != 0)

@@ -8,7 +8,7 @@
 use crate::identity::field;
 use crate::tree::Tree;
 
-/// What is said of a machine that is virtual without saying how.
+/// The name for a virtual machine of an unknown kind.
 const UNKNOWN: &str = "of unknown kind";
 
 /// Beginnings of DMI's vendor and product names, and whose they are.

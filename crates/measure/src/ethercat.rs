@@ -7,7 +7,7 @@
 //!                            └► segment ──┘         the period: CLOCK_MONOTONIC, kept in step with SYNC0
 //! ```
 //! A frame that is not back when the next cycle is due is given up: its sample ends there, and is late by any
-//! limit. Two rows beside tell of SubDevices: `sync0`, from the SYNC0 before until process data pass the
+//! limit. Two more rows are about SubDevices: `sync0`, from the SYNC0 before until process data pass the
 //! reference SubDevice, where a period or more is too late for the next one; and `dc-drift`, how far a
 //! SubDevice's clock is from the reference, where half a period has data used in another cycle. What samples
 //! do not tell stands in [`Exchanged`]. Beside its sleep, the loop makes the system calls that send a frame
@@ -128,7 +128,7 @@ impl HotLoop for Exchanger {
 pub struct Wire {
     /// The interface; absent: a simulated segment.
     pub device: Option<String>,
-    /// It is used whatever else it carries, and whoever else sends on it.
+    /// It is used even if it carries other traffic, or another MainDevice sends on it.
     pub is_forced: bool,
 }
 
@@ -139,7 +139,7 @@ impl Wire {
         Wire { device: given.device, is_forced: given.forced }
     }
 
-    /// Refuses, before anything is written, what cannot be driven.
+    /// Refuses, before anything is written, devices that cannot be driven.
     pub fn check(asked: &Asked) -> rt::Result<()> {
         let Wire { device: Some(device), is_forced } = Wire::of(asked) else { return Ok(()) };
         let is_probed = asked.probes.iter().any(|probe| probe == PROBE);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_refused_where_nobody_drives_it_or_several_would() {
+    fn refuses_a_device_without_or_with_several_drivers() {
         let asked = |probe: &str, load: &str, cpus: &str| Asked {
             probes: vec![probe.into()],
             loads: vec![load.into()],

@@ -210,7 +210,7 @@ const FEW: usize = 16;
 /// not keep a CPU busy for days.
 const TOLD_AT_ONCE: usize = 32;
 
-/// The response from which on late cycles of a look are told: of the longest ones.
+/// The response from which on late cycles of a look are reported: the longest ones.
 fn told_from_ns(rows: &[OpenLoop<'_>], cycles: &[(usize, trace::cycle::LoopCycle)]) -> u64 {
     let is_late = |place: usize, cycle| rows.get(place).is_some_and(|open| open.is_late(cycle));
     let late = cycles.iter().filter(|(place, cycle)| is_late(*place, cycle));

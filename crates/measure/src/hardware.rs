@@ -128,7 +128,7 @@ fn trace(tracer: &Hwlat, series: &[SeriesSpec], length: Length, recording: &mut 
 
 /// Without this, no gap seen by a tracer that is off would read as none there.
 fn taken_back(load: &str, what: String) -> Taint {
-    let cure = "find what else uses the tracer (trace-cmd, rtla, perf) and keep it off";
+    let cure = "stop other users of the tracer (trace-cmd, rtla, perf)";
     let taint = Taint::new(taint::GRANT_LOST, format!("the hwlat tracer was changed: {what}"), cure);
     Taint { load: Some(load.to_string()), ..taint }
 }
@@ -186,7 +186,7 @@ impl HardwareSeries {
         }
     }
 
-    /// Writes every second before `end`. A gap that is told after its second was written counts in the next
+    /// Writes every second before `end`. A gap reported after its second was written counts in the next
     /// one.
     fn hand_on(&mut self, end: u64) -> Result<()> {
         for second in self.written..end {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row of a program's own loop: a series for each way to measure a cycle, whoever saw the cycles.
+//! A row of a program's own loop: a series for each way to measure a cycle, for every source of cycles.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Grid {
     }
 }
 
-/// A row under way: what is said of the loop, and a series for each way to measure a cycle.
+/// A row under way: the description of the loop, and a series for each way to measure a cycle.
 pub(crate) struct LoopRow<'a> {
     spec: &'a SeriesSpec,
     grid: Grid,
@@ -242,7 +242,7 @@ impl Wakeups {
                 recorder.silence(self.start_ns, silent_ns, self.missed(silent_ns, 1));
             }
         }
-        // After a lost cycle nobody knows when the one before ran.
+        // After a lost cycle it is unknown when the one before ran.
         let ran_ns = told
             .filter(|told| told.cycle.number.checked_add(1) == Some(cycle.number))
             .map_or(cycle.due_ns.saturating_sub(self.grid.period.get()), |told| told.from_ns);

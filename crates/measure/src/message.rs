@@ -311,7 +311,7 @@ impl MessageLink {
                         signal::send(self.asks)?;
                     }
                 }
-                // The kernel answers for whoever runs in user mode here.
+                // The kernel answers for the program in user mode here.
                 Means::Ipi => std::hint::spin_loop(),
             }
             if self.over.load(Ordering::Relaxed) {
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_stopped_before_it_begins_leaves_nobody_behind() {
+    fn leaves_no_thread_if_stopped_before_it_begins() {
         for (probe, means) in MEANS {
             assert_eq!(measured(means, true), [], "{probe}");
         }

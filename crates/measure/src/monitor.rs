@@ -56,8 +56,7 @@ impl Attached {
         while !stop.load(Ordering::SeqCst) {
             if let Some(id) = reader.thread() {
                 let foreign = |process| {
-                    let why =
-                        format!("process {process} has no thread {id}, by which the loop is said to run");
+                    let why = format!("process {process} has no thread {id}, which the loop names");
                     rt::Error::new("attach to the loop", why, "give the process that runs it, while it does")
                 };
                 let thread = live_thread(process, id).ok_or_else(|| process.map_or_else(gone, foreign))?;
@@ -189,7 +188,7 @@ mod tests {
         assert_eq!(
             error,
             format!(
-                "cannot attach to the loop: process 4294967295 has no thread {id}, by which the loop is said to run; \
+                "cannot attach to the loop: process 4294967295 has no thread {id}, which the loop names; \
                  give the process that runs it, while it does"
             )
         );

@@ -242,7 +242,7 @@ fn granted_of(entry: &RowEntry) -> String {
             format!("; {} values from {from} on were only counted", text::count(coarse.overflow_count))
         });
         let width = text::time(coarse.resolution_ns as f64);
-        format!("the source tells {width} apart{}", overflow.unwrap_or_default())
+        format!("the source has a resolution of {width}{}", overflow.unwrap_or_default())
     });
     let parts = [
         granted.policy.as_ref().map(|policy| format!("policy {policy}")),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_claimed_of_a_machine_that_nobody_looked_at() {
+    fn claims_nothing_of_a_machine_without_a_snapshot() {
         let facts = machine_of(&Snapshot::default());
         let said = facts.iter().filter(|(_, value)| !value.is_empty() && value != UNKNOWN);
         assert_eq!(said.count(), 0, "{facts:?}");

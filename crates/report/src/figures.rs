@@ -90,7 +90,7 @@ pub(crate) struct TailRow {
     pub words: Vec<(String, String)>,
 }
 
-/// How an outcome is said.
+/// The words for an outcome.
 pub(crate) struct OutcomeText {
     /// `ok`, `late` or `unproven`.
     pub state: &'static str,
@@ -115,7 +115,7 @@ pub(crate) fn outcome_text(outcome: VerdictOutcome, limit_ns: Option<u64>) -> Ou
     OutcomeText { state, mark, word, rest }
 }
 
-/// How a verdict is said; where nothing was measured no limit was kept either.
+/// The words for a verdict; where nothing was measured no limit was kept either.
 pub(crate) fn judged(verdict: &Verdict) -> OutcomeText {
     let mut said = outcome_text(verdict.outcome, verdict.limit_ns);
     if verdict.outcome == VerdictOutcome::Unproven && !verdict.rows.iter().any(RowVerdict::measured) {
@@ -155,7 +155,7 @@ pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
     card
 }
 
-/// How much there is to read on what disturbed and what is missing.
+/// How much there is to read on disturbances and missing data.
 pub(crate) fn caveats(run: &ShownRun) -> String {
     let manifest = &run.bundle.manifest;
     let caveats = [
@@ -300,7 +300,7 @@ fn describe(cause: &Cause) -> String {
     }
 }
 
-/// What the tails suggest; rows of which the same is said are named together.
+/// What the tails suggest; rows with the same text are named together.
 pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
     let mut rows: Vec<TailRow> = Vec::new();
     for run in &runs.all {

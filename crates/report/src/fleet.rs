@@ -114,34 +114,34 @@ pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<ListSection>
         part(
             "unfit",
             "Unfit platforms",
-            "Classes of which most machines exceed their limit even where the measured CPUs are set apart: setting CPUs apart does not make them fit.",
-            "No class fails so.",
+            "Classes of which most machines exceed their limit even where the measured CPUs are isolated: isolation does not make them fit.",
+            "No class does.",
             document.unfit.iter().map(unfit).collect(),
         ),
         part(
             "outliers",
             "Outliers of their class",
-            "Machines that are later than others of the same hardware and kernel class, by more than chance takes the worst of so many.",
-            "No machine stands out of its class.",
+            "Machines with significantly higher latencies than others of the same hardware and kernel class.",
+            "No machine is an outlier of its class.",
             document.outliers.iter().map(outlier).collect(),
         ),
         part(
             "settings",
-            "Settings that go with failure",
-            "Machines with a setting against machines of the same class without it, all classes added up. What goes together need not be the reason: change it on one machine and measure.",
-            "No setting separates those that fail from those that do not, beyond chance.",
+            "Factors correlated with failure",
+            "Machines with a setting against machines of the same class without it, all classes added up. Correlation is not causation: change the setting on one machine and measure.",
+            "No setting is significantly correlated with failure.",
             document.settings.iter().map(setting).collect(),
         ),
         part(
             "drift",
             "Drift",
-            "Machines that got later or earlier from run to run, against their class; it takes eight runs or so to tell that from chance.",
-            "No machine shows a trend beyond chance.",
+            "Machines whose latencies change from run to run, against their class; significance takes about eight runs.",
+            "No machine shows a significant trend.",
             document.drift.iter().map(drift).collect(),
         ),
         part(
             "clocks",
-            "Clocks that are not believed",
+            "Implausible clocks",
             "Runs that say they began in the future, before this program was made, or after their end. They are ranked, and stand in no order of time.",
             "All clocks are plausible.",
             document
@@ -152,7 +152,7 @@ pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<ListSection>
         ),
         part(
             "duplicates",
-            "Names that are not one machine's",
+            "Ambiguous machine names",
             "The same name on other hardware, or in two runs at the same time. Machines are told apart by name and hardware.",
             "Every name is one machine's.",
             document.duplicates.iter().map(|one| format!("{}: {}", one.hostname, one.why)).collect(),
@@ -160,7 +160,7 @@ pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<ListSection>
         part(
             "unread",
             "Not read",
-            "What was given to the store and is in no figure here.",
+            "Bundles in the store that no figure includes.",
             "Everything could be read.",
             document.unread.iter().map(|one| format!("{}: {}", one.path, one.why)).collect(),
         ),
@@ -178,7 +178,7 @@ fn line(one: &FleetMachine) -> MachineLine {
         max: latency(one.max_ns),
         against: one.against_class.map_or("-".to_string(), times),
         class: text::clean(&one.class),
-        set_apart: if one.set_apart { "set apart" } else { "-" },
+        set_apart: if one.set_apart { "isolated" } else { "-" },
         runs: one.runs,
         reason: text::short(&one.reason, 120),
     }
@@ -250,7 +250,7 @@ pub(crate) fn amount(part: u64, all: u64) -> String {
 
 fn unfit(one: &Unfit) -> String {
     let mut line = format!(
-        "{}: {} of {} machines whose measured CPUs are set apart exceed their limit (at least {:.0} % do, at 95 %)",
+        "{}: {} of {} machines whose measured CPUs are isolated exceed their limit (at least {:.0} % do, at 95 %)",
         one.class,
         text::count(one.failed),
         text::count(one.set_apart),

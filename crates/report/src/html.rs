@@ -89,7 +89,7 @@ struct Tainted {
     each: Vec<String>,
 }
 
-/// What one run noticed, and what is missing in it.
+/// Notes of one run, and its missing data.
 #[derive(Serialize)]
 struct Remarks {
     run: String,

@@ -20,7 +20,7 @@ pub fn junit(gate: &Gated) -> String {
     for why in &gate.errors {
         suite.case("isolator", "judged", Some((CaseKind::Error, why)));
     }
-    // Nothing is said of a verdict that nothing was held against.
+    // A verdict without a baseline has no entry.
     if gate.errors.is_empty() {
         suite.case("isolator", "verdict", gate.verdict_changed().map(|why| (CaseKind::Failure, why)));
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::text;
 
-/// Causes of one spike that are told one by one; the shortest others are joined.
+/// Causes of one spike that are listed one by one; the shortest others are joined.
 const CAUSES: usize = 16;
 
 /// Spikes drawn for each run of a page.
@@ -249,7 +249,7 @@ pub(crate) fn title(group: &CauseGroup, document: &WhyDocument) -> String {
         .find(|sum| sum.kind == mostly.kind && sum.name == mostly.name && !sum.suspect);
     let of = all.map_or(group.spikes.len() as u64, |sum| sum.mostly);
     let name = match mostly.kind {
-        CauseKind::Unexplained => "Nothing that was seen".to_string(),
+        CauseKind::Unexplained => "No recorded event".to_string(),
         kind => upper(&named(kind, &mostly.name)),
     };
     format!("{name} took the most of {} {}", text::count(of), if of == 1 { "spike" } else { "spikes" })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A control loop at 1 kHz: set up, isolated where the kernel can, a message a cycle to whoever logs,
-//! monitored by whoever likes.
+//! A control loop at 1 kHz: set up, isolated where the kernel can, a message a cycle for a logger,
+//! and a monitor.
 //!
 //! `cargo run --release --example loop [CYCLES] & isolator monitor $!`
 

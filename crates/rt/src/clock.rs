@@ -117,7 +117,7 @@ pub fn invariant() -> Result<()> {
     }
     Err(Error::new(
         "trust the processor's counter",
-        "neither the processor says that it is invariant, nor does the kernel keep its time by it",
+        "the processor does not report it as invariant, and the kernel does not use it as clocksource",
         "use CLOCK_MONOTONIC, or a machine with an invariant counter",
     ))
 }

@@ -28,7 +28,7 @@ pub enum Policy {
     Deadline {
         /// CPU time of one period.
         runtime_ns: u64,
-        /// When it must be had, from the period's start.
+        /// The relative deadline, from the period's start.
         deadline_ns: u64,
         /// The period.
         period_ns: u64,

@@ -8,9 +8,9 @@
 //!      └── at(offset) ──► Register: read and write, 32 bits each
 //! ```
 //!
-//! Every access is one volatile access of 32 bits, in program order, with no barrier: a word tells of nothing
+//! Every access is one volatile access of 32 bits, in program order, with no barrier: a word orders nothing
 //! but itself. What a write makes a device do is the caller's, as with any write to its file. A file that
-//! somebody shortens meanwhile ends the process (SIGBUS, mmap(2)). Linux:
+//! another process shortens meanwhile ends the process (SIGBUS, mmap(2)). Linux:
 //! Documentation/driver-api/uio-howto.rst, drivers/char/mem.c.
 
 use std::fs::{File, OpenOptions};
@@ -189,7 +189,7 @@ impl Registers {
             return Err(Error::new(what, "it maps everything", "give the block's physical address"));
         }
         if !data.file_type().is_char_device() {
-            return Err(Error::new(what, "it is no character device", "give one such as /dev/uio0"));
+            return Err(Error::new(what, "it is not a character device", "give one such as /dev/uio0"));
         }
         if let Some(offset) = into_page_of(path) {
             let why = format!("its registers begin {offset} bytes into a page");
@@ -198,7 +198,7 @@ impl Registers {
         Registers::map(&file, 0, length, 0, name)
     }
 
-    /// `length` bytes of a file from `offset` on: memory that is shared with whoever maps the same.
+    /// `length` bytes of a file from `offset` on: memory shared with other processes that map it.
     ///
     /// ```
     /// use rt::registers::Registers;
@@ -217,7 +217,11 @@ impl Registers {
         let file = open(&what, path, 0)?;
         let data = file.metadata().map_err(|error| Error::os(&what, &error, "give another file"))?;
         if !data.file_type().is_file() {
-            return Err(Error::new(what, "it is no file", "give one, or a PCI resource below /sys/bus/pci"));
+            return Err(Error::new(
+                what,
+                "it is not a file",
+                "give one, or a PCI resource below /sys/bus/pci",
+            ));
         }
         if offset.checked_add(length as u64).is_none_or(|end| end > data.len()) {
             let why = format!("it has {} bytes", data.len());
@@ -225,7 +229,7 @@ impl Registers {
         }
         let into_page = (offset % page() as u64) as usize;
         if !into_page.is_multiple_of(WIDTH) {
-            let why = format!("{offset} is no multiple of {WIDTH}");
+            let why = format!("{offset} is not a multiple of {WIDTH}");
             return Err(Error::new(what, why, "give an offset that is one"));
         }
         let whole = Registers::map(&file, offset - into_page as u64, length + into_page, SIGNAL_AT, name)?;
@@ -414,18 +418,18 @@ mod tests {
         }
         assert!(
             error_of(Registers::file(&path, 2, 4))
-                .ends_with("2 is no multiple of 4; give an offset that is one")
+                .ends_with("2 is not a multiple of 4; give an offset that is one")
         );
         let gone = error_of(Registers::file(Path::new("/dev/shm/no-such-file"), 0, 4));
         assert!(gone.contains("no such file or directory; give a file that is there"), "{gone}");
         let null = error_of(Registers::file(Path::new("/dev/null"), 0, 4));
-        assert!(null.contains("it is no file"), "{null}");
+        assert!(null.contains("it is not a file"), "{null}");
     }
 
     #[test]
     fn a_device_is_a_character_device_but_not_all_memory() {
         let (_file, path) = block();
-        assert!(error_of(Registers::device(&path, page())).contains("it is no character device"));
+        assert!(error_of(Registers::device(&path, page())).contains("it is not a character device"));
         assert!(error_of(Registers::device(Path::new("/dev/null"), 12)).contains("are no whole pages"));
         assert!(
             error_of(Registers::device(Path::new("/dev/mem"), page()))

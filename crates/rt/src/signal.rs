@@ -3,7 +3,7 @@
 
 use std::io;
 
-/// A signal that nobody else uses: the last real-time one but one, since the very last is a habit of
+/// A signal that no other code uses: the last real-time one but one, since the very last is a habit of
 /// debuggers.
 fn number() -> libc::c_int {
     libc::SIGRTMAX() - 1

@@ -122,7 +122,7 @@ fn a_killed_sender_loses_and_tears_nothing() {
 }
 
 #[test]
-fn a_killed_receiver_blocks_nobody_and_the_next_goes_on() {
+fn a_killed_receiver_does_not_block_the_next() {
     let shared = Shared::create(SIZE).unwrap();
     let mut sender = shared.sender().unwrap();
     let (mut n, mut seed) = (0, 11);

@@ -90,7 +90,7 @@ impl SpikeAction {
             return Err(cannot(format!("there is no signal '{name}'"), &format!("choose one of {names}")));
         };
         let number = process.parse::<i32>().ok().filter(|number| *number > 0).and_then(Pid::from_raw);
-        let number = number.ok_or_else(|| cannot(format!("'{process}' is no process"), form))?;
+        let number = number.ok_or_else(|| cannot(format!("'{process}' is not a process"), form))?;
         let process = pidfd_open(number, PidfdFlags::empty()).map_err(|error| {
             let why = error::reason(&error.into());
             cannot(why, "give a process that runs")

@@ -172,7 +172,7 @@ impl RunSpec {
         })
     }
 
-    /// Refuses, before anything is written, what cannot be opened or driven here.
+    /// Refuses, before anything is written, devices that cannot be opened or driven here.
     pub fn try_devices(&self) -> Result<()> {
         Wiring::check(&self.asked)?;
         for probe in &self.probes {
@@ -260,7 +260,7 @@ fn accepted(asked: &Asked) -> std::result::Result<(), PreflightFinding> {
     };
     let cure = likely(code).map_or_else(
         || format!("choose from {}", taint::CODES.join(", ")),
-        |likely| format!("is {likely} meant?"),
+        |likely| format!("did you mean {likely}?"),
     );
     Err(refuse("unknown-name", format!("there is no taint '{code}' to accept"), cure))
 }
@@ -291,7 +291,7 @@ fn lengths(asked: &Asked, probes: &[ProbeKind]) -> std::result::Result<(), Prefl
     }
     if let Some(claim) = asked.claim.filter(|claim| !(*claim > 0.0 && *claim < 1.0)) {
         let cure = "give --claim such as 0.001: fewer than one cycle in a thousand is late";
-        return Err(refuse("claim", format!("the claim {claim} is no rate between 0 and 1"), cure));
+        return Err(refuse("claim", format!("the claim {claim} is not a rate between 0 and 1"), cure));
     }
     Ok(())
 }

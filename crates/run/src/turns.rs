@@ -69,7 +69,7 @@ impl<'a> Turns<'a> {
     }
 
     /// All rounds of one knob, its changes under the record `id`; the inner error is why it was not measured,
-    /// with the machine as it was. What cannot be given back goes to `left`.
+    /// with the machine as it was. Settings that cannot be restored go to `left`.
     pub fn knob(
         &self,
         system: &mut dyn System,

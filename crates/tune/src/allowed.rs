@@ -55,7 +55,7 @@ pub fn plan(plan: &Plan) -> std::result::Result<(), PlanRefusal> {
     let refuse =
         |reason: String| PlanRefusal { reason, cure: "plan on this machine, with this program".to_string() };
     for one in &plan.actions {
-        action(one).map_err(|why| refuse(format!("the plan is none of this program's: {why}")))?;
+        action(one).map_err(|why| refuse(format!("this program did not write the plan: {why}")))?;
     }
     if boot_line(&plan.actions) != plan.boot_line {
         return Err(refuse("the plan's boot line is not that of its actions".to_string()));
@@ -94,7 +94,7 @@ fn action(action: &Action) -> Allowed {
         ActionKind::Limits => one_of(&[LIMITS_FILE]),
     };
     if !known {
-        return Err(format!("'{}' is no target of the kind {}", shown(target), name(action.kind)));
+        return Err(format!("'{}' is not a target of the kind {}", shown(target), name(action.kind)));
     }
     let plain = |extra: &str| {
         let letter = |letter: char| letter.is_ascii_alphanumeric() || extra.contains(letter);
@@ -118,7 +118,7 @@ fn action(action: &Action) -> Allowed {
         | ActionKind::Slice
         | ActionKind::Partition => cpus(value),
     };
-    if takes { Ok(()) } else { Err(format!("{} is no value for {}", shown(value), shown(target))) }
+    if takes { Ok(()) } else { Err(format!("{} is not a value for {}", shown(value), shown(target))) }
 }
 
 /// The kind as documents name it.
@@ -168,10 +168,10 @@ pub fn record(record: &Record) -> Result<()> {
 fn identity(record: &Record) -> Allowed {
     let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     if record.id.is_empty() || record.id.len() > 100 || !record.id.chars().all(letter) {
-        return Err(format!("'{}' is no name of a record", shown(&record.id)));
+        return Err(format!("'{}' is not a name of a record", shown(&record.id)));
     }
     if !record.plan.chars().all(letter) {
-        return Err(format!("'{}' is no digest of a plan", shown(&record.plan)));
+        return Err(format!("'{}' is not a digest of a plan", shown(&record.plan)));
     }
     record.words.iter().try_for_each(|raw| word(raw))
 }
@@ -182,7 +182,7 @@ fn word(raw: &str) -> Allowed {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-,.".contains(letter);
     match PARAMETERS.contains(&name) && value.chars().all(plain) {
         true => Ok(()),
-        false => Err(format!("'{}' is no word that a plan puts into the boot line", shown(raw))),
+        false => Err(format!("'{}' is not a word that a plan puts into the boot line", shown(raw))),
     }
 }
 

@@ -501,7 +501,7 @@ fn left_to_do(boot: &Boot, words: Vec<String>, already: &mut Vec<String>) -> Vec
     let options = boot.default_entry().map(|entry| entry.options.clone()).unwrap_or_default();
     let there = |word: &String| line::kernel_words(&options).any(|other| other.raw == *word);
     let (there, left): (Vec<String>, Vec<String>) = words.into_iter().partition(there);
-    already.extend(there.into_iter().map(|word| format!("{word} in the boot line, set by somebody else")));
+    already.extend(there.into_iter().map(|word| format!("{word} in the boot line, set by another program")));
     left
 }
 

@@ -22,7 +22,7 @@ const BOUND: u64 = 0x0400_0000;
 /// What irqbalance is told; it ends with the boot, as what it belongs to does.
 pub(crate) const BALANCE: &str = "/run/systemd/system/irqbalance.service.d";
 
-/// The steps of `actions`, and what cannot be done here.
+/// The steps of `actions`, and the actions that cannot be done here.
 pub fn steps(system: &mut dyn System, actions: &[Action]) -> Result<(Vec<Step>, Vec<Skipped>)> {
     let mut made = Made { system, steps: Vec::new(), skipped: Vec::new() };
     for action in actions {

@@ -3,7 +3,7 @@
 //!
 //! Before anything changes, a record of every step with the value before it lies in the store. A step whose
 //! old and new value are both known can be undone at any moment: what is there is either of the two, or
-//! somebody else's. So a record that says `applying` or `rolling-back` is all that a later process needs.
+//! another program's. So a record that says `applying` or `rolling-back` is all that a later process needs.
 //!
 //! The way back goes on where a step fails, needs no new space, and can be gone again when the obstacle is
 //! away.
@@ -209,7 +209,7 @@ pub enum Compare {
 /// What became of one step when it was undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Undone {
-    /// A path, or what else it was.
+    /// A path, or another name of it.
     pub what: String,
     /// What became of it.
     pub became: Restoration,
@@ -224,9 +224,9 @@ pub enum Restoration {
     Restored,
     /// It was as before already.
     Untouched,
-    /// Somebody else changed it meanwhile; only what is ours was taken out.
+    /// Another program changed it meanwhile; only what is ours was taken out.
     Stripped,
-    /// It was made anew by its generator, since somebody else had.
+    /// It was made anew by its generator, since another program had.
     MadeAnew,
     /// It ended with the boot, or with its process.
     Gone,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans for captured machines. `vectors/captured.json` has of each what decides a plan: which CPUs share
 //! what, as the trees of hwloc's test suite (tests/hwloc/linux, BSD-3-Clause) say it; their names there are
-//! in it. None has a kernel's configuration, some not even a version: what is unknown is said, and left out
+//! in it. None has a kernel's configuration, some not even a version: unknown facts are listed, and left out
 //! where it decides.
 
 use std::collections::BTreeMap;

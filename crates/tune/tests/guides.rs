@@ -66,7 +66,7 @@ fn the_table_of_guides_agrees_with_plans() {
                 "running" => !periodic.boot_line.contains(setting) && !poll.boot_line.contains(setting),
                 place => panic!("{setting}: unknown place '{place}'"),
             };
-            assert!(right, "{setting} is said to be '{}': {}", row.place, poll.boot_line);
+            assert!(right, "{setting} is listed as '{}': {}", row.place, poll.boot_line);
             seen.push(row.place.clone());
         }
     }

@@ -45,7 +45,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_string())
 }
 
-/// Housekeeping CPUs, and the one that is left alone: the last but one in a guest, whose last is set apart at
+/// Housekeeping CPUs, and the one that is left alone: the last but one in a guest, whose last is isolated at
 /// boot.
 fn split() -> (CpuSet, CpuSet) {
     let online: CpuSet = read("/sys/devices/system/cpu/online").unwrap().parse().unwrap();
@@ -103,7 +103,7 @@ fn state(system: &Real) -> BTreeMap<String, String> {
         note(format!("{GROUP}/{name}"));
     }
     for task in runtime::tasks(system) {
-        // Threads that the kernel binds come and go; nobody could change them.
+        // Threads that the kernel binds come and go; they cannot be changed.
         if task.parent == 2 && task.flags & 0x0400_0000 == 0 && !task.name.starts_with("kworker") {
             let cpus = system.affinity(task.id).map(|cpus| cpus.to_string()).unwrap_or_default();
             state.insert(format!("thread {} {} {}", task.id, task.started, task.name), cpus);
@@ -220,7 +220,7 @@ fn comes_back_after_a_command() {
         assert!(said.contains(&seen), "no '{seen}' in: {said}");
     }
     assert_eq!(difference(&before, &state(&system)), Vec::<String>::new());
-    // What cannot be started changes nothing either.
+    // A program that cannot be started changes nothing either.
     assert_eq!(run(&["/no/such/program"]).status.code(), Some(1));
     assert_eq!(difference(&before, &state(&system)), Vec::<String>::new());
     println!("a command had cpus {one} for itself: all values are as before");
@@ -281,7 +281,7 @@ fn a_running_machine_is_as_it_was_also_after_a_kill() {
             "skipped: it moves this machine's interrupts for a moment; set ISOLATOR_LIVE=1 as root"
         );
     }
-    // The records lie in a folder that nobody else sees.
+    // The records lie in a private folder.
     let script = "mkdir -p /var/lib && mount -t tmpfs none /var/lib && exec \"$TEST\" --ignored --exact in_a_namespace --nocapture";
     let ran = Command::new("unshare")
         .args(["--mount", "sh", "-c", script])

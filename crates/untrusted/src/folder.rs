@@ -29,7 +29,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder for reading, whoever owns it.
+    /// Opens a folder of any owner for reading.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(rustix::fs::CWD, path, flags, Mode::empty())?;
@@ -232,7 +232,7 @@ fn one_name(name: &str) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(one)), None) => Ok(one),
-        _ => Err(io::Error::new(ErrorKind::InvalidInput, "it is no name of a file")),
+        _ => Err(io::Error::new(ErrorKind::InvalidInput, "it is not a name of a file")),
     }
 }
 

@@ -81,7 +81,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 pub(crate) fn no_file() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
+    io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
 }
 
 /// Writes `bytes` beside `name`, under a name that cannot be foreseen, and renames; the file is still open.

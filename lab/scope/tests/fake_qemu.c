@@ -4,7 +4,7 @@
 
 #include "fake_qemu.h"
 
-/* What an access is told of: as large as that, and which way. */
+/* An access: as large as that, and which way. */
 enum { WORD = 2, STORE = 1 << 8 };
 
 int fake_api = 1;

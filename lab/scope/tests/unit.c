@@ -392,7 +392,7 @@ static void edges_and_answers_that_have_no_other_are_counted(void)
 	install(WATCHED);
 	edge(); /* before the window */
 	user(1, 1, insn(BEGIN_X86));
-	answer(3); /* nobody looked */
+	answer(3); /* without a look */
 	look(5);
 	edge();
 	edge(); /* each before the last was answered */
@@ -400,7 +400,7 @@ static void edges_and_answers_that_have_no_other_are_counted(void)
 	look(5);
 	answer(3);
 	edge();
-	answer(3); /* nobody looked since the last */
+	answer(3); /* without a look since the last */
 	fake_run(0, fake_block(USER, 3, insn({ .stores_to = OUTPUT }))); /* not a CPU that was asked for */
 	edge(); /* too late */
 	user(1, 1, insn(END_X86));

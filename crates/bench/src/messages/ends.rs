@@ -84,7 +84,7 @@ fn post(end: &mut impl Sends, n: u64) {
     while !end.post(&message) {}
 }
 
-/// Takes the message of that number. All of it is looked at, or a compiler would leave out what nobody reads.
+/// Takes the message of that number and reads all of it, or a compiler would leave parts out.
 #[inline(always)]
 fn take(end: &mut impl Takes, n: u64) {
     while !end.take(|message| {
@@ -99,7 +99,7 @@ fn take(end: &mut impl Takes, n: u64) {
 struct PaddedWord(AtomicU64);
 
 /// What nothing can be faster than: a word each way, and for the stream a word in each of as many lines as
-/// there are messages in a batch, so that nobody waits for room.
+/// there are messages in a batch, so that the sender never waits for room.
 #[repr(align(128))]
 pub struct RawLines {
     mine: Arc<PaddedWord>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! iceoryx2's publish and subscribe within one process, polled, as its own benchmark does it: a sample is
-//! loaned ahead, while nobody waits for it. It is written in place and read in place; the other rings copy.
+//! loaned ahead, before it is needed. It is written in place and read in place; the other rings copy.
 
 use std::error::Error;
 use std::sync::Arc;

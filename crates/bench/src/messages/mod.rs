@@ -30,7 +30,7 @@ const STREAM: u64 = 20_000;
 /// more than what tells one contender from another.
 const IN_A_ROW: usize = 8;
 
-/// Between rounds, for whoever else needs these CPUs.
+/// Pause between rounds, for other tasks of these CPUs.
 const REST: Duration = Duration::from_millis(20);
 
 /// What a contender showed: medians of its batches.

@@ -7,17 +7,17 @@ use clap::Args;
 
 use super::{OUTPUT, Output};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-Runs are alike where the same was asked of them; what the limit was does not
-matter, and how the machines differ is listed.
+Two runs can be compared if they have the same options, apart from the limit.
+The differences between the machines are listed.
 
 Examples:
   isolator prove -o before
   isolator prove --plan before/manifest.json -o after
   isolator compare before after -o both.html
 
-Exit status: 0 compared, whatever came out; 1 the runs are unlike.";
+Exit status: 0 compared, whatever the result; 1 the runs have other options.";
 
 /// `isolator compare`
 #[derive(Debug, Args)]
@@ -26,13 +26,13 @@ pub struct CompareArgs {
     pub before: PathBuf,
     /// The bundle after it
     pub after: PathBuf,
-    /// Compare unlike runs all the same; every output says so
+    /// Compare runs of different options; every output says so
     #[arg(long)]
     pub force: bool,
-    /// Also write an HTML report with both
+    /// Also write an HTML report of both
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

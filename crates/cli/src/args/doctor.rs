@@ -10,11 +10,11 @@ use doctor::{CheckGroup, Profile, Use};
 use super::{OUTPUT, Output};
 use crate::values::duration;
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-Every finding has the value and where it was read, why it matters, a fix and a
-source. What may not be read is UNKNOWN, with what would help; run it as root to
-know more. Which findings weigh depends on what the machine is for.
+Every finding has the value, the file it was read from, why it matters, a fix and
+a source. A check that cannot read its file is UNKNOWN, with a hint; root can read
+more. The profile decides how severe a finding is.
 
 Examples:
   isolator doctor
@@ -24,38 +24,38 @@ Examples:
   isolator doctor --explain pwr-cstate-latency
   isolator doctor --save machine.json; isolator doctor --snapshot machine.json
 
-Exit status: 0 it looked, whatever it found (the JSON's summary counts that);
-1 it could not, and one line says why.";
+Exit status: 0 audited, whatever it found (the JSON's summary has the counts);
+1 it could not be done, and one line states why.";
 
 /// `isolator doctor`
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// What the machine is for: periodic, poll, audio, vm or server [default: periodic]
+    /// Profile of the machine: periodic, poll, audio, vm or server [default: periodic]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
     /// Take profile, period and limit from a use: audio:64@48000, control:1kHz
     #[arg(long = "use", value_name = "USE", conflicts_with = "profile")]
     pub purpose: Option<Use>,
-    /// Count for this long who interrupts which CPU; needs no privilege
+    /// Count the interrupts of each CPU for this time; needs no privilege
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, conflicts_with_all = ["root", "snapshot"])]
     pub sample: Option<Duration>,
-    /// Look at the machine whose /proc, /sys, /etc and /boot lie below this folder
+    /// Audit the machine whose /proc, /sys, /etc and /boot lie below this folder
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Look at the machine in this snapshot
+    /// Audit the machine in this snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     pub snapshot: Option<PathBuf>,
     /// Only checks of this group: kernel, boot, isolation, irq, threads, scheduler, memory, power, clock,
     /// firmware, limits, services, virtualization, graphics, network, container
     #[arg(long, value_name = "GROUP")]
     pub only: Option<CheckGroup>,
-    /// All about one check, and how it comes out here
+    /// Explain one check, with its result here
     #[arg(long, value_name = "CHECK", conflicts_with = "only")]
     pub explain: Option<String>,
-    /// Keep the snapshot, to look at it elsewhere
+    /// Save the snapshot to this file, for --snapshot
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub save: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::OUTPUT;
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
 Examples:
   isolator export before --as cyclictest --load idle > idle.txt

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::{OUTPUT, Output};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
 Examples:
   isolator fleet prove -i inventory -o monday -- --loads all --limit 50us
@@ -21,32 +21,30 @@ Python there: pip install ansible-core. The report needs the program duckdb:
 pip install duckdb-cli.
 
 Exit status: 0 done, and all hold; 1 something could not be done on a machine;
-2 a machine does not hold its limit, or what was applied is not in force.";
+2 a machine does not hold its limit, or a setting is not in force.";
 
 /// `isolator fleet`
 #[derive(Debug, Subcommand)]
 pub enum FleetVerb {
-    /// Measures every machine of an inventory, and brings the evidence; done again, it measures what is
-    /// missing
+    /// Measures every machine of an inventory and collects the bundles; a second run measures missing ones
     Prove(FleetProveArgs),
-    /// Says what would be changed on each machine, and brings the plans; changes nothing
+    /// Plans the changes of each machine and collects the plans; changes nothing
     Plan(FleetPlanArgs),
-    /// Tunes machines batch by batch, measures each, and rolls back what does not hold, where the roll-out
-    /// ends
+    /// Tunes machines batch by batch and measures each; rolls back a machine that does not hold, and stops
     Apply(FleetApplyArgs),
-    /// Whether what was applied is still in force on each machine
+    /// Checks on each machine whether the applied plan is still in force
     Verify(FleetVerifyArgs),
-    /// Gives each machine back what was there before
+    /// Restores the former settings of each machine
     Rollback(FleetRollbackArgs),
-    /// Adds bundles to a store of Parquet files; those that it has already are passed over
+    /// Adds bundles to a store of Parquet files; bundles already stored are skipped
     Store(FleetStoreArgs),
-    /// Machines ranked, outliers, unfit platforms, drift, and the settings that go with failure
+    /// Ranks machines; shows outliers, unfit platforms, drift, and factors correlated with failure
     Report(FleetReportArgs),
     /// Lists the queries behind the report, or prints one as SQL for DuckDB
     Query(FleetQueryArgs),
 }
 
-/// Which machines, and how many at once.
+/// The machines, and how many at once.
 #[derive(Debug, Args)]
 pub struct FleetHosts {
     /// Ansible's inventory: a file, a folder, a program, or names with a comma after each
@@ -55,19 +53,19 @@ pub struct FleetHosts {
     /// Only these machines or groups of it, as Ansible's --limit has them
     #[arg(long, value_name = "PATTERN")]
     pub hosts: Option<String>,
-    /// This many machines at once [default: Ansible's, 5]
+    /// Number of machines at once [default: Ansible's, 5]
     #[arg(long, value_name = "N")]
     pub forks: Option<u32>,
-    /// One more word for ansible-playbook, as --ansible=--ask-become-pass
+    /// An option for ansible-playbook, such as --ansible=--ask-become-pass
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub ansible: Vec<String>,
-    /// Go on though two names of the inventory are one machine
+    /// Continue if two names of the inventory are one machine
     #[arg(long)]
     pub force: bool,
     /// Folder for evidence, plans and Ansible's log [default: evidence/TIME]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
@@ -75,13 +73,13 @@ pub struct FleetHosts {
 /// `isolator fleet prove`
 #[derive(Debug, Args)]
 pub struct FleetProveArgs {
-    /// Which machines.
+    /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
-    /// Say what would be done, and do nothing
+    /// Show the changes without making them
     #[arg(long)]
     pub check: bool,
-    /// Words for isolator prove on each machine [default: isolator_prove of the inventory]
+    /// Options for isolator prove on each machine [default: isolator_prove of the inventory]
     #[arg(last = true, value_name = "WORD")]
     pub words: Vec<String>,
 }
@@ -89,13 +87,13 @@ pub struct FleetProveArgs {
 /// `isolator fleet plan`
 #[derive(Debug, Args)]
 pub struct FleetPlanArgs {
-    /// Which machines.
+    /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
     /// Plan the boot line too
     #[arg(long)]
     pub reboot: bool,
-    /// Words for isolator tune plan on each machine [default: isolator_plan of the inventory]
+    /// Options for isolator tune plan on each machine [default: isolator_plan of the inventory]
     #[arg(last = true, value_name = "WORD")]
     pub words: Vec<String>,
 }
@@ -103,22 +101,22 @@ pub struct FleetPlanArgs {
 /// `isolator fleet apply`
 #[derive(Debug, Args)]
 pub struct FleetApplyArgs {
-    /// Which machines.
+    /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
-    /// Say what would be done, and do nothing
+    /// Show the changes without making them
     #[arg(long)]
     pub check: bool,
-    /// Tune the boot line too: each machine is rebooted for a trial, and again where that does not hold
+    /// Tune the boot line too: reboot each machine for a trial, and again if that does not hold
     #[arg(long)]
     pub reboot: bool,
-    /// How many machines one after the other, as numbers or shares of all [default: 1,10%,100%]
+    /// Sizes of the batches, as numbers or shares of all machines [default: 1,10%,100%]
     #[arg(long, value_name = "N|%,…", value_delimiter = ',', value_parser = batch)]
     pub batches: Option<Vec<String>>,
-    /// Words for isolator prove on each machine, in one argument [default: isolator_prove of the inventory]
+    /// Options for isolator prove on each machine, in one argument [default: isolator_prove of the inventory]
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     pub prove: Option<String>,
-    /// Words for isolator tune plan on each machine [default: isolator_plan of the inventory]
+    /// Options for isolator tune plan on each machine [default: isolator_plan of the inventory]
     #[arg(last = true, value_name = "WORD")]
     pub words: Vec<String>,
 }
@@ -126,7 +124,7 @@ pub struct FleetApplyArgs {
 /// `isolator fleet verify`
 #[derive(Debug, Args)]
 pub struct FleetVerifyArgs {
-    /// Which machines.
+    /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
 }
@@ -134,7 +132,7 @@ pub struct FleetVerifyArgs {
 /// `isolator fleet rollback`
 #[derive(Debug, Args)]
 pub struct FleetRollbackArgs {
-    /// Which machines.
+    /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
     /// Reboot machines whose boot line was tuned
@@ -147,7 +145,7 @@ fn batch(text: &str) -> Result<String, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     match number.parse::<u32>() {
         Ok(number) if number > 0 && (number <= 100 || !text.ends_with('%')) => Ok(text.to_string()),
-        _ => Err("it is neither a number of machines nor a share of them; write 3 or 10%".to_string()),
+        _ => Err("neither a number of machines nor a share of them; write 3 or 10%".to_string()),
     }
 }
 
@@ -173,7 +171,7 @@ pub struct FleetReportArgs {
     /// Also write the report as HTML
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
@@ -181,7 +179,7 @@ pub struct FleetReportArgs {
 /// `isolator fleet query`
 #[derive(Debug, Args)]
 pub struct FleetQueryArgs {
-    /// Which [default: all are listed]
+    /// The query [default: list all]
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }

@@ -10,9 +10,9 @@ use evidence::import;
 use super::{OUTPUT, Output};
 use crate::values::duration;
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-Reads what these tools write, and tells which one it was from the text:
+Reads the output of these tools, and detects which tool wrote it:
   cyclictest      --json, -h, --histfile, -v and its summary
   oslat           --json, its text, and its table alone
   rtla            timerlat and osnoise, hist and top; hwnoise
@@ -23,13 +23,13 @@ Reads what these tools write, and tells which one it was from the text:
   LinuxCNC        latency-test as text, latency-histogram --nox
   jitterdebugger  its JSON
   rteval          summary.xml
-docs/import.md says what each becomes, and what it cannot tell.
+docs/import.md describes the result for each, and its limits.
 
 Examples:
   cyclictest -m -p 80 -i 1000 -D 1m --json=out.json
   isolator import out.json --load idle --limit 100us
 
-Exit status: 0 imported, and with --limit: it holds; 1 the file could not be
+Exit status: 0 imported, and with --limit the limit holds; 1 the file could not be
 read, or the bundle not be written; 2 the limit given does not hold, or is not
 proven to.";
 
@@ -38,19 +38,19 @@ proven to.";
 pub struct ImportArgs {
     /// The other tool's output
     pub file: PathBuf,
-    /// The load it was taken under [default: unknown]
+    /// The load during the measurement [default: unknown]
     #[arg(long, value_name = "NAME")]
     pub load: Option<String>,
-    /// The limit that judges it [default: none, so there is no verdict]
+    /// The limit for the verdict [default: none, and no verdict]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub limit: Option<Duration>,
-    /// Unit of figures whose text does not state it, as with cyclictest -N [default: us]
+    /// Unit of the figures if the file does not state it, as with cyclictest -N [default: us]
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<UnitArg>,
     /// Folder of the bundle, which must not hold one yet [default: evidence/FILE without its ending]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

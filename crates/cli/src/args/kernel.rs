@@ -7,26 +7,26 @@ use clap::{Args, Subcommand};
 
 use super::{OUTPUT, Output};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-A kernel's source, our series in it and a configuration make a kernel, which is
-kept by the content of all of them.
+Builds Linux with this project's patches and a configuration. Builds are cached by
+the content of source, patches and configuration.
 
 Examples:
   isolator kernel build                     for the lab's guests
   isolator lab run quiet --kernel isolator
-  isolator kernel build --with debug        lockdep and its like; --kernel isolator:6.12+debug
+  isolator kernel build --with debug        lockdep and others; --kernel isolator:6.12+debug
   isolator kernel build --config debian     packages for this machine
   isolator kernel export -o patches         for git am, or quilt
 
-Exit status: 0 built; 1 it could not be done, and one line says why.";
+Exit status: 0 built; 1 it could not be done, and one line states why.";
 
 /// `isolator kernel …`
 #[derive(Debug, Subcommand)]
 pub enum KernelVerb {
-    /// Builds a kernel and prints where it lies
+    /// Builds a kernel and prints its path
     Build(KernelBuildArgs),
-    /// Writes the whole series of patches, new files first
+    /// Writes the patch series, new files first
     Export(KernelExportArgs),
 }
 
@@ -36,13 +36,13 @@ pub struct KernelBuildArgs {
     /// The version of Linux
     #[arg(long = "version", value_name = "VERSION", default_value = "6.12")]
     pub linux: String,
-    /// For which processor: x86_64, arm64 [default: this machine's]
+    /// The architecture: x86_64, arm64 [default: this machine's]
     #[arg(long, value_name = "NAME")]
     pub arch: Option<String>,
     /// The configuration: lab (small, for guests), debian (the distribution's; makes packages), or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
     pub config: String,
-    /// Lay a fragment over the configuration: debug, kasan, kcsan, kunit, torture, rt-group, voluntary,
+    /// Merge a fragment into the configuration: debug, kasan, kcsan, kunit, torture, rt-group, voluntary,
     /// stock, or a file; may be given again
     #[arg(long, value_name = "NAME|FILE")]
     pub with: Vec<String>,
@@ -52,19 +52,19 @@ pub struct KernelBuildArgs {
     /// The series: a folder laid out as kernel/ of the repository [default: the one in this program]
     #[arg(long, value_name = "DIR")]
     pub series: Option<PathBuf>,
-    /// Leave the series out: the same kernel without it, to compare with
+    /// Build the same kernel without the series, to compare with
     #[arg(long)]
     pub unpatched: bool,
     /// Root folder, or a capture of one, of the machine that has to boot it; guests' kernels are not judged
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub machine: PathBuf,
-    /// Build again what was built before with the same content
+    /// Build again instead of using the cache
     #[arg(long)]
     pub fresh: bool,
-    /// Copy what was built into this folder too
+    /// Also copy the result into this folder
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

@@ -10,11 +10,11 @@ use evidence::cause::Choice;
 use super::{OUTPUT, Output};
 use crate::values::duration;
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-A guest is a real kernel with this program as its only process. Storms are kernel
-work that its housekeeping CPUs do; the scope, a plugin of QEMU, counts what
-reaches the isolated CPU, instruction by instruction.
+A guest is a real kernel in QEMU with this program as its only process. A storm is
+kernel work on its housekeeping CPUs. The scope, a QEMU plugin, counts every
+interruption and kernel instruction of the isolated CPU.
 
 Examples:
   isolator lab list
@@ -24,44 +24,44 @@ Examples:
   isolator lab shell --kernel ./bzImage
   isolator lab program --kernel ./bzImage -- ./errors --slow 3
 
-Exit status: 0 done; 1 it could not be done, a storm took no effect, or the
-guest's kernel complained; 2 (gate) more interruptions than the baseline.";
+Exit status: 0 done; 1 it could not be done, a storm had no effect, or the
+guest's kernel logged a warning; 2 (gate) more interruptions than the baseline.";
 
 /// `isolator lab …`
 #[derive(Debug, Subcommand)]
 pub enum LabVerb {
     /// Lists scenarios and boot lines
     List(LabListArgs),
-    /// Shows a scenario as its file would hold it
+    /// Prints a scenario as a file
     Show(LabShowArgs),
-    /// Runs scenarios and writes one bundle of what was seen
+    /// Runs scenarios and writes one bundle
     Run(LabRunArgs),
-    /// Runs scenarios on several kernels and boot lines, and sets them side by side
+    /// Runs scenarios on several kernels and boot lines, and compares them
     Matrix(LabMatrixArgs),
-    /// Runs what a baseline ran; fails where more interruptions or instructions came
+    /// Repeats the runs of a baseline; fails if interruptions or instructions grew
     Gate(LabGateArgs),
-    /// A guest to type in
+    /// Opens a shell in a guest
     Shell(LabShellArgs),
-    /// Runs a static program in a guest, and judges its status and the kernel's log
+    /// Runs a static program in a guest; checks its exit status and the kernel's log
     Program(LabProgramArgs),
 }
 
-/// How guests are run, and where what they gave goes.
+/// How to run guests, and output options.
 #[derive(Debug, Args)]
 pub struct LabHow {
     /// Length of the window in which interruptions count; with storms it ends after the last of them
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub duration: Duration,
-    /// The time after which a guest is given up [default: 210 s and the window]
+    /// Time limit of a guest [default: 210 s and the window]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
-    /// Run guests again that ran before with the same content
+    /// Run guests again instead of using the cache
     #[arg(long)]
     pub fresh: bool,
-    /// Folder of what is written, which must not hold a bundle yet [default: evidence/TIME]
+    /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
@@ -74,10 +74,10 @@ pub struct LabMatrixArgs {
     /// The guests' architecture: x86_64, aarch64 [default: this machine's]
     #[arg(long, value_name = "NAME")]
     pub arch: Option<String>,
-    /// Seed of everything that storms draw
+    /// Seed of the random numbers of storms
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How it is run.
+    /// How to run it.
     #[command(flatten)]
     pub how: LabHow,
 }
@@ -85,12 +85,12 @@ pub struct LabMatrixArgs {
 /// `isolator lab gate`
 #[derive(Debug, Args)]
 pub struct LabGateArgs {
-    /// A lab.json that was kept
+    /// The lab.json of an earlier run
     pub baseline: PathBuf,
     /// Another kernel than the baseline's
     #[arg(long, value_name = "KERNEL")]
     pub kernel: Option<String>,
-    /// How it is run.
+    /// How to run it.
     #[command(flatten)]
     pub how: LabHow,
 }
@@ -98,7 +98,7 @@ pub struct LabGateArgs {
 /// `isolator lab list`
 #[derive(Debug, Args)]
 pub struct LabListArgs {
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
@@ -110,7 +110,7 @@ pub struct LabShowArgs {
     pub scenario: String,
 }
 
-/// What every guest is made of.
+/// The parts of every guest.
 #[derive(Debug, Clone, Args)]
 pub struct GuestOptions {
     /// The kernel: debian-rt, debian, isolator (6.12), with another version as debian-rt:6.1,
@@ -135,7 +135,7 @@ pub struct LabRunArgs {
     /// Scenarios by name, or files of them (.toml)
     #[arg(value_name = "SCENARIO", required = true)]
     pub scenarios: Vec<String>,
-    /// What guests are made of.
+    /// The parts of the guests.
     #[command(flatten)]
     pub guest: GuestOptions,
     /// How guests run: count, virtual, real [default: latencies for wakeup at rest, else count]
@@ -144,23 +144,23 @@ pub struct LabRunArgs {
     /// Loads on housekeeping CPUs, one guest each; see isolator load --list [default: idle]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub loads: Vec<String>,
-    /// Seed of everything that storms draw
+    /// Seed of the random numbers of storms
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Let the guest's own tracing watch too, and compare it with the scope
+    /// Trace inside the guest as well, and compare the trace with the scope
     #[arg(long)]
     pub witness: bool,
-    /// Have the guest's isolator defer what can wait on the isolated CPU, as isolator measure does; the
-    /// kernel must have it
+    /// Have the guest's isolator defer work on the isolated CPU, as isolator measure does; needs a kernel
+    /// with the isolator
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
     /// Give every CPU an NMI each TIME; x86-64, with apic_extnmi=all on the boot line
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub nmi: Option<Duration>,
-    /// What collects the causes of spikes in the guest: off, bpf, tracefs, osnoise, counters
+    /// Collector of the causes of spikes in the guest: off, bpf, tracefs, osnoise, counters
     #[arg(long, value_name = "HOW", default_value_t = Choice::Off)]
     pub causes: Choice,
-    /// How it is run.
+    /// How to run it.
     #[command(flatten)]
     pub how: LabHow,
 }
@@ -171,26 +171,26 @@ pub struct LabProgramArgs {
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
-    /// What the guest is made of.
+    /// The parts of the guest.
     #[command(flatten)]
     pub guest: GuestOptions,
-    /// The time after which the guest is given up [default: 10 min]
+    /// Time limit of the guest [default: 10 min]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
-    /// Lay the files of FOLDER into the guest's root, each where it lies in FOLDER
+    /// Copy the files of FOLDER into the guest's root, with the same paths
     #[arg(long, value_name = "FOLDER")]
     pub files: Option<PathBuf>,
-    /// Have the scope look on between the markers of the program, and write its record to FILE
+    /// Have the scope record between the markers of the program, and write the record to FILE
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Give every CPU an NMI each TIME; x86-64, with apic_extnmi=all on the boot line
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub nmi: Option<Duration>,
-    /// Emulate the CPUs by turns, on one host thread: slower, and without QEMU's mistakes about patched text
+    /// Emulate all CPUs on one host thread: slower, and without QEMU's errors with patched code
     #[arg(long)]
     pub by_turns: bool,
-    /// Do not hold a complaint of the kernel against it that has this text in its first lines, since a
-    /// kernel without the isolator has it too; may be given again
+    /// Ignore a kernel warning that has this text in its first lines, such as one that an unpatched kernel
+    /// prints too; may be given again
     #[arg(long, value_name = "TEXT")]
     pub known: Vec<String>,
 }
@@ -198,7 +198,7 @@ pub struct LabProgramArgs {
 /// `isolator lab shell`
 #[derive(Debug, Args)]
 pub struct LabShellArgs {
-    /// What the guest is made of.
+    /// The parts of the guest.
     #[command(flatten)]
     pub guest: GuestOptions,
 }

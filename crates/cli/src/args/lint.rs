@@ -9,7 +9,7 @@ use clap::Args;
 use super::{OUTPUT, Output};
 use crate::values::duration;
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
 Watches the real-time threads of a running program, which is neither changed nor
 stopped: system calls, page faults, signals, and calls of malloc(), printf(),
@@ -50,7 +50,7 @@ pub struct LintArgs {
     /// Write the findings as SARIF 2.1.0 to FILE, or to standard output (-)
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub sarif: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

@@ -9,7 +9,7 @@ use machine::CpuSet;
 use super::{EthercatOptions, Output};
 use crate::values::{cpus, duration};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
 Examples:
   isolator load --list
@@ -22,19 +22,19 @@ pub struct LoadArgs {
     /// Loads to run together, or 'all'
     #[arg(value_name = "NAME", required_unless_present = "list")]
     pub names: Vec<String>,
-    /// List the loads, what they are and whether they can run here
+    /// List the loads, and whether they can run here
     #[arg(long)]
     pub list: bool,
     /// CPUs to load [default: all but isolated ones]
     #[arg(long, visible_alias = "house-keeping", value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// How long [default: until Ctrl-C]
+    /// Duration [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
-    /// What ethercat drives.
+    /// Options of the load ethercat.
     #[command(flatten)]
     pub ethercat: EthercatOptions,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

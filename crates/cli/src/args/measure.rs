@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::{Output, RunOptions};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
 Examples:
   isolator measure wakeup                    as cyclictest -m -p 80 -i 1000
@@ -16,13 +16,13 @@ Examples:
   isolator measure ethercat --device eth1    an EtherCAT MainDevice; without --device its segment is simulated
   isolator measure response --cpus 2-3       cpu 3 gives edges in memory, cpu 2 answers
   isolator measure response --board raspberry-pi-4 --in 17 --out 27 --period 5us --duration 24h
-                                             answers a generator of 200,000 edges a second
+                                             answers a generator of 200,000 edges per second
   isolator measure response --board raspberry-pi-4 --chip gpiochip0 --in 17 --out 27 --role generator
                                              with a wire from 27 to 17, by registers and by the kernel
 
-With the response probe, what a sample is depends on the role, and stands in the
-report: a program sees no wire, so that from edge to edge is an oscilloscope's.
---period is that of the edges, whoever gives them.
+With the response probe the meaning of a sample depends on the role; the report
+states it. The time from edge to edge on the wire needs an oscilloscope. --period
+is the period of the edges.
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
@@ -36,7 +36,7 @@ pub struct MeasureArgs {
     /// What to measure and how.
     #[command(flatten)]
     pub options: RunOptions,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

@@ -13,12 +13,13 @@ use trace::boundary::PlaceName;
 use super::{CLAIM, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
 use crate::values::{cpus, duration, place};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-Follows the loops of a running program, which is neither changed nor stopped. Its
-real-time threads are watched, or all where it has none: what each waits with, how
-often, and from then on each cycle. That needs root, or CAP_BPF and CAP_PERFMON.
-A program that links libisolator stamps its own cycles, and those are read.
+Follows the loops of a running program without changing or stopping it. It watches
+the real-time threads, or all threads if there are none, until it knows what each
+waits for and how often; then it measures each cycle. That needs root, or CAP_BPF
+and CAP_PERFMON. From a program that links libisolator it reads the cycles that
+the program stamps itself.
 
 Rows for each thread: loop, the wakeup latency, against the limit; execution and
 response (due to the next wait), against the period.
@@ -43,17 +44,17 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 /// `isolator monitor`
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
-    /// The program: its process, PID:NAME for one of several loops that libisolator names, or the path of
-    /// such a loop's descriptor
+    /// The program: PID, PID:NAME for one of several loops that libisolator names, or the path of such a
+    /// loop's descriptor
     #[arg(value_name = "PROGRAM", required_unless_present = "command")]
     pub program: Option<String>,
-    /// Start this program, and end it with the run; comes last
+    /// Start this program, and end it with the run; must be the last option
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true, conflicts_with = "program")]
     pub command: Vec<String>,
     /// Follow these threads, by name or number [default: the real-time ones]
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', help_heading = ROWS)]
     pub thread: Vec<String>,
-    /// The loop's period [default: auto, from when it is due]
+    /// The loop's period [default: auto]
     #[arg(long, value_name = "auto|TIME", value_parser = period, help_heading = ROWS)]
     pub period: Option<LoopPeriod>,
     /// A cycle begins where a thread comes to this place of the program: FUNCTION, LIBRARY:FUNCTION,
@@ -63,7 +64,7 @@ pub struct MonitorArgs {
     /// And ends where it comes to this one [default: the return of the function of --begin]
     #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
     pub end: Option<Box<PlaceName>>,
-    /// Loads to run meanwhile, one after the other [default: idle]
+    /// Loads to run during the measurement, one after the other [default: idle]
     #[arg(long, value_name = "LOAD,…", help_heading = ROWS)]
     pub loads: Option<String>,
     /// CPUs for loads and control [default: all others but siblings of the loop's]
@@ -75,8 +76,8 @@ pub struct MonitorArgs {
     /// End each row after this many cycles
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = ROWS)]
     pub loops: Option<u64>,
-    /// What collects the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
-    /// best that is allowed here]
+    /// Collector of the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
+    /// best one available]
     #[arg(long, value_name = "HOW", help_heading = THREADS)]
     pub causes: Option<Choice>,
     /// Largest wakeup latency allowed: a time, or a share of the period [default: 10%]
@@ -85,17 +86,17 @@ pub struct MonitorArgs {
     /// Rate of late cycles to stay below, at 95 % confidence [default: 0.001]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
     pub claim: Option<f64>,
-    /// Taints that you know of: shown, but not held against the verdict (not-real-time-kernel,steal)
+    /// Taints to accept: shown, but without effect on the verdict (not-real-time-kernel,steal)
     #[arg(long, value_name = "CODE,…", value_delimiter = ',', help_heading = CLAIM)]
     pub accept: Vec<String>,
     /// List every latency above this as a spike [default: the limit]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
-    /// Run for days: a line a minute instead of a second, and of each row the longest and the latest spikes
-    /// alone
+    /// For runs of days: one line per minute instead of per second, and only the longest and the latest
+    /// spikes of each row
     #[arg(long, help_heading = ROWS)]
     pub flight: bool,
-    /// What is done about spikes.
+    /// Actions on spikes.
     #[command(flatten)]
     pub spikes: SpikeOptions,
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
@@ -105,7 +106,7 @@ pub struct MonitorArgs {
     /// histograms where the scraper takes them
     #[arg(long, value_name = "FILE|ADDRESS:PORT", help_heading = OUTPUT)]
     pub prometheus: Option<String>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

@@ -10,17 +10,17 @@ use trace::boundary::PlaceName;
 use super::{Output, ROWS, RunOptions};
 use crate::values::{interval, place};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-A row is one probe under one load on one CPU. The limit holds if no sample of
-any row was above it, no period was missed, everything asked was measured,
-nothing tainted the run, and there are enough samples for the claim.
+A row is one probe under one load on one CPU. The limit holds if no sample of any
+row exceeds it, no period was missed, every requested row was measured, no taint
+applies, and there are enough samples for the claim.
 
-With --program the rows are the loops of a program that knows nothing of it, as
-isolator monitor follows them. CPUs, policy and priority are the program's own.
+With --program the rows are the loops of an unmodified program, as isolator
+monitor follows them. CPUs, policy and priority are the program's own.
 
-A plan may be of another person's bundle: the commands (custom=, gpu=), devices
-and files that it names are shown, and used only with --allow-commands.
+A plan may come from another person. The commands (custom=, gpu=), devices and
+files that it names are listed, and used only with --allow-commands.
 
 Examples:
   isolator prove --loads idle,cpu,net --duration 10s
@@ -55,28 +55,27 @@ pub struct ProveArgs {
     /// libisolator names; else start this command, with the arguments after --, and end it with the run
     #[arg(long, value_name = "PID|COMMAND", conflicts_with_all = PROGRAMS_OWN, help_heading = ROWS)]
     pub program: Option<String>,
-    /// Of the program, these threads, by name or number [default: the real-time ones]
+    /// Threads of the program, by name or number [default: the real-time ones]
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', requires = "program", help_heading = ROWS)]
     pub thread: Vec<String>,
-    /// Of the program, cycles that begin where a thread comes to this place: FUNCTION, LIBRARY:FUNCTION,
+    /// With --program, cycles begin where a thread comes to this place: FUNCTION, LIBRARY:FUNCTION,
     /// uretprobe:FUNCTION (its return), or usdt:PROVIDER:NAME
     #[arg(long, value_name = "PLACE", value_parser = place, requires = "program", help_heading = ROWS)]
     pub begin: Option<Box<PlaceName>>,
     /// And end where it comes to this one [default: the return of the function of --begin]
     #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
     pub end: Option<Box<PlaceName>>,
-    /// Of the program, a row for days: a line a minute instead of a second, and the longest and the latest
-    /// spikes alone
+    /// With --program, for runs of days: one line per minute instead of per second, and only the longest and
+    /// the latest spikes
     #[arg(long, requires = "program", help_heading = ROWS)]
     pub flight: bool,
-    /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it
+    /// Take options from FILE, a bundle's manifest.json or its 'asked' part; options on the command line win
     #[arg(long, value_name = "FILE", help_heading = ROWS)]
     pub plan: Option<PathBuf>,
-    /// Run the commands and open the devices and files that the plan names, which are shown
+    /// Run the commands and open the devices and files that the plan names
     #[arg(long, requires = "plan", help_heading = ROWS)]
     pub allow_commands: bool,
-    /// Measure again, this long after the last beginning, until Ctrl-C or a run that cannot measure; a
-    /// bundle for each
+    /// Measure again every TIME, until Ctrl-C or a run that cannot measure; one bundle per run
     #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]
     pub every: Option<Duration>,
     /// Arguments of the command that --program starts
@@ -85,7 +84,7 @@ pub struct ProveArgs {
     /// What to measure and how.
     #[command(flatten)]
     pub options: RunOptions,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

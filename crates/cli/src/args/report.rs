@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{OUTPUT, Output};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
 Exit status: 0 the limit holds in every bundle; 1 a bundle could not be read, or
 the report not be written; 2 the limit does not hold in one, or is not proven to.";
@@ -21,7 +21,7 @@ pub struct ReportArgs {
     /// The HTML file [default: report.html in the first bundle's folder]
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

@@ -9,21 +9,22 @@ use machine::CpuSet;
 
 use crate::values::{cpus, duration};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-The order is: limit on locked memory, idle states, affinity, policy; then the
-command takes this program's place, and its exit status is the command's. What
-must not be paged out has to be locked by the command itself (mlockall).
+Sets, in this order: limit on locked memory, idle states, affinity, policy. Then
+it executes the command in its place, so the exit status is the command's. The
+command itself must lock its memory (mlockall).
 
-With --isolate the command needs no change, but must be dynamically linked,
-without setuid or capabilities of its own; libisolator starts the session in its
-main thread, before main, and locks its memory where the limit is none. Where
-the kernel refuses, the command does not run. Another exec ends the session.
+With --isolate the command needs no change, but must be dynamically linked, without
+setuid and file capabilities. libisolator starts the session in its main thread,
+before main, and locks its memory if RLIMIT_MEMLOCK is unlimited. If the kernel
+refuses, the command does not run. Another exec ends the session.
 
-With --best-effort a kernel without the isolator is no refusal: interrupts,
-kernel threads, workqueues and other programs leave the CPUs (a partition) as
-tune would have them, what is missing is said, and all is given back when the
-command ends. If this program is killed, isolator tune rollback does that.
+With --best-effort the command also runs on a kernel without the isolator. Then
+interrupts, kernel threads, workqueues and other programs are moved off its CPUs
+(by a partition), as isolator tune does, and missing settings are listed. All is
+restored when the command ends. If this program is killed, run isolator tune
+rollback.
 
 Examples:
   isolator run --cpus 3 -- ./controller
@@ -35,7 +36,7 @@ Examples:
 /// `isolator run`
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// CPUs that the command may use [default: as now]
+    /// CPUs that the command may use [default: unchanged]
     #[arg(long, visible_alias = "affinity", value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
     /// Scheduling policy: fifo, rr, deadline, other, batch, idle
@@ -44,31 +45,31 @@ pub struct RunArgs {
     /// Real-time priority, for fifo and rr
     #[arg(long, default_value_t = 80, value_name = "1-99", allow_negative_numbers = true)]
     pub priority: u32,
-    /// CPU time of one period, for deadline
+    /// Runtime per period, for deadline
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "100us", allow_hyphen_values = true)]
     pub runtime: Duration,
-    /// When it must be had, for deadline [default: the period]
+    /// Relative deadline, for deadline [default: the period]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub deadline: Option<Duration>,
     /// The period, for deadline
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1ms", allow_hyphen_values = true)]
     pub period: Duration,
-    /// Children of the command start as ordinary processes; with deadline it may start none otherwise
+    /// Start children of the command as ordinary processes; needed for children with deadline
     #[arg(long)]
     pub reset_on_fork: bool,
-    /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while the command runs
+    /// Limit the exit latency of idle states to this many microseconds while the command runs
     #[arg(long, value_name = "US", allow_negative_numbers = true)]
     pub dma_latency: Option<u32>,
-    /// Have the kernel's isolator defer what can wait while the command's main thread runs: clock, resched,
+    /// Have the kernel's isolator defer work while the command's main thread runs: clock, resched,
     /// ipi, ktlb, or with exclusive only where no other thread can change its memory [default: clock,
     /// resched, ipi]
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
-    /// Where the kernel has no isolator, keep off the command's CPUs what settings can, while it runs; as
-    /// root, with --cpus
+    /// If the kernel has no isolator, isolate the command's CPUs by settings while it runs; needs root and
+    /// --cpus
     #[arg(long, requires = "isolate")]
     pub best_effort: bool,
-    /// Say each step on standard error
+    /// Print each step on standard error
     #[arg(long, short)]
     pub verbose: bool,
     /// The command and its arguments, after --

@@ -10,7 +10,7 @@ use tune::task::Which;
 use super::Output;
 use crate::values::cpus;
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
 Examples:
   isolator task list --real-time
@@ -18,7 +18,7 @@ Examples:
   isolator task set 4711 --policy fifo --priority 80 --cpus 3
   isolator task set irq:24 --cpus 3
 
-Exit status: 0 done; 1 it could not be done, and one line says why.";
+Exit status: 0 done; 1 it could not be done, and one line states why.";
 
 /// `isolator task …`
 #[derive(Debug, Subcommand)]
@@ -27,7 +27,7 @@ pub enum TaskVerb {
     List(TaskListArgs),
     /// Shows one task
     Show(TaskShowArgs),
-    /// Sets policy, priority or CPUs; refuses what would starve the machine
+    /// Sets policy, priority or CPUs; refuses changes that would starve the machine
     Set(TaskSetArgs),
 }
 
@@ -37,10 +37,10 @@ pub struct TaskListArgs {
     /// Only tasks of a real-time policy
     #[arg(long)]
     pub real_time: bool,
-    /// Only the kernel's
+    /// Only kernel threads
     #[arg(long)]
     pub kernel: bool,
-    /// Only those that may use one of these CPUs
+    /// Only tasks that may use one of these CPUs
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
     /// Every thread of every process
@@ -49,7 +49,7 @@ pub struct TaskListArgs {
     /// The machine whose /proc lies below this folder
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
@@ -57,13 +57,13 @@ pub struct TaskListArgs {
 /// `isolator task show`
 #[derive(Debug, Args)]
 pub struct TaskShowArgs {
-    /// Which tasks.
+    /// The tasks.
     #[command(flatten)]
     pub which: WhichArgs,
     /// The machine whose /proc lies below this folder
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
@@ -71,7 +71,7 @@ pub struct TaskShowArgs {
 /// `isolator task set`
 #[derive(Debug, Args)]
 pub struct TaskSetArgs {
-    /// Which tasks.
+    /// The tasks.
     #[command(flatten)]
     pub which: WhichArgs,
     /// The policy: fifo, rr, deadline, other, batch or idle
@@ -86,15 +86,15 @@ pub struct TaskSetArgs {
     /// The CPUs that it may use
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// Also what would starve the machine
+    /// Make changes that would starve the machine, too
     #[arg(long)]
     pub force: bool,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
 
-/// Which tasks are meant.
+/// The tasks.
 #[derive(Debug, Args)]
 pub struct WhichArgs {
     /// The task's number or name, or irq:N for the threads of an interrupt

@@ -10,10 +10,10 @@ use machine::Profile;
 use super::Output;
 use crate::values::duration;
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-A plan is made of the machine and of what is wanted, and changes nothing. Each
-line of it has a reason, a source, a cost, a way to check it and a way back.
+A plan depends on the machine and on the options alone, and changes nothing. Each
+line has a reason, a source, a cost, a check and an undo.
 
 Examples:
   isolator tune plan --cores 2
@@ -25,31 +25,31 @@ Examples:
   isolator tune measure plan.json --rounds 12
 
 Exit status: 0 done, or all in force; 1 it could not be done or planned, and one
-line says why; 2 (verify) something is not in force.";
+line says why; 2 (verify) a setting is not in force.";
 
 /// `isolator tune …`
 #[derive(Debug, Subcommand)]
 pub enum TuneVerb {
-    /// Says what to change, why and at which cost; changes nothing
+    /// Plans the changes, with reason and cost of each; changes nothing
     Plan(TunePlanArgs),
-    /// Compares a plan with what is configured, running and in effect here
+    /// Compares a plan with the configured, running and effective settings
     Verify(TuneVerifyArgs),
-    /// Does what a plan says: settings at once, the boot line as a trial that is booted once
+    /// Applies a plan: settings at once, the boot line for one trial boot
     Apply(TuneApplyArgs),
-    /// After the trial boot: makes the line last, and has the settings done again at every boot
+    /// After the trial boot: makes the boot line permanent, and has the settings applied at every boot
     Confirm(TuneHereArgs),
-    /// What is in force, and what to do next
+    /// Shows what is in force, and the next step
     Status(TuneHereArgs),
-    /// Gives back what was there before
+    /// Restores the former settings
     Rollback(TuneRollbackArgs),
-    /// What each setting of a plan is worth here: one at a time, without and with it by turns
+    /// Measures the effect of each setting of a plan, one at a time, alternately without and with it
     Measure(TuneMeasureArgs),
 }
 
 /// `isolator tune plan`
 #[derive(Debug, Args)]
 pub struct TunePlanArgs {
-    /// What is wanted.
+    /// The purpose.
     #[command(flatten)]
     pub wanted: TuneWanted,
     /// Plan for the machine whose /proc and /sys lie below this folder
@@ -58,15 +58,15 @@ pub struct TunePlanArgs {
     /// Plan for the machine in this snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     pub snapshot: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
 
-/// What is wanted of a machine.
+/// The purpose of a machine.
 #[derive(Debug, Args)]
 pub struct TuneWanted {
-    /// What the machine is for: periodic, poll, audio, vm or server
+    /// Profile of the machine: periodic, poll, audio, vm or server
     #[arg(long, value_name = "NAME", default_value_t)]
     pub profile: Profile,
     /// Isolate this many physical cores [default: 1; for audio none]
@@ -75,16 +75,16 @@ pub struct TuneWanted {
     /// Isolate these CPUs, all hardware threads of a core together
     #[arg(long, value_name = "LIST", conflicts_with = "cores", allow_hyphen_values = true)]
     pub cpus: Option<String>,
-    /// The device that the program talks to (eth1, card0, 0000:03:00.0): its memory node, its interrupts
+    /// Device of the program (eth1, card0, 0000:03:00.0), for its NUMA node and its interrupts
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
-    /// Only what needs no reboot
+    /// Only changes that need no reboot
     #[arg(long)]
     pub no_reboot: bool,
     /// Switch hardware threads off for the whole machine
     #[arg(long)]
     pub nosmt: bool,
-    /// Take CPUs though others of their cores are left to the system
+    /// Accept CPUs whose siblings stay with the system
     #[arg(long)]
     pub split_siblings: bool,
 }
@@ -95,10 +95,10 @@ pub struct TuneVerifyArgs {
     /// A plan that tune plan --json wrote, or 'last' for the one applied last
     #[arg(value_name = "PLAN", default_value = "last")]
     pub plan: String,
-    /// Look at the machine whose /proc and /sys lie below this folder
+    /// Verify the machine whose /proc and /sys lie below this folder
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
@@ -109,16 +109,16 @@ pub struct TuneApplyArgs {
     /// The plan, as tune plan --json wrote it
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
-    /// Leave the boot line as it is
+    /// Do not change the boot line
     #[arg(long)]
     pub runtime_only: bool,
-    /// Say what would be done, and do nothing
+    /// Show the changes without making them
     #[arg(long)]
     pub dry_run: bool,
-    /// For the unit that confirm makes: the plan may be of an earlier boot
+    /// For the unit that confirm writes: accept a plan of an earlier boot
     #[arg(long, hide = true)]
     pub at_boot: bool,
-    /// Where the machine is, and where results go.
+    /// The machine, and output options.
     #[command(flatten)]
     pub here: TuneHereArgs,
 }
@@ -129,18 +129,18 @@ pub struct TuneRollbackArgs {
     /// The record to undo [default: all that are in force]
     #[arg(value_name = "ID")]
     pub id: Option<String>,
-    /// Where the machine is, and where results go.
+    /// The machine, and output options.
     #[command(flatten)]
     pub here: TuneHereArgs,
 }
 
-/// Where the machine is, and where results go.
+/// The machine, and output options.
 #[derive(Debug, Args)]
 pub struct TuneHereArgs {
-    /// The machine whose files lie below this folder; no command runs for it
+    /// Change the files below this folder; run no command
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }
@@ -148,28 +148,28 @@ pub struct TuneHereArgs {
 /// `isolator tune measure`
 #[derive(Debug, Args)]
 pub struct TuneMeasureArgs {
-    /// A plan that tune plan --json wrote [default: the plan for what is wanted]
+    /// A plan that tune plan --json wrote [default: the plan for the given purpose]
     #[arg(value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// What is wanted.
+    /// The purpose.
     #[command(flatten)]
     pub wanted: TuneWanted,
-    /// Measure these knobs alone, by the names that it prints
+    /// Measure only these settings, by the names in its output
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Rounds of each knob, each without and with it
+    /// Rounds per setting, each without and with it
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub rounds: u32,
     /// Length of each measurement
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     pub duration: Duration,
-    /// Throw away this much at the start of each
+    /// Time at the start of each measurement that is not recorded
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "300ms")]
     pub warm_up: Duration,
-    /// Make a bundle here as well, to compare with one after the reboot that the rest of the plan needs
+    /// Also write a bundle to this folder, to compare with one after the reboot
     #[arg(long, value_name = "DIR")]
     pub before: Option<PathBuf>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

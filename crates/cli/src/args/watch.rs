@@ -10,14 +10,14 @@ use machine::CpuSet;
 use super::OUTPUT;
 use crate::values::{cpus, duration};
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-Rates come from the kernel's own counters (/proc/interrupts, /proc/softirqs,
-/proc/schedstat, /proc/stat), which anybody may read, and reading them disturbs no
-other CPU. The local timer is the tick and every other timer of a CPU.
+Rates come from the kernel's counters (/proc/interrupts, /proc/softirqs,
+/proc/schedstat, /proc/stat), which need no privilege; reading them disturbs no other
+CPU. The local timer is the tick and every other timer of a CPU.
 
 --senders counts requests, of which several may share one IPI, by task, function and
-call site. It takes root and a collector (BPF on kernels on which it was proven, see
+call site. It needs root and a collector (BPF on kernels on which it was proven, see
 isolator prove --help), whose few tracepoints cost the senders, not the watched CPUs.
 
 Examples:
@@ -26,8 +26,8 @@ Examples:
   isolator watch --quiet --prometheus /var/lib/node_exporter/isolator.prom
   isolator watch --quiet --prometheus 127.0.0.1:9750
 
-Exit status: 0 watched until Ctrl-C, the count, or a reader that has gone; 1 it
-could not be done, and one line says why.";
+Exit status: 0 watched until Ctrl-C, the count, or a closed pipe; 1 it
+could not be done, and one line states why.";
 
 /// `isolator watch`
 #[derive(Debug, Args)]
@@ -35,16 +35,16 @@ pub struct WatchArgs {
     /// CPUs to watch [default: the isolated ones, else all]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// Distance of two readings
+    /// Sampling interval
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", allow_hyphen_values = true)]
     pub interval: Duration,
     /// End after this many intervals [default: at Ctrl-C]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub count: Option<u64>,
-    /// Name who sends IPIs to these CPUs: needs root, and traces while it lasts
+    /// Name the senders of IPIs to these CPUs: needs root, and traces while it runs
     #[arg(long)]
     pub senders: bool,
-    /// Write a line of JSON an interval to FILE, whose name ends in .json, or to standard output
+    /// Write one line of JSON per interval to FILE, whose name ends in .json, or to standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = OUTPUT)]
     pub json: Option<PathBuf>,
     /// Write the figures in Prometheus' text format to this file, or serve them on ADDRESS:PORT

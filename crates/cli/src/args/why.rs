@@ -10,19 +10,19 @@ use machine::CpuSet;
 use super::Output;
 use crate::values::cpus;
 
-/// What `--help` adds.
+/// The end of `--help`.
 pub const HELP: &str = "\
-A spike's timeline goes from the moment the timer was due to the moment the
-program ran. Durations are without what interrupted them; with the unexplained
-remainder they add up to the spike. A suspect has no time: its counter grew in
-the same second, which proves nothing of that moment.
+A spike's timeline starts when the timer was due and ends when the program ran.
+Durations exclude nested interruptions; together with the unexplained remainder
+they add up to the spike. A suspect has no time: its counter grew in the same
+second, which does not prove that it caused the spike.
 
 Examples:
   isolator prove -o before && isolator why before
   isolator why before --top 3 --cpu 3 --load storage
   isolator why before --json
 
-Exit status: 0 told; 1 the bundle could not be read, or has no such row.";
+Exit status: 0 shown; 1 the bundle could not be read, or has no such row.";
 
 /// `isolator why`
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub struct WhyArgs {
     /// A bundle: its folder, or its .tar.zst
     #[arg(value_name = "BUNDLE")]
     pub bundle: PathBuf,
-    /// Tell of this many spikes, the longest
+    /// Number of spikes to show, the longest first
     #[arg(long, value_name = "N", default_value_t = TOP, allow_negative_numbers = true)]
     pub top: usize,
     /// Only spikes of these CPUs
@@ -39,7 +39,7 @@ pub struct WhyArgs {
     /// Only spikes under this load
     #[arg(long, value_name = "NAME")]
     pub load: Option<String>,
-    /// Where results go.
+    /// Output options.
     #[command(flatten)]
     pub out: Output,
 }

@@ -11,7 +11,7 @@ use machine::Snapshot;
 use crate::args::DoctorArgs;
 use crate::output::{Exit, VerbResult};
 
-/// Shortest sample: less is no rate.
+/// Shortest sample from which a rate is computed.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// Longest sample: counters of the kernel wrap around.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -58,7 +58,7 @@ fn check(id: &str) -> Result<&'static doctor::Check, String> {
         let cure = if near.is_empty() {
             "isolator doctor --json names them".to_string()
         } else {
-            format!("is one of {near} meant?")
+            format!("did you mean {near}?")
         };
         format!("there is no check '{id}'; {cure}")
     })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator watch`: who interrupts the isolated CPUs now, from the kernel's counters; with `--senders` also
-//! who sends their IPIs, from a collector that watches that alone.
+//! `isolator watch`: interrupt rates of the isolated CPUs from the kernel's counters; with `--senders` also
+//! the senders of their IPIs, from a collector of its own.
 
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -87,12 +87,12 @@ fn sensible(args: &WatchArgs) -> Result<()> {
         return Err(format!("cannot watch every {:?}: reading the counters takes part of it; give --interval {shortest} or more", args.interval).into());
     }
     if args.count == Some(0) {
-        return Err("cannot watch 0 intervals: nothing would be told; give --count 1 or more".into());
+        return Err("cannot watch 0 intervals: there would be no output; give --count 1 or more".into());
     }
     Ok(())
 }
 
-/// A collector of who sends to the watched CPUs, and the names of what they ask for.
+/// A collector of the senders to the watched CPUs, and the names of the functions that they ask for.
 struct Senders {
     collector: Box<dyn Collect>,
     names: Names,
@@ -127,8 +127,7 @@ impl Senders {
         document.could_not_see.extend_from_slice(self.collector.could_not_see());
         document.could_not_see.extend(self.names.could_not_see());
         if lost > 0 {
-            let line =
-                format!("senders: {lost} events came too fast to be kept; a shorter --interval keeps more");
+            let line = format!("senders: {lost} events were lost; a shorter --interval keeps more");
             document.could_not_see.push(line);
         }
         Ok(())
@@ -199,7 +198,7 @@ impl IntervalSinks {
         Ok(IntervalSinks { json, metrics, screen })
     }
 
-    /// Hands an interval on; false where nobody reads on.
+    /// Hands an interval on; false if no reader is left.
     fn take(&mut self, document: &WatchDocument) -> Result<bool> {
         if let Some(json) = &mut self.json {
             let line = untrusted::text::json(&serde_json::to_string(document)?).into_owned() + "\n";
@@ -239,7 +238,7 @@ impl WatchScreen {
     }
 }
 
-/// Whether somebody reads on: a closed pipe is no error.
+/// Whether a reader is left: a closed pipe is no error.
 fn read_on(written: std::io::Result<()>) -> Result<bool> {
     match written {
         Ok(()) => Ok(true),

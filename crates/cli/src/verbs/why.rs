@@ -25,7 +25,7 @@ fn sensible(bundle: &Bundle, question: &Question) -> Result<(), String> {
     if let Some(cpus) = question.cpus.as_ref().filter(|cpus| !cpus.iter().any(|cpu| measured.contains(cpu))) {
         let has = if measured.is_empty() { "none".to_string() } else { measured.to_string() };
         return Err(format!(
-            "cannot tell of cpu {cpus}: the bundle measured {has}; choose from these with --cpu"
+            "cannot show cpu {cpus}: the bundle measured {has}; choose from these with --cpu"
         ));
     }
     if let (Some(load), false) = (&question.load, rows.iter().any(|row| question.is_load(&row.key.load))) {
@@ -33,7 +33,7 @@ fn sensible(bundle: &Bundle, question: &Question) -> Result<(), String> {
         loads.dedup();
         let has = if loads.is_empty() { "none".to_string() } else { loads.join(", ") };
         return Err(format!(
-            "cannot tell of load {load}: the bundle measured {has}; choose from these with --load"
+            "cannot show load {load}: the bundle measured {has}; choose from these with --load"
         ));
     }
     Ok(())

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_isolator");
 
 /// A user without any privilege.
-pub const NOBODY: u32 = 65_534;
+pub const UNPRIVILEGED: u32 = 65_534;
 
 /// No wait here is a measurement: it only keeps a broken program from hanging the tests.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -108,7 +108,7 @@ pub fn isolator_as_nobody(folder: &Path, args: &[&str]) -> Ran {
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(program);
-    command.args(args).current_dir(folder).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY);
+    command.args(args).current_dir(folder).stdin(Stdio::null()).uid(UNPRIVILEGED).gid(UNPRIVILEGED);
     command.output().unwrap().into()
 }
 

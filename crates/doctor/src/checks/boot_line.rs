@@ -18,25 +18,25 @@ const LINE: &str = "/proc/cmdline";
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "boot-param-unknown",
-        question: "Does the kernel know every parameter that should isolate?",
+        question: "Does the kernel know every isolation parameter of the boot line?",
         weights: ANYWHERE,
-        why: "a misspelt parameter, or one the kernel was built without, is handed to init in silence",
+        why: "a misspelt parameter, or one the kernel was built without, is passed to init without a warning",
         source: "Linux 6.12, init/main.c (since 5.14 it names those without a dot); vyos/vyos-build pull request 1045",
         look: unknown,
     },
     Check {
         id: "boot-param-rejected",
-        question: "Did the kernel take the lists it was given?",
+        question: "Did the kernel accept the CPU lists of the boot line?",
         weights: ANYWHERE,
-        why: "a list that it cannot take is dropped whole, with a line in the log; for rcu_nocbs all CPUs are taken instead",
+        why: "the kernel drops a whole list that it cannot parse, with a line in the log; for rcu_nocbs it takes all CPUs instead",
         source: "Linux 6.12, kernel/sched/isolation.c, kernel/rcu/tree_nocb.h",
         look: rejected,
     },
     Check {
         id: "boot-param-noop",
-        question: "Can every parameter act on this kernel?",
+        question: "Does every parameter have an effect on this kernel?",
         weights: MIDDLING,
-        why: "what cannot act hides what is really in force",
+        why: "a parameter without effect suggests a setting that is not in force",
         source: "Isolator's table of settings; Linux 6.12 has no kthread_cpus= and no module amd_idle",
         look: noop,
     },
@@ -44,21 +44,21 @@ pub(super) const ALL: &[Check] = &[
         id: "boot-param-effective",
         question: "Did every parameter take effect?",
         weights: ANYWHERE,
-        why: "the boot line says what was asked; only the file of its effect proves that it was done",
+        why: "the boot line only requests; a file in /sys or /proc shows whether the kernel did it",
         source: "Isolator's table of settings",
         look: effective,
     },
     Check {
         id: "boot-cpulist-range",
-        question: "Do the lists name CPUs that there are?",
+        question: "Do the CPU lists name existing CPUs?",
         weights: ANYWHERE,
-        why: "one CPU too many, and the kernel drops the whole parameter",
+        why: "the kernel drops a whole parameter for one CPU that does not exist",
         source: "Linux 6.12, lib/bitmap-str.c, kernel/sched/isolation.c",
         look: range,
     },
     Check {
         id: "boot-cpulist-N",
-        question: "Are the lists written in numbers?",
+        question: "Are the CPU lists written as numbers?",
         weights: MIDDLING,
         why: "N is the last CPU to kernels since 5.13; programs that read the same list misread it, older kernels drop it",
         source: "seapath/ansible issues 865, 868",
@@ -66,7 +66,7 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "boot-param-duplicates",
-        question: "Does every parameter stand once?",
+        question: "Is every parameter given once?",
         weights: MIDDLING,
         why: "the last one wins for most, both must agree for isolcpus and nohz_full; a second root= has bricked boards",
         source: "Linux 6.12, kernel/sched/isolation.c; tuned issues 174, 311",
@@ -90,7 +90,8 @@ fn unknown(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let misspelt =
         line::kernel_words(boot_line).filter_map(|word| Some((word.raw, known::meant(word.name)?)));
-    let misspelt: Vec<String> = misspelt.map(|(raw, meant)| format!("{raw} (is {meant} meant?)")).collect();
+    let misspelt: Vec<String> =
+        misspelt.map(|(raw, meant)| format!("{raw} (did you mean {meant}?)")).collect();
     let said = called_unknown(facts);
     let ours = |raw: &&&str| {
         let name = line::BootWord::new(raw).name;
@@ -117,7 +118,7 @@ fn unknown(facts: &CheckFacts) -> CheckResult {
         let read = read_in(facts.inventory.log.source.as_deref().unwrap_or("/dev/kmsg"), names.join(" "));
         return Ok(Conclusion::pass(
             read,
-            format!("{} unknown to the kernel, none of them meant to isolate", names.len()),
+            format!("{} parameters are unknown to the kernel, none of them for isolation", names.len()),
         ));
     }
     if facts.at_least(5, 14) == Some(false) {
@@ -137,7 +138,7 @@ fn unknown(facts: &CheckFacts) -> CheckResult {
     }
     Ok(Conclusion::pass(
         read_in(log.source.as_deref().unwrap_or_default(), "no such line"),
-        "the kernel knows all of them",
+        "the kernel knows all parameters",
     ))
 }
 
@@ -174,7 +175,10 @@ fn noop(facts: &CheckFacts) -> CheckResult {
         }
     }
     if idle.is_empty() {
-        return Ok(Conclusion::pass(read_in(LINE, boot_line), "each can act, as far as is known"));
+        return Ok(Conclusion::pass(
+            read_in(LINE, boot_line),
+            "every parameter can have an effect, as far as is known",
+        ));
     }
     let named: Vec<String> = idle.iter().map(|(raw, why)| format!("{raw}: {why}")).collect();
     let words: Vec<&str> = idle.iter().map(|(raw, _)| raw.as_str()).collect();
@@ -199,7 +203,7 @@ fn cannot_act(facts: &CheckFacts, word: &line::BootWord, setting: &Setting) -> O
         {
             return Some("no CPU's callbacks are offloaded".to_string());
         }
-        "nohz" if word.value == Some("on") => return Some("that is the default".to_string()),
+        "nohz" if word.value == Some("on") => return Some("this is the default".to_string()),
         _ => {}
     }
     match facts.cannot_act(setting)? {
@@ -264,7 +268,7 @@ fn effective(facts: &CheckFacts) -> CheckResult {
     }
     Ok(Conclusion::pass(
         read_in(LINE, boot_line),
-        format!("{acts} of its parameters, all that can be seen to, act"),
+        format!("all parameters with a visible effect ({acts}) are in effect"),
     ))
 }
 
@@ -401,7 +405,8 @@ fn range(facts: &CheckFacts) -> CheckResult {
     let mut seen = 0;
     for (word, setting) in lists(boot_line) {
         seen += 1;
-        let fix = format!("correct {} in the boot loader's files: cpus {present} are there", setting.name);
+        let fix =
+            format!("correct {} in the boot loader's files: the machine has cpus {present}", setting.name);
         let fix = BootLine.advice(fix);
         match list::read(setting.takes, word.value.unwrap_or_default(), facts.last_possible()) {
             Err(why) => {
@@ -414,7 +419,7 @@ fn range(facts: &CheckFacts) -> CheckResult {
             Ok(listed) if setting.takes != ValueKind::MaybeCpus || word.value.is_some() => {
                 let missing = listed.cpus.without(&present);
                 if !missing.is_empty() {
-                    let says = format!("{}: cpus {missing} are not there", word.raw);
+                    let says = format!("{}: cpus {missing} do not exist", word.raw);
                     return Ok(Conclusion::fail(read_in(LINE, word.raw), says, fix));
                 }
             }
@@ -424,7 +429,7 @@ fn range(facts: &CheckFacts) -> CheckResult {
     if seen == 0 {
         return Err(Conclusion::not_applicable("the boot line has no list of CPUs"));
     }
-    Ok(Conclusion::pass(read_in(LINE, format!("present: {present}")), "every list names CPUs that there are"))
+    Ok(Conclusion::pass(read_in(LINE, format!("present: {present}")), "every list names existing CPUs"))
 }
 
 /// Why this kernel does not take a flag of `isolcpus` (kernel/sched/isolation.c). Up to Linux 5.7 one that it
@@ -441,7 +446,7 @@ fn wrong_flag(facts: &CheckFacts, flag: &str) -> Option<String> {
             Some(format!("Linux {major}.{minor} is the first that knows {flag}, this kernel {drops}"))
         }
         Some(_) => None,
-        None => Some(format!("{flag} is no flag of isolcpus, the kernel {drops}")),
+        None => Some(format!("isolcpus has no flag {flag}, the kernel {drops}")),
     }
 }
 
@@ -478,7 +483,7 @@ fn letters(facts: &CheckFacts) -> CheckResult {
                 if let Ok(listed) = list::read(setting.takes, &upper, facts.last_possible()) {
                     return Ok(Conclusion::fail(
                         read,
-                        format!("{}: n is no CPU to any kernel", word.raw),
+                        format!("{}: no kernel takes n for a CPU", word.raw),
                         fix(&listed),
                     ));
                 }
@@ -487,13 +492,13 @@ fn letters(facts: &CheckFacts) -> CheckResult {
         }
     }
     if let Some(raw) = unreadable {
-        let why = format!("{raw} is no list of CPUs");
+        let why = format!("{raw} is not a list of CPUs");
         return Err(Conclusion::unknown(LINE, why, "isolator doctor --explain boot-cpulist-range"));
     }
     if seen == 0 {
         return Err(Conclusion::not_applicable("the boot line has no list of CPUs"));
     }
-    Ok(Conclusion::pass(read_in(LINE, boot_line), "numbers only"))
+    Ok(Conclusion::pass(read_in(LINE, boot_line), "the lists have numbers only"))
 }
 
 /// Parameters that may stand several times.
@@ -511,13 +516,13 @@ fn duplicates(facts: &CheckFacts) -> CheckResult {
     }
     values.retain(|_, words| words.len() > 1);
     let Some((name, words)) = values.iter().next() else {
-        return Ok(Conclusion::pass(read_in(LINE, boot_line), "each stands once"));
+        return Ok(Conclusion::pass(read_in(LINE, boot_line), "every parameter is given once"));
     };
     let raw = words.iter().map(|word| word.raw).collect::<Vec<_>>().join(" ");
     let same = words.windows(2).all(|pair| pair[0].value == pair[1].value);
     let fix = BootLine.advice(format!("leave one {name} in the boot loader's files"));
     let names: Vec<&str> = values.keys().map(String::as_str).collect();
-    let says = format!("{} stands several times: {raw}", some(&names, 3));
+    let says = format!("{} is given several times: {raw}", some(&names, 3));
     let grave =
         (name == "root" && facts.jetson()) || (!same && matches!(name.as_str(), "isolcpus" | "nohz_full"));
     Ok(if grave {

@@ -14,17 +14,17 @@ use crate::obtain;
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "boot-loader-known",
-        question: "Is the boot loader one that we know?",
+        question: "Is the boot loader supported?",
         weights: SLIGHT,
-        why: "the boot line stands in another file with each; an edit of the wrong one has no effect",
+        why: "each loader keeps the boot line in a file of its own; an edit of the wrong file has no effect",
         source: "the loaders' own documentation; Isolator's reader of their files",
         look: loader_known,
     },
     Check {
         id: "boot-cmdline-drift",
-        question: "Does the kernel run with the line that is configured?",
+        question: "Does the kernel run with the configured boot line?",
         weights: MIDDLING,
-        why: "edited but never generated, or generated but not yet booted, a parameter does nothing",
+        why: "a parameter does nothing before the configuration is generated and booted",
         source: "redhat-performance/tuned issue 528, seapath/ansible issue 912",
         look: drift,
     },
@@ -32,15 +32,15 @@ pub(super) const ALL: &[Check] = &[
         id: "boot-default-entry",
         question: "Does the real-time kernel boot by default?",
         weights: MIDDLING,
-        why: "a real-time kernel that is installed and not the default is gone after the next boot",
+        why: "the next boot starts another kernel unless the real-time kernel is the default",
         source: "the loader's entries, compared with the kernel that runs",
         look: default_entry,
     },
     Check {
         id: "boot-fallback-entry",
-        question: "Is there a second entry to boot, should the first one fail?",
+        question: "Is there a fallback entry to boot?",
         weights: ANYWHERE,
-        why: "a boot line that does not boot bricks a machine without a screen; the second most frequent complaint",
+        why: "without a fallback, a boot line that does not boot bricks a machine that has no screen",
         source: "edk2-nvidia, L4TLauncher: it shows no menu with TIMEOUT 0 or fewer than two labels; tuned issue 294",
         look: fallback_entry,
     },
@@ -48,7 +48,7 @@ pub(super) const ALL: &[Check] = &[
         id: "boot-initrd-version",
         question: "Does every kernel have its initial RAM disk?",
         weights: ANYWHERE,
-        why: "a kernel whose root driver is a module does not find its root without a disk made for it",
+        why: "a kernel whose root driver is a module needs an initrd to mount its root file system",
         source: "Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev): the most frequent failure after a build",
         look: initrd,
     },
@@ -56,15 +56,15 @@ pub(super) const ALL: &[Check] = &[
         id: "boot-root-driver",
         question: "Can every kernel reach its root file system?",
         weights: ANYWHERE,
-        why: "a driver that is neither built in nor in the initial RAM disk ends the boot",
+        why: "the boot fails if the root driver is neither built in nor in the initial RAM disk",
         source: "Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev): NVMe as a module",
         look: root_driver,
     },
     Check {
         id: "boot-param-owner",
-        question: "Does one tool alone write the boot line?",
+        question: "Does only one tool write the boot line?",
         weights: MIDDLING,
-        why: "two that do undo each other",
+        why: "two tools undo the changes of each other",
         source: "redhat-performance/tuned issues 174, 311",
         look: owner,
     },
@@ -79,7 +79,7 @@ fn loader_known(facts: &CheckFacts) -> CheckResult {
         Loader::Unknown if keeper.is_none() && facts.inventory.whole && facts.machine.container.is_none() => {
             Ok(Conclusion::warn(
                 read_in(FILES, "no loader's files"),
-                "no boot loader that we know: isolator tune can only print what to do",
+                "no supported boot loader was found: isolator tune can only print instructions",
                 Hand::Loader.advice("set the boot line by hand; isolator tune plan prints it"),
             ))
         }
@@ -106,17 +106,21 @@ fn name(loader: Loader) -> &'static str {
         Loader::RaspberryPi => "the Raspberry Pi's firmware",
         Loader::UBoot => "U-Boot",
         Loader::Ostree => "ostree",
-        Loader::Unknown => "a loader that we do not know",
+        Loader::Unknown => "an unsupported loader",
     }
 }
 
 /// That no loader's files were there to look at.
 fn no_loader(facts: &CheckFacts) -> Conclusion {
     if facts.machine.container.is_some() {
-        return Conclusion::unknown(FILES, "a container has none of the host's", "run it on the host");
+        return Conclusion::unknown(
+            FILES,
+            "the boot files of the host are not in the container",
+            "run isolator doctor on the host",
+        );
     }
     if facts.inventory.whole {
-        Conclusion::unknown(FILES, "no boot loader that we know", "look at the loader's own files")
+        Conclusion::unknown(FILES, "no supported boot loader was found", "look at the loader's own files")
     } else {
         not_captured(FILES)
     }
@@ -143,7 +147,7 @@ fn drift(facts: &CheckFacts) -> CheckResult {
         Conclusion::warn(
             read,
             format!(
-                "{runs} runs, and no entry of {file} has it ({says}): this machine booted from another file"
+                "{runs} runs, and no entry of {file} has it ({says}): the machine booted from another file"
             ),
             Hand::Loader.advice(
                 "find the partition from which the loader boots (a card, an eMMC, a USB disk) and mount it at /boot",
@@ -192,9 +196,9 @@ fn drift(facts: &CheckFacts) -> CheckResult {
     } else if let Some((source, unclear)) = unclear {
         return Err(cannot_compare(source, unclear));
     } else if default.is_none() {
-        Conclusion::pass(read, format!("what {file} gives to the loader runs"))
+        Conclusion::pass(read, format!("the kernel runs with the line of {file}"))
     } else {
-        Conclusion::pass(read, "the line that runs is the one that is configured")
+        Conclusion::pass(read, "the kernel runs with the configured boot line")
     };
     Ok(found.state(state))
 }
@@ -308,7 +312,7 @@ fn fallback_entry(facts: &CheckFacts) -> CheckResult {
     Ok(match (entries, shown) {
         (1, _) => Conclusion::fail(
             read,
-            "a single entry: what does not boot cannot be mended at the machine",
+            "there is a single entry: if it does not boot, the machine cannot be repaired from its menu",
             Hand::Loader.advice(fix),
         ),
         (_, false) => Conclusion::fail(
@@ -327,7 +331,7 @@ fn kernels<'a>(facts: &CheckFacts<'a>) -> Result<Vec<&'a machine::inventory::Ins
     if kernels.is_empty() {
         Err(Conclusion::unknown(
             "/boot/vmlinuz-*",
-            "no kernel's image is there",
+            "there is no kernel image",
             "look at the boot loader's own partition",
         ))
     } else {
@@ -371,7 +375,7 @@ fn initrd(facts: &CheckFacts) -> CheckResult {
     } else {
         Conclusion::pass(
             read_in("/boot", format!("{} kernels", kernels.len())),
-            "each has one, not older than its modules",
+            "every kernel has one, and none is older than its modules",
         )
     })
 }
@@ -397,11 +401,11 @@ fn root_driver(facts: &CheckFacts) -> CheckResult {
     if kernels.iter().any(|kernel| kernel.root_driver_is_module.is_none() && !kernel.initrd) {
         return Err(Conclusion::unknown(
             "/boot/config-*",
-            format!("what the root file system hangs on ({drivers}) cannot be told"),
+            format!("the drivers of the root file system ({drivers}) are not known"),
             "lsinitramfs the initrd and look for it",
         ));
     }
-    Ok(Conclusion::pass(read, "built in, or there is an initial RAM disk"))
+    Ok(Conclusion::pass(read, "the root driver is built in, or there is an initial RAM disk"))
 }
 
 fn owner(facts: &CheckFacts) -> CheckResult {
@@ -431,12 +435,12 @@ fn owner(facts: &CheckFacts) -> CheckResult {
         facts.unseen_host(looked[0])?;
     }
     Ok(match owners.len() {
-        0 => Conclusion::pass(read_in(looked.join(", "), "none"), "no tool writes there"),
-        1 => Conclusion::pass(read_in(owners[0], "present"), format!("one: {}", owners[0])),
+        0 => Conclusion::pass(read_in(looked.join(", "), "none"), "no tool writes the boot line"),
+        1 => Conclusion::pass(read_in(owners[0], "present"), format!("one tool writes it: {}", owners[0])),
         _ => Conclusion::warn(
             read_in(owners.join(", "), "present"),
-            format!("several: {}", owners.join(", ")),
-            Service.advice("choose one; systemctl disable --now tuned for example"),
+            format!("several tools write it: {}", owners.join(", ")),
+            Service.advice("keep one of them; for example systemctl disable --now tuned"),
         ),
     })
 }

@@ -11,7 +11,7 @@ use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "clk-source",
-        question: "Is the clock a fast one?",
+        question: "Is the clocksource fast?",
         weights: [
             Some(Severity::High),
             Some(Severity::High),
@@ -19,23 +19,23 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::High),
             Some(Severity::Medium),
         ],
-        why: "reading hpet or acpi_pm takes about a microsecond, one CPU after the other",
+        why: "reading hpet or acpi_pm takes about a microsecond, and only one CPU can read at a time",
         source: "Linux 6.12, arch/x86/kernel/hpet.c, drivers/clocksource/acpi_pm.c",
         look: source,
     },
     Check {
         id: "clk-tsc-flags",
-        question: "Is the TSC constant, never stopping, and comparable?",
+        question: "Is the TSC constant, nonstop and synchronized?",
         weights: MIDDLING,
-        why: "without these the kernel watches it, twice a second on every CPU in turn, and may drop it",
+        why: "otherwise the clocksource watchdog checks the TSC twice a second, on each CPU in turn, and may reject it",
         source: "Linux 6.12, arch/x86/kernel/tsc.c (check_system_tsc_reliable), kernel/time/clocksource.c",
         look: flags,
     },
     Check {
         id: "clk-tsc-unstable",
-        question: "Did the kernel keep its trust in the TSC?",
+        question: "Does the kernel still trust the TSC?",
         weights: GRAVE,
-        why: "once it calls the TSC unstable, all time comes from a slow clock",
+        why: "after the kernel marks the TSC unstable, it uses a slow clocksource",
         source: "Linux 6.12, kernel/time/clocksource.c",
         look: unstable,
     },
@@ -78,14 +78,14 @@ fn flags(facts: &CheckFacts) -> CheckResult {
     let read = read_in("flags in /proc/cpuinfo", flags.join(" "));
     let trusted = facts.boot_value("tsc").is_some_and(|value| matches!(value, "reliable" | "nowatchdog"));
     Ok(if missing.is_empty() {
-        Conclusion::pass(read, "it is")
+        Conclusion::pass(read, "the TSC has all three flags")
     } else if missing == ["tsc_adjust"] && trusted {
-        Conclusion::pass(read, "it is not watched (tsc= on the boot line)")
+        Conclusion::pass(read, "the TSC is not watched (tsc= on the boot line)")
     } else if missing == ["tsc_adjust"] {
         // Both checks keep the one at boot.
         Conclusion::warn(
             read,
-            "the kernel watches it, since the processor lacks tsc_adjust",
+            "the kernel watches the TSC, since the processor lacks tsc_adjust",
             Knob::Tsc.advice(&facts.aim()),
         )
     } else {
@@ -110,10 +110,12 @@ fn unstable(facts: &CheckFacts) -> CheckResult {
             format!("the kernel says: {line}"),
             Firmware.advice("update the firmware; look for SMIs (fw-smi-count)"),
         ),
-        None if log.from_boot => Conclusion::pass(read_in(source, "no such line"), "it did"),
+        None if log.from_boot => {
+            Conclusion::pass(read_in(source, "no such line"), "the kernel has not marked the TSC unstable")
+        }
         // One that it distrusts is its clock no more.
         None if facts.hint(CURRENT) == Some("tsc") => {
-            Conclusion::pass(read_in(CURRENT, "tsc"), "it keeps time by it")
+            Conclusion::pass(read_in(CURRENT, "tsc"), "the kernel uses the TSC")
         }
         None => Conclusion::unknown(
             source,

@@ -22,13 +22,13 @@ pub(super) const ALL: &[Check] = &[
         id: "ctr-rtprio",
         question: "May the container have real-time threads?",
         weights: GRAVE,
-        why: "limits, capabilities, groups' runtime and filters each refuse them, with the same error",
+        why: "limits, capabilities, the group's runtime and seccomp filters all refuse with the same error",
         source: "ros2_control's documentation; moby/moby issue 22380",
         look: real_time,
     },
     Check {
         id: "ctr-cpuset",
-        question: "May the container use the CPUs that were set apart?",
+        question: "May the container use the isolated CPUs?",
         weights: GRAVE,
         why: "a thread cannot be pinned to a CPU outside of its container's set",
         source: "Linux 6.12, Documentation/admin-guide/cgroup-v2.rst",
@@ -36,7 +36,7 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "ctr-exclusive",
-        question: "Are there CPUs that no other pod gets?",
+        question: "Does the pod have exclusive CPUs?",
         weights: GRAVE,
         why: "pods share all CPUs of a node unless the kubelet's CPU manager gives them some for themselves",
         source: "Kubernetes 1.36, Control CPU Management Policies on the Node",
@@ -46,7 +46,7 @@ pub(super) const ALL: &[Check] = &[
         id: "ctr-dma-latency",
         question: "May the container keep CPUs out of deep idle states?",
         weights: MIDDLING,
-        why: "without the device a program asks for nothing, and wakes as late as the node's idle states are deep",
+        why: "without /dev/cpu_dma_latency a program cannot limit the idle states of the node",
         source: "Linux 6.12, Documentation/power/pm_qos_interface.rst",
         look: dma_latency,
     },
@@ -65,7 +65,7 @@ fn detect(facts: &CheckFacts) -> CheckResult {
     Ok(match &facts.machine.container {
         Some(kind) => Conclusion::warn(
             read_in("/run/systemd/container, /.dockerenv, /run/.containerenv, /proc/1", kind),
-            format!("a container ({kind})"),
+            format!("this is a container ({kind})"),
             Search.advice(
                 "run isolator doctor on the host as well: interrupts, kernel threads, services, boot files",
             ),
@@ -78,7 +78,7 @@ fn detect(facts: &CheckFacts) -> CheckResult {
             }
             None => Conclusion::pass(
                 read_in("/run/systemd/container, /.dockerenv, /run/.containerenv", "absent"),
-                "no container is seen",
+                "no container was detected",
             ),
         },
     })
@@ -98,7 +98,7 @@ fn real_time(facts: &CheckFacts) -> CheckResult {
         let read = read_in("cpu.rt_runtime_us", 0);
         return Ok(Conclusion::fail(
             read,
-            "its group has no real-time runtime",
+            "the container's group has no real-time runtime",
             fix(
                 facts,
                 "docker run --cpu-rt-runtime=950000, or a kernel without RT_GROUP_SCHED",
@@ -116,8 +116,8 @@ fn real_time(facts: &CheckFacts) -> CheckResult {
     );
     let read = read_in("/proc/self/status, /proc/self/limits", value);
     Ok(match limit {
-        Some(0) => Conclusion::fail(read, "it has neither the limit nor the capability", run),
-        _ => Conclusion::pass(read, "it may, if no filter of system calls refuses it"),
+        Some(0) => Conclusion::fail(read, "the container has neither RLIMIT_RTPRIO nor CAP_SYS_NICE", run),
+        _ => Conclusion::pass(read, "the container may, unless a seccomp filter refuses it"),
     })
 }
 
@@ -129,11 +129,11 @@ fn cpus(facts: &CheckFacts) -> CheckResult {
     let missing = isolated.without(allowed);
     let read = read_in(path, allowed);
     Ok(if missing.is_empty() {
-        Conclusion::pass(read, "it may")
+        Conclusion::pass(read, "the container may use all isolated CPUs")
     } else {
         Conclusion::warn(
             read,
-            format!("it may not use cpus {missing}"),
+            format!("the container may not use cpus {missing}"),
             Container.advice(if facts.machine.is_pod() {
                 "on the node: look at cpuset.cpus of kubepods, and at which pods have CPUs of their own"
                     .to_string()
@@ -154,13 +154,13 @@ fn exclusive(facts: &CheckFacts) -> CheckResult {
     Ok(if facts.machine.online().without(allowed).is_empty() {
         Conclusion::warn(
             read,
-            "none: it may use every CPU of the node, and so may others",
+            "the pod has no exclusive CPUs: all pods share every CPU of the node",
             Container.advice(
                 "cpuManagerPolicy: static in the kubelet's configuration, and whole CPUs as both request and limit, memory too",
             ),
         )
     } else {
-        Conclusion::pass(read, format!("a set of its own, or what others' sets left: {allowed}"))
+        Conclusion::pass(read, format!("the pod may use cpus {allowed} alone"))
     })
 }
 
@@ -174,8 +174,10 @@ fn dma_latency(facts: &CheckFacts) -> CheckResult {
         "bound the idle states on the node (isolator tune plan there): only a privileged pod has the device",
     );
     Ok(match (found.limit_us, &found.unread) {
-        (Some(limit), _) => Conclusion::pass(read_in(path, limit), "it may"),
-        (None, Some(why)) => Conclusion::warn(read_in(path, why), "it may not open the device", run),
+        (Some(limit), _) => Conclusion::pass(read_in(path, limit), "the container may open the device"),
+        (None, Some(why)) => {
+            Conclusion::warn(read_in(path, why), "the container may not open the device", run)
+        }
         (None, None) if facts.inventory.whole => {
             Conclusion::warn(read_in(path, "absent"), "the container has no such device", run)
         }

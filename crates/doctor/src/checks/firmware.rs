@@ -12,15 +12,15 @@ use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "fw-smi-count",
-        question: "Does the firmware leave the CPUs alone?",
+        question: "Is the machine free of SMIs?",
         weights: GRAVE,
-        why: "a system management interrupt stops every CPU, up to milliseconds, and the kernel does not see it",
+        why: "a system management interrupt stops every CPU for up to milliseconds, unseen by the kernel",
         source: "Intel SDM, MSR_SMI_COUNT (0x34); MinnowBoard issue 99: 1 to 2 ms",
         look: smi,
     },
     Check {
         id: "fw-smt",
-        question: "Does nothing share the core of a CPU that was set apart?",
+        question: "Are the SMT siblings of isolated CPUs isolated too?",
         weights: [
             Some(Severity::Medium),
             Some(Severity::High),
@@ -28,13 +28,13 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Medium),
             None,
         ],
-        why: "a hardware thread beside it takes half of its execution units, whenever it likes",
+        why: "a busy sibling takes a share of the core's execution units and caches",
         source: "Linux 6.12, Documentation/admin-guide/hw-vuln/l1tf.rst (smt/control)",
         look: smt,
     },
     Check {
         id: "fw-jetson-ab",
-        question: "Has the board boots left to try?",
+        question: "Does the board have boot retries left?",
         weights: [Some(Severity::High); 5],
         why: "a few failed boots use up both slots' retries, and the board stays in recovery until its UEFI is reset",
         source: "silicondoritos/jetson-rt-stack; edk2-nvidia, L4TLauncher",
@@ -42,9 +42,9 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "fw-mce-poll",
-        question: "Are corrected errors not polled for?",
+        question: "Is polling for corrected machine-check errors off?",
         weights: MIDDLING,
-        why: "every CPU looks for corrected errors by a timer, each five minutes",
+        why: "a timer polls on every CPU every five minutes",
         source: "Linux 6.12, arch/x86/kernel/cpu/mce/core.c",
         look: machine_checks,
     },
@@ -55,12 +55,12 @@ fn smi(facts: &CheckFacts) -> CheckResult {
         return Err(Conclusion::not_applicable("no x86 processor: its firmware has no such interrupt"));
     }
     if facts.machine.hypervisor.is_some() {
-        return Err(Conclusion::not_applicable("in a guest they are the host's"));
+        return Err(Conclusion::not_applicable("the SMIs of a guest are those of its host"));
     }
     match facts.inventory.cpu_vendor.as_deref() {
         Some("GenuineIntel") => {}
         Some(vendor) => {
-            let fix = "isolator measure hardware, as root: it sees what stops a CPU whatever it is";
+            let fix = "isolator measure hardware, as root: it measures every stall of a CPU";
             return Err(Conclusion::unknown("MSR 0x34", format!("{vendor} has no such counter"), fix));
         }
         None => return Err(not_captured("/proc/cpuinfo")),
@@ -84,7 +84,7 @@ fn smi(facts: &CheckFacts) -> CheckResult {
             Conclusion::fail(read, format!("{rate:.1} system management interrupts a second"), fix)
         }
         rate if rate > 0.0 => Conclusion::warn(read, format!("{count} system management interrupts"), fix),
-        _ => Conclusion::pass(read, "none came"),
+        _ => Conclusion::pass(read, "no SMI came"),
     })
 }
 
@@ -105,16 +105,16 @@ fn smt(facts: &CheckFacts) -> CheckResult {
         return Ok(Conclusion::pass(read, "one hardware thread to a core"));
     }
     let split = split_siblings(facts);
-    let fix = Advice::plan("set whole cores apart, or with --nosmt have one hardware thread a core");
+    let fix = Advice::plan("isolate whole cores, or use --nosmt for one hardware thread per core");
     Ok(if facts.isolated.is_empty() && facts.profile == Profile::Audio {
-        Conclusion::not_applicable("sound on a desktop needs no core of its own")
+        Conclusion::not_applicable("the profile audio needs no isolated core")
     } else if facts.isolated.is_empty() {
-        Conclusion::warn(read, format!("{threads} hardware threads to a core, and none is set apart"), fix)
+        Conclusion::warn(read, format!("{threads} hardware threads per core, and none is isolated"), fix)
     } else if split.is_empty() {
         known_siblings(facts, &facts.isolated)?;
-        Conclusion::pass(read, "siblings are set apart together")
+        Conclusion::pass(read, "siblings are isolated together")
     } else {
-        Conclusion::fail(read, format!("cpus {split} share cores with those set apart"), fix)
+        Conclusion::fail(read, format!("cpus {split} share cores with isolated CPUs"), fix)
     })
 }
 
@@ -137,19 +137,23 @@ fn machine_checks(facts: &CheckFacts) -> CheckResult {
     let interval_file = format!("{folder}/check_interval");
     let interval = facts.text(&interval_file)?;
     if interval.is_empty() || !interval.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(Conclusion::unknown(interval_file, format!("'{interval}' is no number"), "look at it"));
+        return Err(Conclusion::unknown(
+            interval_file,
+            format!("'{interval}' is not a number"),
+            "look at it",
+        ));
     }
     let ignored = facts.word(&format!("{folder}/ignore_ce"), &["0", "1"])?;
     let read = read_in(format!("{folder}/check_interval, ignore_ce"), format!("{interval}, {ignored}"));
     // The file prints seconds in hexadecimal.
     let off = interval.chars().all(|digit| digit == '0') || ignored == "1";
     Ok(if off {
-        Conclusion::pass(read, "they are not")
+        Conclusion::pass(read, "polling is off")
     } else {
         Conclusion::warn(
             read,
-            "they are, on every CPU",
-            Knob::CheckInterval.advice(&facts.aim()).then(", at the price of their log"),
+            "every CPU polls for corrected errors",
+            Knob::CheckInterval.advice(&facts.aim()).then(", which also stops their log"),
         )
     })
 }

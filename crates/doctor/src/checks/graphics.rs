@@ -9,9 +9,9 @@ use crate::finding::{CheckResult, Conclusion, read_in};
 
 pub(super) const ALL: &[Check] = &[Check {
     id: "gpu-nvidia-rt",
-    question: "Is the graphics driver made for this kernel?",
+    question: "Does the graphics driver support this kernel?",
     weights: MIDDLING,
-    why: "NVIDIA's desktop driver does not support PREEMPT_RT: it holds interrupts off, and sleeps where it may not",
+    why: "NVIDIA's desktop driver does not support PREEMPT_RT: it disables interrupts for long, and sleeps in atomic context",
     source: "NVIDIA/open-gpu-kernel-modules issue 1240, ApolloAuto/apollo issue 14320",
     look: nvidia,
 }];

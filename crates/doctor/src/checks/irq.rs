@@ -16,15 +16,15 @@ const EFFECTIVE: &str = "/proc/irq/N/effective_affinity_list";
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "irq-default-affinity",
-        question: "Do new interrupts begin elsewhere?",
+        question: "Does the default affinity exclude isolated CPUs?",
         weights: APART_LESS,
-        why: "an interrupt that is requested later begins on a CPU of this mask",
+        why: "a newly requested interrupt is placed on a CPU of this mask",
         source: "Linux 6.12, kernel/irq/irqdesc.c: the boot CPU is always added",
         look: default_affinity,
     },
     Check {
         id: "irq-on-isolated",
-        question: "Are devices' interrupts delivered elsewhere?",
+        question: "Are device interrupts kept off isolated CPUs?",
         weights: APART,
         why: "each delivery stops the program on that CPU for microseconds, and its softirq for longer",
         source: "Linux 6.12, Documentation/core-api/irq/irq-affinity.rst; seapath/ansible issue 865",
@@ -32,23 +32,23 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "irq-pending",
-        question: "Did every change of affinity take effect?",
+        question: "Are all affinity changes in effect?",
         weights: SLIGHT,
-        why: "some controllers change it only with the next interrupt; a verification before that is false",
+        why: "some controllers change the affinity only at the next interrupt",
         source: "Linux 6.12, kernel/irq/migration.c; redhat-performance/tuned pull request 364",
         look: pending,
     },
     Check {
         id: "irq-managed",
-        question: "Do managed interrupts stay away?",
+        question: "Are managed interrupts kept off isolated CPUs?",
         weights: APART_LESS,
-        why: "the kernel alone places the queues of NVMe and the like, and refuses to move them with EIO",
+        why: "the kernel places the queue interrupts of NVMe and similar devices, and refuses to move them (EIO)",
         source: "Linux 6.12, kernel/irq/cpuhotplug.c, kernel/sched/isolation.c (managed_irq, since 5.6)",
         look: managed,
     },
     Check {
         id: "irq-balance",
-        question: "Does irqbalance leave the CPUs alone?",
+        question: "Does irqbalance spare isolated CPUs?",
         weights: APART_LESS,
         why: "it moves interrupts back; it spares CPUs isolated at boot by itself, but not those of a cgroup partition",
         source: "Irqbalance/irqbalance, cputree.c (setup_banned_cpus), issues 19, 90, 156, 356, 358",
@@ -56,7 +56,7 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "irq-threaded",
-        question: "Do interrupt handlers run in threads?",
+        question: "Are interrupt handlers threaded?",
         weights: [
             Some(Severity::Low),
             Some(Severity::Low),
@@ -64,7 +64,7 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Low),
             None,
         ],
-        why: "a thread has a priority; a handler outside of one goes before everything",
+        why: "a threaded handler has a priority; a hard interrupt handler preempts every thread",
         source: "Linux 6.12, kernel/irq/manage.c",
         look: threaded,
     },
@@ -84,9 +84,9 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "irq-ipi-rate",
-        question: "Do other CPUs leave them alone?",
+        question: "Are isolated CPUs free of IPIs?",
         weights: APART_LESS,
-        why: "a call from another CPU costs one to two microseconds, and what is called as much again",
+        why: "an IPI costs one to two microseconds, and the function it calls about as much again",
         source: "the kernel isolator's paper (UCAS, Phytium): 1.04 to 2.2 us an IPI",
         look: ipis,
     },
@@ -97,12 +97,12 @@ fn default_affinity(facts: &CheckFacts) -> CheckResult {
     let path = "/proc/irq/default_smp_affinity";
     let text = facts.text(path)?;
     let Ok(default) = CpuSet::from_mask(text) else {
-        return Err(Conclusion::unknown(path, format!("'{text}' is no mask"), "look at it"));
+        return Err(Conclusion::unknown(path, format!("'{text}' is not a mask"), "look at it"));
     };
     let overlap = default.and(isolated);
     let read = read_in(path, text);
     Ok(if overlap.is_empty() {
-        Conclusion::pass(read, "they do")
+        Conclusion::pass(read, "new interrupts are placed on other CPUs")
     } else {
         let aim = facts.aim();
         let fix = Knob::IrqDefault.advice(&aim);
@@ -110,7 +110,7 @@ fn default_affinity(facts: &CheckFacts) -> CheckResult {
             true => fix.then(format!("; from boot on: {}", Knob::Irqaffinity.word(&aim))),
             false => fix,
         };
-        Conclusion::warn(read, format!("they may begin on cpus {overlap}"), fix)
+        Conclusion::warn(read, format!("new interrupts may be placed on cpus {overlap}"), fix)
     })
 }
 
@@ -166,7 +166,7 @@ fn on_isolated(facts: &CheckFacts) -> CheckResult {
             let says = format!("managed interrupts are delivered to cpus {isolated}: {}", some(&managed, 3));
             return Ok(Conclusion::warn(read, says, Search.advice("isolator doctor --explain irq-managed")));
         }
-        return Ok(Conclusion::pass(read, "they are"));
+        return Ok(Conclusion::pass(read, "no interrupt is delivered to isolated CPUs"));
     }
     let first = found[0].number;
     let fix = Knob::IrqAffinity
@@ -182,7 +182,7 @@ fn on_isolated(facts: &CheckFacts) -> CheckResult {
         Some((rate, name)) if rate > 1.0 => {
             Conclusion::fail(read, format!("{name} comes {rate:.0} times a second"), fix)
         }
-        _ => Conclusion::warn(read, format!("on cpus {isolated}: {}", some(&names, 4)), fix),
+        _ => Conclusion::warn(read, format!("interrupts on cpus {isolated}: {}", some(&names, 4)), fix),
     })
 }
 
@@ -204,9 +204,9 @@ fn pending(facts: &CheckFacts) -> CheckResult {
     }
     let read = read_in(format!("{EFFECTIVE}, /proc/irq/N/smp_affinity_list"), some(&found, 8));
     Ok(if found.is_empty() {
-        Conclusion::pass(read, "each is where it was asked to be")
+        Conclusion::pass(read, "every interrupt is delivered where its affinity asks")
     } else {
-        let says = format!("{} are not yet where they were asked to be", some(&found, 3));
+        let says = format!("{} are not yet delivered where their affinity asks", some(&found, 3));
         Conclusion::warn(read, says, Search.advice("wait for the device's next interrupt, then look again"))
     })
 }
@@ -222,7 +222,7 @@ fn managed(facts: &CheckFacts) -> CheckResult {
     let found: Vec<String> = all.iter().filter(here).map(|irq| named(irq)).collect();
     let read = read_in("/sys/kernel/debug/irq/irqs", some(&found, 8));
     if found.is_empty() {
-        // One that may move to other CPUs, or is asked to be there alone, is no matter whoever places it.
+        // One that may move to other CPUs, or has these CPUs alone as its affinity, does not matter.
         let unclear: Vec<String> = all
             .iter()
             .filter(|irq| match (&irq.affinity, irq.managed) {
@@ -278,9 +278,9 @@ fn balance(facts: &CheckFacts) -> CheckResult {
     let aim = facts.aim();
     let fix = Knob::Irqbalance.advice_in(&aim, format!("{take_out}{}", Knob::Irqbalance.command(&aim)));
     let not_spared = || match (left.is_empty(), spares.cpus.is_empty()) {
-        (true, _) => "it spares them".to_string(),
-        (_, true) => format!("it spares no CPU, and not cpus {left}"),
-        _ => format!("it spares cpus {}, and not cpus {left}", spares.cpus),
+        (true, _) => "irqbalance spares the isolated CPUs".to_string(),
+        (_, true) => format!("irqbalance spares no CPU, cpus {left} neither"),
+        _ => format!("irqbalance spares cpus {}, and not cpus {left}", spares.cpus),
     };
     Ok(match spares.by {
         BannedBy::Mask => {
@@ -288,7 +288,7 @@ fn balance(facts: &CheckFacts) -> CheckResult {
             let wrong = if spares.whole {
                 ""
             } else {
-                " is no mask, and switches the detection of isolated CPUs off"
+                " is not a mask, and switches the detection of isolated CPUs off"
             };
             let first = if list.is_empty() { "" } else { ", which goes before the list" };
             let later = if left.is_empty() { "; a later irqbalance will not read that name" } else { "" };
@@ -301,7 +301,7 @@ fn balance(facts: &CheckFacts) -> CheckResult {
         BannedBy::List if !spares.whole => Conclusion::warn(
             read_in(&told.source, format!("{BANNED}={list}")),
             format!(
-                "'{list}' is no list of CPUs, and switches the detection of isolated CPUs off: {}",
+                "'{list}' is not a list of CPUs, and switches the detection of isolated CPUs off: {}",
                 not_spared()
             ),
             fix,
@@ -311,21 +311,22 @@ fn balance(facts: &CheckFacts) -> CheckResult {
             "the empty list switches the detection of isolated CPUs off in an irqbalance of 2026 or later",
             fix,
         ),
-        BannedBy::List if left.is_empty() => {
-            Conclusion::pass(read_in(&told.source, format!("{BANNED}={list}")), "it spares them")
-        }
+        BannedBy::List if left.is_empty() => Conclusion::pass(
+            read_in(&told.source, format!("{BANNED}={list}")),
+            "irqbalance spares the isolated CPUs",
+        ),
         BannedBy::List => {
             Conclusion::warn(read_in(&told.source, format!("{BANNED}={list}")), not_spared(), fix)
         }
         BannedBy::Itself if left.is_empty() => Conclusion::pass(
             read_in(&told.source, "no list"),
-            "it spares CPUs that were isolated at boot by itself",
+            "irqbalance spares CPUs that were isolated at boot without being told",
         ),
         BannedBy::Itself => {
             let blind = told.detects == Some(false);
             let says = match blind {
-                true => format!("this version knows nothing of isolated CPUs: {}", not_spared()),
-                false => format!("it knows nothing of the partition with cpus {left}"),
+                true => format!("this version does not detect isolated CPUs: {}", not_spared()),
+                false => format!("irqbalance does not detect the partition with cpus {left}"),
             };
             Conclusion::warn(read_in(&told.source, "no list"), says, fix)
         }
@@ -340,7 +341,7 @@ fn threaded(facts: &CheckFacts) -> CheckResult {
     if facts.real_time() {
         return Ok(Conclusion::pass(
             read_in("/proc/sys/kernel/version", "PREEMPT_RT"),
-            "as on every real-time kernel",
+            "handlers are threaded, as on every real-time kernel",
         ));
     }
     facts.known_command_line()?;
@@ -356,10 +357,10 @@ fn threaded(facts: &CheckFacts) -> CheckResult {
             "threadirqs is asked for, and there is no interrupt thread",
             Kernel.advice("boot a kernel with CONFIG_IRQ_FORCED_THREADING"),
         ),
-        (true, _) => Conclusion::pass(read, "they do (threadirqs)"),
+        (true, _) => Conclusion::pass(read, "handlers are threaded (threadirqs)"),
         (false, _) => Conclusion::warn(
             read,
-            "they do not, but for drivers that ask for it",
+            "interrupt handlers are not threaded, except where drivers ask for it",
             Knob::Threadirqs.advice(&facts.aim()).then(", or boot a real-time kernel"),
         ),
     })
@@ -389,12 +390,14 @@ fn thread_priority(facts: &CheckFacts) -> CheckResult {
     } else if facts.profile == Profile::Audio && lowest == highest && fifo.len() > 1 {
         Conclusion::warn(
             read,
-            format!("all have {highest}: the sound card waits its turn"),
+            format!(
+                "all interrupt threads have priority {highest}: the sound card's thread has no precedence"
+            ),
             Service.advice("apt install rtirq-init, or chrt -f -p 90 the card's thread"),
         )
     } else {
         facts.unseen_threads()?;
-        Conclusion::pass(read, format!("{lowest} to {highest}, programs below"))
+        Conclusion::pass(read, format!("interrupt threads have {lowest} to {highest}, programs less"))
     })
 }
 
@@ -411,7 +414,7 @@ fn ipis(facts: &CheckFacts) -> CheckResult {
         facts.unsampled("/proc/interrupts", isolated)?;
     }
     let Some((count, name)) = worst else {
-        return Ok(Conclusion::pass(read_in("/proc/interrupts", "none"), "none came"));
+        return Ok(Conclusion::pass(read_in("/proc/interrupts", "none"), "no IPI came"));
     };
     let rate = sample.per_second(count);
     let read = read_in(format!("/proc/interrupts over {} ms", sample.duration_ms), &name);

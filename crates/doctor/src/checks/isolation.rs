@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which CPUs are set apart, and whether the sets fit each other and the machine.
+//! Which CPUs are isolated, and whether the sets fit each other and the machine.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +20,9 @@ const NOHZ: &str = "/sys/devices/system/cpu/nohz_full";
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "iso-present",
-        question: "Are CPUs set apart?",
+        question: "Are CPUs isolated?",
         weights: APART,
-        why: "on a shared CPU every other program, interrupt and deferred work can delay the one with a deadline",
+        why: "on a shared CPU any other program, interrupt or deferred work can delay the real-time program",
         source: "Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev): 159 to 15 us under GPU load",
         look: present,
     },
@@ -30,39 +30,39 @@ pub(super) const ALL: &[Check] = &[
         id: "iso-consistent",
         question: "Do the parameters name the same CPUs?",
         weights: APART,
-        why: "a CPU that one parameter spares and another does not is not spared; recipes are printed inverted",
+        why: "a CPU is isolated only if all parameters name it; some published recipes invert a list",
         source: "Linux 6.12, kernel/sched/isolation.c; canonical/rt-conf's sample configuration",
         look: consistent,
     },
     Check {
         id: "iso-cpus-online",
-        question: "Are the CPUs that were set apart online?",
+        question: "Are the isolated CPUs online?",
         weights: APART,
-        why: "power modes and nosmt take CPUs away, and what is pinned there cannot start",
+        why: "power modes and nosmt take CPUs offline, and a program pinned there cannot start",
         source: "silicondoritos/jetson-rt-stack",
         look: online,
     },
     Check {
         id: "iso-boot-cpu",
-        question: "Is the boot CPU left to housekeeping?",
+        question: "Is the boot CPU a housekeeping CPU?",
         weights: APART,
-        why: "it keeps the time and gets interrupts whatever is asked",
+        why: "it keeps time and receives interrupts regardless of the settings",
         source: "Linux 6.12, kernel/irq/irqdesc.c, kernel/sched/isolation.c; raspberrypi/linux issue 4106",
         look: boot_cpu,
     },
     Check {
         id: "iso-housekeeping-size",
-        question: "Are there enough CPUs left for everything else?",
+        question: "Are there enough housekeeping CPUs?",
         weights: APART_LESS,
-        why: "starved housekeeping makes RCU stall, which ends on every CPU",
+        why: "overloaded housekeeping CPUs cause RCU stalls, which affect every CPU",
         source: "openshift/cluster-node-tuning-operator, Performance Profile Creator",
         look: housekeeping,
     },
     Check {
         id: "iso-smt-siblings",
-        question: "Are whole cores set apart?",
+        question: "Are whole cores isolated?",
         weights: APART,
-        why: "a sibling in housekeeping shares execution units and caches with the CPU that was set apart",
+        why: "a housekeeping sibling shares execution units and caches with the isolated CPU",
         source: "Linux 6.12, topology/thread_siblings_list; redhat-performance/tuned calc_isolated_cores takes single threads",
         look: siblings,
     },
@@ -70,13 +70,13 @@ pub(super) const ALL: &[Check] = &[
         id: "iso-nohz-full-fit",
         question: "Does nohz_full fit the program?",
         weights: APART_LESS,
-        why: "it makes every entry into the kernel dearer: good for a program that polls, bad for one that sleeps each period",
+        why: "it makes every kernel entry more expensive: good for polling programs, bad for programs that sleep each period",
         source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst",
         look: nohz_fit,
     },
     Check {
         id: "iso-timer-migration",
-        question: "Do timers fire where they were started?",
+        question: "Do timers fire on the CPU that armed them?",
         weights: APART_LESS,
         why: "with nohz_full a periodic loop's timer moves to a housekeeping CPU, and each wakeup comes by IPI",
         source: "Linux 6.12, kernel/time/hrtimer.c; openshift/cluster-node-tuning-operator pull requests 850, 1384, 1534",
@@ -86,7 +86,7 @@ pub(super) const ALL: &[Check] = &[
         id: "iso-cpuset-partition",
         question: "Are the partitions of control groups valid?",
         weights: [Some(Severity::High); 5],
-        why: "a partition that became invalid isolates nothing, and only its own file says so",
+        why: "an invalid partition isolates nothing, and only its own file shows that",
         source: "Linux 6.12, Documentation/admin-guide/cgroup-v2.rst",
         look: partitions,
     },
@@ -97,7 +97,7 @@ fn present(facts: &CheckFacts) -> CheckResult {
         return Err(Conclusion::not_applicable("the machine has a single CPU"));
     }
     if facts.profile == Profile::Audio && facts.isolated.is_empty() {
-        return Err(Conclusion::not_applicable("sound on a desktop needs no CPU of its own"));
+        return Err(Conclusion::not_applicable("the profile audio needs no isolated CPU"));
     }
     match facts.isolated() {
         Ok(cpus) => {
@@ -105,7 +105,7 @@ fn present(facts: &CheckFacts) -> CheckResult {
         }
         Err(found) if found.result == crate::FindingOutcome::Unknown => Err(found),
         Err(_) => {
-            Ok(Conclusion::warn(read_in(ISOLATED, ""), "no CPU is set apart", Advice::plan("set some apart")))
+            Ok(Conclusion::warn(read_in(ISOLATED, ""), "no CPU is isolated", Advice::plan("isolate some")))
         }
     }
 }
@@ -156,7 +156,7 @@ fn consistent(facts: &CheckFacts) -> CheckResult {
         } else if let Some((_, cpus)) = inverted {
             Conclusion::fail(
                 read,
-                format!("rcu_nocbs={cpus} names none of the CPUs set apart: it is inverted"),
+                format!("rcu_nocbs={cpus} names none of the isolated CPUs: it is inverted"),
                 fix,
             )
             .state(state())
@@ -165,7 +165,7 @@ fn consistent(facts: &CheckFacts) -> CheckResult {
                 sets.iter().map(|(name, cpus)| format!("{name} {cpus}")).collect::<Vec<_>>().join(", ");
             Conclusion::warn(read, format!("the sets differ: {says}"), fix).state(state())
         } else {
-            Conclusion::pass(read, "they do")
+            Conclusion::pass(read, "the parameters agree")
         },
     )
 }
@@ -177,7 +177,7 @@ fn online(facts: &CheckFacts) -> CheckResult {
     let missing = wanted.without(&facts.online);
     let read = read_in("/sys/devices/system/cpu/online", &facts.online);
     if missing.is_empty() {
-        // What the boot line asks and the kernel dropped is not set apart.
+        // What the boot line asks and the kernel dropped is not isolated.
         facts.isolated()?;
         let path = "/sys/devices/system/cpu/online";
         let text = facts.text_or(path, || not_captured(path))?;
@@ -202,18 +202,18 @@ fn online(facts: &CheckFacts) -> CheckResult {
                 _ => Knob::CpuOnline.advice_in(&facts.aim(), online),
             }
         }
-        None => Advice::plan("name CPUs that there are"),
+        None => Advice::plan("name existing CPUs"),
     };
-    Ok(Conclusion::fail(read, format!("cpus {missing} are set apart and not online"), fix))
+    Ok(Conclusion::fail(read, format!("cpus {missing} are isolated and not online"), fix))
 }
 
 fn boot_cpu(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let read = read_in(ISOLATED, isolated);
     Ok(if isolated.contains(0) {
-        Conclusion::fail(read, "cpu 0 is set apart", Advice::plan("leave CPU 0 out"))
+        Conclusion::fail(read, "cpu 0 is isolated", Advice::plan("leave CPU 0 out"))
     } else {
-        Conclusion::pass(read, "cpu 0 is not set apart")
+        Conclusion::pass(read, "cpu 0 is a housekeeping CPU")
     })
 }
 
@@ -228,17 +228,15 @@ fn housekeeping(facts: &CheckFacts) -> CheckResult {
     let nodes = |cpus: &CpuSet| cpus.iter().filter_map(node).collect::<BTreeSet<_>>();
     let bare: Vec<String> =
         nodes(&facts.online).difference(&nodes(&facts.housekeeping)).map(|node| node.to_string()).collect();
-    let read = read_in("/sys/devices/system/cpu/online less those set apart", &facts.housekeeping);
+    let read = read_in("/sys/devices/system/cpu/online without the isolated ones", &facts.housekeeping);
     let without_node = facts.online.iter().filter(|id| node(*id).is_none()).count();
-    let fix = Advice::plan("set fewer CPUs apart");
+    let fix = Advice::plan("isolate fewer CPUs");
     Ok(match left {
-        0 => Conclusion::fail(read, "no CPU is left for everything else", fix),
-        1 if all > 4 => Conclusion::warn(read, format!("one core of {all} is left for everything else"), fix),
-        _ if !bare.is_empty() => Conclusion::warn(
-            read,
-            format!("no CPU of node {} is left for everything else", bare.join(", ")),
-            fix,
-        ),
+        0 => Conclusion::fail(read, "there is no housekeeping CPU", fix),
+        1 if all > 4 => Conclusion::warn(read, format!("one core of {all} is left for housekeeping"), fix),
+        _ if !bare.is_empty() => {
+            Conclusion::warn(read, format!("node {} has no housekeeping CPU", bare.join(", ")), fix)
+        }
         _ if without_node > 0
             && (without_node < facts.online.len() || facts.option("NUMA") == Some(true)) =>
         {
@@ -248,11 +246,11 @@ fn housekeeping(facts: &CheckFacts) -> CheckResult {
                 "look at the machine itself",
             )
         }
-        _ => Conclusion::pass(read, format!("{left} of {all} cores are left for everything else")),
+        _ => Conclusion::pass(read, format!("{left} of {all} cores are left for housekeeping")),
     })
 }
 
-/// Siblings of CPUs set apart that are in housekeeping.
+/// Siblings of isolated CPUs that are housekeeping CPUs.
 pub(super) fn split_siblings(facts: &CheckFacts) -> CpuSet {
     facts.machine.siblings_of(&facts.isolated).and(&facts.online)
 }
@@ -274,14 +272,14 @@ fn siblings(facts: &CheckFacts) -> CheckResult {
     }
     let read = read_in("/sys/devices/system/cpu/cpuN/topology/core_cpus_list", &split);
     Ok(match split.iter().next() {
-        None => Conclusion::pass(read, "no sibling of theirs is in housekeeping"),
+        None => Conclusion::pass(read, "no sibling of an isolated CPU is a housekeeping CPU"),
         Some(cpu) => Conclusion::fail(
             read,
-            format!("cpus {split} share cores with those set apart, and are not"),
+            format!("cpus {split} are not isolated, and share cores with isolated CPUs"),
             Knob::CpuOnline.advice_in(
                 &facts.aim(),
                 format!(
-                    "set whole cores apart: isolator tune plan; until then echo 0 > {}, for each",
+                    "isolate whole cores: isolator tune plan; until then echo 0 > {}, for each",
                     Knob::CpuOnline.file_of(cpu)
                 ),
             ),
@@ -297,7 +295,7 @@ fn nohz_fit(facts: &CheckFacts) -> CheckResult {
     Ok(match facts.profile {
         Profile::Periodic if !nohz.is_empty() => Conclusion::warn(
             read,
-            format!("cpus {nohz} have no tick, which a loop that sleeps each period pays for"),
+            format!("cpus {nohz} are nohz_full, which delays a loop that sleeps each period"),
             BootLine.advice(format!(
                 "take nohz_full= off the boot line; while it stays: {}",
                 Knob::TimerMigration.command(&aim)
@@ -305,7 +303,7 @@ fn nohz_fit(facts: &CheckFacts) -> CheckResult {
         ),
         Profile::Audio if !nohz.is_empty() => Conclusion::warn(
             read,
-            format!("cpus {nohz} have no tick, which a program that sleeps for each buffer pays for"),
+            format!("cpus {nohz} are nohz_full, which delays a program that sleeps for each buffer"),
             BootLine.advice("take nohz_full= off the boot line"),
         ),
         Profile::Poll if nohz != *isolated => Conclusion::warn(
@@ -313,7 +311,7 @@ fn nohz_fit(facts: &CheckFacts) -> CheckResult {
             format!("cpus {} tick, and interrupt a program that polls", isolated.without(&nohz)),
             Knob::NohzFull.advice(&aim),
         ),
-        _ => Conclusion::pass(read, "it does"),
+        _ => Conclusion::pass(read, "nohz_full fits the profile"),
     })
 }
 
@@ -326,15 +324,15 @@ fn timer_migration(facts: &CheckFacts) -> CheckResult {
     let fix = Knob::TimerMigration.advice(&facts.aim());
     Ok(match (facts.profile, text) {
         (Profile::Poll, "0") if nohz => {
-            Conclusion::warn(read, "timers of the program's own CPU fire there", fix)
+            Conclusion::warn(read, "timers armed on an isolated CPU fire there", fix)
         }
         (Profile::Periodic, "1") if nohz => Conclusion::fail(
             read,
             "with nohz_full each wakeup of a periodic loop comes by IPI from another CPU",
             fix,
         ),
-        _ if nohz => Conclusion::pass(read, "as it should be for this profile"),
-        _ => Conclusion::pass(read, "without nohz_full timers stay where they were started"),
+        _ if nohz => Conclusion::pass(read, "the setting fits this profile"),
+        _ => Conclusion::pass(read, "without nohz_full, timers fire on the CPU that armed them"),
     })
 }
 
@@ -357,7 +355,8 @@ fn partitions(facts: &CheckFacts) -> CheckResult {
         .find(|group| group.partition.as_deref().is_some_and(|word| word.contains("invalid")));
     if let Some(group) = invalid {
         let text = group.partition.as_deref().unwrap_or_default();
-        let fix = Service.advice(format!("mend what it names, then echo isolated > {}", file(&group.path)));
+        let fix = Service
+            .advice(format!("remove the cause that it names, then echo isolated > {}", file(&group.path)));
         return Ok(Conclusion::fail(
             read_in(file(&group.path), text),
             format!("{} is {text}", group.path),
@@ -369,12 +368,15 @@ fn partitions(facts: &CheckFacts) -> CheckResult {
         .find(|group| !group.partition.as_deref().is_some_and(|word| ["root", "isolated"].contains(&word)));
     if let Some(group) = odd {
         let text = group.partition.as_deref().unwrap_or_default();
-        let why = format!("'{text}' is no kind of partition");
+        let why = format!("'{text}' is not a kind of partition");
         return Err(Conclusion::unknown(file(&group.path), why, "look at it"));
     }
     if partitions.is_empty() {
         return Err(Conclusion::not_applicable("no control group is a partition"));
     }
     let names: Vec<&str> = partitions.iter().map(|group| group.path.as_str()).collect();
-    Ok(Conclusion::pass(read_in("/sys/fs/cgroup/*/cpuset.cpus.partition", names.join(", ")), "they are"))
+    Ok(Conclusion::pass(
+        read_in("/sys/fs/cgroup/*/cpuset.cpus.partition", names.join(", ")),
+        "all partitions are valid",
+    ))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What still runs on CPUs that are set apart: RCU, deferred work, kernel threads, programs; and what a
+//! What still runs on isolated CPUs: RCU, deferred work, kernel threads, programs; and what a
 //! sample saw.
 
 use std::collections::BTreeMap;
@@ -16,31 +16,31 @@ use crate::finding::{CheckResult, Conclusion, read_in};
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "iso-rcu-offload",
-        question: "Do RCU's callbacks run elsewhere?",
+        question: "Are RCU callbacks offloaded from isolated CPUs?",
         weights: APART_LESS,
-        why: "otherwise they run in the softirq, or in rcuc, of the CPU that was set apart",
+        why: "otherwise they run in the softirq, or in rcuc, of the isolated CPU",
         source: "Linux 6.12, kernel/rcu/tree_nocb.h",
         look: rcu_offload,
     },
     Check {
         id: "iso-rcuo-placement",
-        question: "Are RCU's callback threads elsewhere?",
+        question: "Are RCU callback threads (rcuo) kept off isolated CPUs?",
         weights: APART_LESS,
-        why: "offloaded callbacks run in threads that may still run on the CPU they were taken from",
+        why: "the threads that run offloaded callbacks may run on isolated CPUs unless they are moved",
         source: "Linux 6.12, Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
         look: rcuo_placement,
     },
     Check {
         id: "iso-wq-unbound",
-        question: "Does deferred work stay away?",
+        question: "Are unbound workqueues kept off isolated CPUs?",
         weights: APART_LESS,
-        why: "unbound workers run wherever their mask lets them",
+        why: "unbound workers run on every CPU of their mask",
         source: "Linux 6.12, kernel/workqueue.c: isolcpus=domain and nohz_full take their CPUs out",
         look: workqueues,
     },
     Check {
         id: "iso-kthreads",
-        question: "Do kernel threads that can be moved stay away?",
+        question: "Are movable kernel threads kept off isolated CPUs?",
         weights: APART_LESS,
         why: "nohz_full= moves them, isolcpus= alone does not before Linux 7.0, and kthread_cpus= is in no kernel",
         source: "Linux 6.12, kernel/kthread.c; Linux 7.0, kernel/sched/isolation.c",
@@ -48,17 +48,17 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "iso-user-tasks",
-        question: "Do other programs stay away?",
+        question: "Are other programs kept off isolated CPUs?",
         weights: APART,
-        why: "whoever may run on an isolated CPU and is told to will, and nothing moves it off again",
+        why: "a program that pins itself to an isolated CPU runs there, and the scheduler never moves it off",
         source: "canonical/real-time-ubuntu-docs; systemd.resource-control(5)",
         look: programs,
     },
     Check {
         id: "iso-noise-sample",
-        question: "Who interrupted the CPUs just now?",
+        question: "Was an isolated CPU interrupted during the sample?",
         weights: APART,
-        why: "counts tell what settings only promise",
+        why: "counters show whether the settings work",
         source: "/proc/interrupts and /proc/softirqs, twice",
         look: sample,
     },
@@ -83,9 +83,9 @@ fn rcu_offload(facts: &CheckFacts) -> CheckResult {
     }
     let fix = Knob::RcuNocbs.advice(&facts.aim());
     Ok(if missing.is_empty() {
-        Conclusion::pass(read, "they do")
+        Conclusion::pass(read, "callbacks are offloaded from all isolated CPUs")
     } else {
-        Conclusion::warn(read, format!("those of cpus {missing} run where they came up"), fix)
+        Conclusion::warn(read, format!("callbacks of cpus {missing} are not offloaded"), fix)
     })
 }
 
@@ -107,7 +107,7 @@ fn rcuo_placement(facts: &CheckFacts) -> CheckResult {
         facts.unseen_threads()?;
     }
     Ok(if here.is_empty() {
-        Conclusion::pass(read, "they are")
+        Conclusion::pass(read, "callback threads run on other CPUs")
     } else {
         let fix = format!("for p in $(pgrep ^rcuo); do taskset -pc {} $p; done", facts.housekeeping);
         let fix = Knob::KernelThreads.advice_in(&facts.aim(), fix);
@@ -120,7 +120,7 @@ fn workqueues(facts: &CheckFacts) -> CheckResult {
     let path = "/sys/devices/virtual/workqueue/cpumask";
     let text = facts.text(path)?;
     let Ok(all) = CpuSet::from_mask(text) else {
-        return Err(Conclusion::unknown(path, format!("'{text}' is no mask"), "look at it"));
+        return Err(Conclusion::unknown(path, format!("'{text}' is not a mask"), "look at it"));
     };
     let overlap = all.and(isolated);
     if !overlap.is_empty() {
@@ -139,8 +139,11 @@ fn workqueues(facts: &CheckFacts) -> CheckResult {
         .collect();
     // The mask for all limits each queue's own.
     let says = match own.len() {
-        0 => "it does".to_string(),
-        _ => format!("it does; {} ask for more than they get", some(&own, 3)),
+        0 => "unbound work runs on other CPUs".to_string(),
+        _ => format!(
+            "unbound work runs on other CPUs; the masks of {} are wider, and limited by the global mask",
+            some(&own, 3)
+        ),
     };
     Ok(Conclusion::pass(read_in(path, text), says))
 }
@@ -162,7 +165,7 @@ fn kernel_threads(facts: &CheckFacts) -> CheckResult {
         facts.unseen_threads()?;
     }
     Ok(if here.is_empty() {
-        Conclusion::pass(read, "they do")
+        Conclusion::pass(read, "movable kernel threads run on other CPUs")
     } else {
         let says =
             format!("{} that could be moved may run on cpus {isolated}: {}", here.len(), some(&here, 3));
@@ -187,7 +190,7 @@ fn programs(facts: &CheckFacts) -> CheckResult {
         facts.unseen_threads()?;
     }
     Ok(if here.is_empty() {
-        Conclusion::pass(read, "they do")
+        Conclusion::pass(read, "other programs may not run on isolated CPUs")
     } else {
         let fix = Knob::Slices.advice(&facts.aim());
         Conclusion::warn(

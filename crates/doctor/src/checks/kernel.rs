@@ -28,9 +28,9 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "kernel-preempt-mode",
-        question: "Can the kernel be preempted while it works?",
+        question: "Is the kernel preemptible?",
         weights: MIDDLING,
-        why: "voluntary or no preemption lets one system call keep every other thread waiting",
+        why: "with voluntary or no preemption, one system call can delay every other thread",
         source: "Linux 6.12, kernel/Kconfig.preempt, kernel/sched/core.c",
         look: preempt_mode,
     },
@@ -38,7 +38,7 @@ pub(super) const ALL: &[Check] = &[
         id: "kernel-config-readable",
         question: "Can the kernel's configuration be read?",
         weights: TOLD,
-        why: "without it this audit cannot tell a parameter that acts from one that the kernel was built without",
+        why: "without it doctor cannot tell which parameters this kernel was built without",
         source: "Linux 6.12, init/Kconfig (IKCONFIG_PROC)",
         look: config_readable,
     },
@@ -58,7 +58,7 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "kernel-config-rcu-nocb",
-        question: "Can RCU's callbacks be taken off a CPU?",
+        question: "Can RCU callbacks be offloaded?",
         weights: [
             Some(Severity::Medium),
             Some(Severity::High),
@@ -66,13 +66,13 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Medium),
             None,
         ],
-        why: "without RCU_NOCB_CPU callbacks run in the softirq, or in rcuc, of the CPU that should be left alone",
+        why: "without RCU_NOCB_CPU callbacks run in the softirq, or in rcuc, of the isolated CPU",
         source: "Linux 6.12, kernel/rcu/Kconfig, kernel/rcu/tree_nocb.h",
         look: rcu_nocb,
     },
     Check {
         id: "kernel-config-cpu-isolation",
-        question: "Does the kernel know isolcpus=?",
+        question: "Does the kernel support isolcpus=?",
         weights: APART,
         why: "without CPU_ISOLATION neither isolcpus= nor nohz_full= is a parameter",
         source: "Linux 6.12, init/Kconfig",
@@ -80,7 +80,7 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "kernel-highres",
-        question: "Are timers exact?",
+        question: "Are high-resolution timers active?",
         weights: GRAVE,
         why: "without high-resolution timers every wakeup waits for the next tick, 1 to 10 ms",
         source: "Linux 6.12, kernel/time/hrtimer.c",
@@ -90,13 +90,13 @@ pub(super) const ALL: &[Check] = &[
         id: "kernel-debug-options",
         question: "Is the kernel free of debugging that costs latency?",
         weights: GRAVE,
-        why: "lock debugging and sanitizers hold interrupts off for hundreds of microseconds",
+        why: "lock debugging and sanitizers keep interrupts disabled for hundreds of microseconds",
         source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst; evlproject.org, core/caveat",
         look: debug_options,
     },
     Check {
         id: "kernel-lockdown",
-        question: "Does lockdown keep root from debugfs and MSRs?",
+        question: "Does lockdown refuse root access to debugfs and MSRs?",
         weights: TOLD,
         why: "it explains why writes to debugfs (fair server, preempt) and reading MSRs (SMIs) are refused to root",
         source: "Linux 6.12, security/lockdown, kernel_lockdown(7)",
@@ -104,9 +104,9 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "kernel-rt-false-name",
-        question: "Does the kernel's name fit what it is?",
+        question: "Does the kernel's name match its preemption model?",
         weights: SLIGHT,
-        why: "a name with rt is a habit; programs and people who trust it are wrong either way",
+        why: "rt in a kernel name is only a convention; programs that rely on it can be wrong",
         source: "LinuxCNC/linuxcnc issue 3262",
         look: false_name,
     },
@@ -131,7 +131,7 @@ fn preempt_rt(facts: &CheckFacts) -> CheckResult {
         ),
         Preemption::RealTime => Conclusion::pass(version(facts), "PREEMPT_RT"),
         Preemption::Unknown => {
-            Conclusion::unknown("/proc/sys/kernel/version", "it does not tell the preemption model", AS_ROOT)
+            Conclusion::unknown("/proc/sys/kernel/version", "it does not show the preemption model", AS_ROOT)
         }
         _ if server => Conclusion::pass(version(facts), format!("{words}: right for throughput")),
         Preemption::Full | Preemption::Dynamic => {
@@ -159,7 +159,7 @@ fn preempt_mode(facts: &CheckFacts) -> CheckResult {
             Conclusion::unknown(path, "its choice could not be read", AS_ROOT)
         }
         Preemption::Unknown => {
-            Conclusion::unknown("/proc/sys/kernel/version", "it does not tell the preemption model", AS_ROOT)
+            Conclusion::unknown("/proc/sys/kernel/version", "it does not show the preemption model", AS_ROOT)
         }
     })
 }
@@ -169,7 +169,7 @@ fn config_readable(facts: &CheckFacts) -> CheckResult {
         Some(source) => Ok(Conclusion::pass(read_in(source, "readable"), format!("read in {source}"))),
         None if facts.inventory.whole => Ok(Conclusion::warn(
             read_in(facts.config_source(), "absent"),
-            "no configuration could be read: what depends on it is unknown below",
+            "no configuration could be read: checks that need it are UNKNOWN",
             Search.advice("modprobe configs, or install the kernel's package with its /boot/config"),
         )),
         None => Err(not_captured(&facts.config_source())),
@@ -181,7 +181,7 @@ fn nohz_full(facts: &CheckFacts) -> CheckResult {
     // What it shows comes before what a configuration says.
     let shown = &facts.machine.isolation.nohz_full;
     if !shown.is_empty() {
-        return Ok(Conclusion::pass(read_in(file, shown), format!("it can for cpus {shown}")));
+        return Ok(Conclusion::pass(read_in(file, shown), format!("the tick can stop on cpus {shown}")));
     }
     let there = match facts.option("NO_HZ_FULL") {
         Some(built) => built,
@@ -246,7 +246,7 @@ fn cpu_isolation(facts: &CheckFacts) -> CheckResult {
     // What the kernel does comes before what a configuration says of it.
     let shown = &facts.machine.isolation.isolated;
     if !shown.is_empty() {
-        return Ok(Conclusion::pass(read_in("/sys/devices/system/cpu/isolated", shown), "it isolates"));
+        return Ok(Conclusion::pass(read_in("/sys/devices/system/cpu/isolated", shown), "CPUs are isolated"));
     }
     match facts.option("CPU_ISOLATION") {
         Some(true) => Ok(Conclusion::pass(read, "built with CPU_ISOLATION")),
@@ -351,7 +351,7 @@ fn lockdown(facts: &CheckFacts) -> CheckResult {
     let text = facts.text(path)?;
     let chosen = bracketed(text).unwrap_or(text);
     Ok(match chosen {
-        "none" => Conclusion::pass(read_in(path, text), "off"),
+        "none" => Conclusion::pass(read_in(path, text), "lockdown is off"),
         word => Conclusion::warn(
             read_in(path, text),
             format!("lockdown={word}: writes to debugfs and MSRs are refused, also to root"),
@@ -366,14 +366,14 @@ fn false_name(facts: &CheckFacts) -> CheckResult {
     if kernel.preemption == Preemption::Unknown {
         return Err(Conclusion::unknown(
             "/proc/sys/kernel/version",
-            "it does not tell the preemption model",
+            "it does not show the preemption model",
             AS_ROOT,
         ));
     }
     if !release.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(Conclusion::unknown(
             "/proc/sys/kernel/osrelease",
-            format!("'{release}' is no release"),
+            format!("'{release}' is not a release"),
             "look at it",
         ));
     }
@@ -387,13 +387,13 @@ fn false_name(facts: &CheckFacts) -> CheckResult {
     Ok(match (named, facts.real_time()) {
         (true, false) => {
             let fix = Kernel.advice(obtain::command(facts.machine));
-            Conclusion::warn(read, "it is called real-time and is none", fix)
+            Conclusion::warn(read, "the kernel's name says real-time, and it is not PREEMPT_RT", fix)
         }
         (false, true) => Conclusion::pass(
             read,
-            "a real-time kernel without rt in its name: some programs will not believe it",
+            "a real-time kernel without rt in its name: some programs take it for a stock kernel",
         ),
-        _ => Conclusion::pass(read, "the name fits"),
+        _ => Conclusion::pass(read, "the name matches"),
     })
 }
 

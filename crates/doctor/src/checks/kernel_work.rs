@@ -11,9 +11,9 @@ use crate::finding::{CheckResult, Conclusion, read_in};
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "kernel-tracer-active",
-        question: "Is no tracer left running?",
+        question: "Is tracing off?",
         weights: MIDDLING,
-        why: "a forgotten function tracer or event session slows every function of the kernel",
+        why: "a function tracer or event session that was left on slows the kernel",
         source: "Linux 6.12, Documentation/trace/ftrace.rst",
         look: tracer,
     },
@@ -27,17 +27,17 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "kernel-rcu-normal",
-        question: "Do grace periods leave the CPUs alone?",
+        question: "Are expedited RCU grace periods off?",
         weights: MIDDLING,
-        why: "an expedited grace period sends every CPU that is not idle an interrupt, isolated ones too",
+        why: "an expedited grace period sends an IPI to every CPU that is not idle, isolated ones too",
         source: "Linux 6.12, kernel/rcu/update.c, kernel/rcu/tree_exp.h: rcu_normal prevails over rcu_expedited",
         look: rcu_normal,
     },
     Check {
         id: "kernel-sched-ext",
-        question: "Does the kernel's own scheduler run?",
+        question: "Is no BPF scheduler (sched_ext) loaded?",
         weights: SLIGHT,
-        why: "a scheduler of BPF replaces the fair class and sends interrupts of its own",
+        why: "a BPF scheduler replaces the fair class and sends IPIs of its own",
         source: "Linux 6.12, Documentation/scheduler/sched-ext.rst",
         look: sched_ext,
     },
@@ -72,7 +72,7 @@ fn tracer(facts: &CheckFacts) -> CheckResult {
             ));
         }
     }
-    Ok(Conclusion::pass(read_in(path, current), "none runs"))
+    Ok(Conclusion::pass(read_in(path, current), "no tracer runs"))
 }
 
 fn group_sched(facts: &CheckFacts) -> CheckResult {
@@ -86,7 +86,7 @@ fn group_sched(facts: &CheckFacts) -> CheckResult {
     };
     let limits = &facts.machine.scheduler;
     match limits.rt_group_scheduling {
-        Some(false) => Ok(Conclusion::pass(read, "real-time runtime is not shared out by group")),
+        Some(false) => Ok(Conclusion::pass(read, "real-time runtime is not divided by group")),
         Some(true) if facts.machine.cgroup.rt_runtime_us == Some(0) => {
             let path = facts.machine.cgroup.path.as_deref().unwrap_or("this control group");
             Ok(Conclusion::fail(
@@ -95,7 +95,7 @@ fn group_sched(facts: &CheckFacts) -> CheckResult {
                 fix,
             ))
         }
-        Some(true) => Ok(Conclusion::warn(read, "real-time runtime is shared out by group", fix)),
+        Some(true) => Ok(Conclusion::warn(read, "real-time runtime is divided by group", fix)),
         None => Err(facts.config_unknown()),
     }
 }
@@ -124,9 +124,9 @@ fn sched_ext(facts: &CheckFacts) -> CheckResult {
     Ok(match state {
         "enabled" | "enabling" => Conclusion::warn(
             read_in(path, state),
-            "a scheduler of BPF is loaded",
+            "a BPF scheduler is loaded",
             Service.advice("stop its service (systemctl stop scx)"),
         ),
-        _ => Conclusion::pass(read_in(path, state), "no scheduler of BPF"),
+        _ => Conclusion::pass(read_in(path, state), "no BPF scheduler is loaded"),
     })
 }

@@ -28,7 +28,7 @@ pub(super) const ALL: &[Check] = &[
         id: "lim-memlock",
         question: "May this session lock its memory?",
         weights: GRAVE,
-        why: "mlockall fails beyond the limit, and page faults remain",
+        why: "mlockall fails beyond the limit, and page faults continue",
         source: "getrlimit(2); 8 MiB by default since Linux 5.16",
         look: memory,
     },
@@ -36,7 +36,7 @@ pub(super) const ALL: &[Check] = &[
         id: "lim-group",
         question: "Is the user in the group that has these rights?",
         weights: MIDDLING,
-        why: "a group that was just added to holds from the next log-in on",
+        why: "a new group membership takes effect at the next log-in",
         source: "limits.conf(5), usermod(8)",
         look: group,
     },
@@ -69,17 +69,21 @@ fn priority(facts: &CheckFacts) -> CheckResult {
     Ok(match limit {
         None => Conclusion::pass(
             read_in(format!("{LIMITS}, /proc/self/status"), "CAP_SYS_NICE, or unlimited"),
-            "any",
+            "this session may use every real-time priority",
         ),
-        Some(0) => Conclusion::fail(read_in(LIMITS, "Max realtime priority 0"), "none", fix),
+        Some(0) => Conclusion::fail(
+            read_in(LIMITS, "Max realtime priority 0"),
+            "this session may use no real-time priority",
+            fix,
+        ),
         Some(limit) if limit < wanted => Conclusion::warn(
             read_in(LIMITS, format!("Max realtime priority {limit}")),
-            format!("up to {limit}"),
+            format!("this session may use real-time priorities up to {limit}"),
             fix,
         ),
         Some(limit) => Conclusion::pass(
             read_in(LIMITS, format!("Max realtime priority {limit}")),
-            format!("up to {limit}"),
+            format!("this session may use real-time priorities up to {limit}"),
         ),
     })
 }
@@ -88,11 +92,17 @@ fn memory(facts: &CheckFacts) -> CheckResult {
     let session = &facts.inventory.session;
     let fix = grant(facts, Knob::LockedMemory);
     if session.capable(CAP_IPC_LOCK) == Some(true) {
-        return Ok(Conclusion::pass(read_in("CapEff in /proc/self/status", "CAP_IPC_LOCK"), "all of it"));
+        return Ok(Conclusion::pass(
+            read_in("CapEff in /proc/self/status", "CAP_IPC_LOCK"),
+            "this session may lock all of its memory",
+        ));
     }
     let limit = session.limits.get("Max locked memory").ok_or_else(|| not_captured(LIMITS))?;
     Ok(match limit.soft {
-        None => Conclusion::pass(read_in(LIMITS, "Max locked memory unlimited"), "all of it"),
+        None => Conclusion::pass(
+            read_in(LIMITS, "Max locked memory unlimited"),
+            "this session may lock all of its memory",
+        ),
         Some(bytes) => {
             let read = read_in(LIMITS, format!("Max locked memory {bytes}"));
             let says = match bytes >> 20 {
@@ -126,18 +136,18 @@ fn group(facts: &CheckFacts) -> CheckResult {
     for name in &named {
         let (id, members) = &session.known_groups[*name];
         if session.groups.contains(id) {
-            return Ok(Conclusion::pass(read, format!("in {name}")));
+            return Ok(Conclusion::pass(read, format!("the user is in group {name}")));
         }
         if members.iter().any(|member| member == user) {
             return Ok(Conclusion::warn(
                 read,
-                format!("in {name} by /etc/group, and not in this session"),
+                format!("/etc/group has the user in {name}, this session does not"),
                 Session.advice("log out and in"),
             ));
         }
     }
     if priority_limit(facts)?.is_none_or(|limit| limit > 0) {
-        return Ok(Conclusion::pass(read, "the session has the rights without"));
+        return Ok(Conclusion::pass(read, "the session has the rights without a group"));
     }
     let fix = match named.first() {
         Some(name) => Session.advice(format!("usermod -aG {name} {user}, then log in anew")),
@@ -145,7 +155,11 @@ fn group(facts: &CheckFacts) -> CheckResult {
     };
     Ok(Conclusion::warn(
         read,
-        if named.is_empty() { "no group has them" } else { "in none that has them" },
+        if named.is_empty() {
+            "no group has these rights"
+        } else {
+            "the user is in no group that has these rights"
+        },
         fix,
     ))
 }

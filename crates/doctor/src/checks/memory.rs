@@ -12,23 +12,23 @@ use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "mem-thp",
-        question: "Are huge pages made only where asked for?",
+        question: "Are transparent huge pages made only on request (madvise)?",
         weights: MIDDLING,
-        why: "collecting and splitting them moves pages under a running program, with shootdowns to all its CPUs",
+        why: "khugepaged moves pages of running programs, with TLB shootdowns to all their CPUs",
         source: "Linux 6.12, Documentation/admin-guide/mm/transhuge.rst; not there on a real-time kernel (mm/Kconfig)",
         look: huge_pages,
     },
     Check {
         id: "mem-numa-balancing",
-        question: "Do pages stay where they are?",
+        question: "Is NUMA balancing off?",
         weights: MIDDLING,
-        why: "balancing unmaps pages to see who uses them: a fault for each, also in locked memory",
+        why: "balancing unmaps pages to find their users: a page fault for each, also in locked memory",
         source: "Linux 6.12, kernel/sched/fair.c; not there on a real-time kernel (init/Kconfig)",
         look: numa_balancing,
     },
     Check {
         id: "mem-swap",
-        question: "Can real-time programs not be swapped out?",
+        question: "Are real-time programs safe from swapping?",
         weights: [
             Some(Severity::Medium),
             Some(Severity::Medium),
@@ -36,15 +36,15 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Medium),
             None,
         ],
-        why: "a page in swap, compressed memory too, is a fault from a disk when it is touched",
+        why: "a page in swap, also in zram, takes a major fault when it is used",
         source: "mlockall(2); zram is swap as well",
         look: swap,
     },
     Check {
         id: "mem-ksm",
-        question: "Are equal pages left alone?",
+        question: "Is page merging (KSM) off?",
         weights: SLIGHT,
-        why: "looking for equal pages costs a thread, merging them a fault and a shootdown at the next write",
+        why: "a merged page takes a fault and a TLB shootdown at its next write; ksmd takes CPU time",
         source: "Linux 6.12, Documentation/admin-guide/mm/ksm.rst",
         look: merging,
     },
@@ -55,11 +55,13 @@ fn huge_pages(facts: &CheckFacts) -> CheckResult {
     let text = facts.text(path)?;
     let read = read_in(path, text);
     Ok(match bracketed(text) {
-        Some("always") => {
-            Conclusion::warn(read, "made for every program", Knob::HugePages.advice(&facts.aim()))
-        }
+        Some("always") => Conclusion::warn(
+            read,
+            "huge pages are made for every program",
+            Knob::HugePages.advice(&facts.aim()),
+        ),
         Some(word) if ["madvise", "never"].contains(&word) => Conclusion::pass(read, word),
-        Some(word) => Conclusion::unknown(path, format!("'{word}' is no choice of this file"), "look at it"),
+        Some(word) => Conclusion::unknown(path, format!("this file has no choice '{word}'"), "look at it"),
         None => Conclusion::unknown(path, format!("'{text}' shows no choice"), "look at it"),
     })
 }
@@ -71,16 +73,16 @@ fn numa_balancing(facts: &CheckFacts) -> CheckResult {
     let unknown = facts.machine.cpus.is_empty() || facts.machine.cpus.iter().any(|cpu| cpu.node.is_none());
     let read = read_in(path, mode);
     Ok(match (mode, nodes.len()) {
-        (0, _) => Conclusion::pass(read, "off"),
+        (0, _) => Conclusion::pass(read, "NUMA balancing is off"),
         (_, 0 | 1) if unknown => Conclusion::unknown(
             "/sys/devices/system/node/nodeN/cpulist",
             "the memory node of a CPU is not known",
             "look at the machine itself",
         ),
-        (_, 0 | 1) => Conclusion::pass(read, "on, with one node: it does nothing"),
+        (_, 0 | 1) => Conclusion::pass(read, "NUMA balancing is on; with one node it does nothing"),
         (_, nodes) => {
             let fix = Knob::NumaBalancing.advice(&facts.aim());
-            Conclusion::warn(read, format!("on, with {nodes} nodes"), fix)
+            Conclusion::warn(read, format!("NUMA balancing is on, with {nodes} nodes"), fix)
         }
     })
 }
@@ -128,8 +130,8 @@ fn merging(facts: &CheckFacts) -> CheckResult {
     Ok(match text {
         "1" => {
             let fix = Knob::PageSharing.advice(&facts.aim());
-            Conclusion::warn(read, "equal pages are looked for and merged", fix)
+            Conclusion::warn(read, "KSM is on: equal pages are merged", fix)
         }
-        _ => Conclusion::pass(read, "off"),
+        _ => Conclusion::pass(read, "KSM is off"),
     })
 }

@@ -76,7 +76,7 @@ pub enum CheckGroup {
     Kernel,
     /// Boot line and boot loader.
     Boot,
-    /// CPUs set apart.
+    /// Isolated CPUs.
     Isolation,
     /// Interrupts.
     Irq,
@@ -146,7 +146,7 @@ impl FromStr for CheckGroup {
         let found = GROUPS.iter().find(|(_, name, start)| text == *name || text == *start);
         found.map(|(group, ..)| *group).ok_or_else(|| {
             let names = GROUPS.iter().map(|(_, name, _)| *name).collect::<Vec<_>>();
-            format!("it is no group; write one of {}", names.join(", "))
+            format!("no group has that name; write one of {}", names.join(", "))
         })
     }
 }
@@ -162,7 +162,7 @@ pub(crate) const MIDDLING: [Option<Severity>; 5] =
 pub(crate) const SLIGHT: [Option<Severity>; 5] = [Some(Low), Some(Low), Some(Low), Some(Low), None];
 /// Good to know, on a server too.
 pub(crate) const TOLD: [Option<Severity>; 5] = [Some(Info); 5];
-/// About CPUs that are set apart: sound on a desktop does without.
+/// About isolated CPUs, which audio does not need.
 pub(crate) const APART: [Option<Severity>; 5] = [Some(High), Some(High), Some(Low), Some(High), None];
 /// As [`APART`], where it disturbs now and then.
 pub(crate) const APART_LESS: [Option<Severity>; 5] =
@@ -187,7 +187,10 @@ impl Check {
         let weight = self.weight(facts.profile);
         let found = match weight {
             Some(_) => (self.look)(facts).unwrap_or_else(|found| found),
-            None => Conclusion::not_applicable(format!("it is no matter to the profile {}", facts.profile)),
+            None => Conclusion::not_applicable(format!(
+                "the check does not apply to the profile {}",
+                facts.profile
+            )),
         };
         let Conclusion { result, says, evidence, state, advice } = found;
         Finding {

@@ -13,23 +13,23 @@ use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "net-coalesce",
-        question: "Do interfaces announce packets at once?",
+        question: "Is interrupt coalescing off?",
         weights: [Some(Severity::Low), Some(Severity::Low), None, Some(Severity::Low), None],
-        why: "coalescing holds a packet back for up to rx-usecs; only the port with a deadline need be without",
+        why: "coalescing delays a packet by up to rx-usecs; only the port of the real-time program needs it off",
         source: "ethtool(8); LinuxCNC's hm2_eth, which warns that some Marvell parts get worse",
         look: coalescing,
     },
     Check {
         id: "net-irq",
-        question: "Are interrupts of interfaces elsewhere?",
+        question: "Are network interrupts kept off isolated CPUs?",
         weights: APART_LESS,
-        why: "a packet's interrupt and softirq stop the program on that CPU, unless they are that program's own",
+        why: "the interrupt and softirq of a packet stop the program on that CPU",
         source: "OpenEtherCATsociety/SOEM issue 330",
         look: interrupts,
     },
     Check {
         id: "net-rps",
-        question: "Are received packets handled elsewhere?",
+        question: "Is receive packet steering kept off isolated CPUs?",
         weights: SLIGHT,
         why: "receive packet steering hands packets to CPUs by IPI",
         source: "Linux 6.12, Documentation/networking/scaling.rst",
@@ -71,20 +71,23 @@ fn coalescing(facts: &CheckFacts) -> CheckResult {
         .iter()
         .filter(|(_, how)| how.adaptive_receive == Some(true) || how.receive_us.is_some_and(|us| us > 0))
         .map(|(port, how)| match (how.adaptive_receive, how.receive_us) {
-            (Some(true), _) => format!("{} adapts itself", port.name),
-            (_, us) => format!("{} waits up to {} us", port.name, us.unwrap_or(0)),
+            (Some(true), _) => format!("{} has adaptive coalescing", port.name),
+            (_, us) => format!("{} delays packets by up to {} us", port.name, us.unwrap_or(0)),
         })
         .collect();
     let read = read_in("ethtool -c", some(&slow, 8));
     if slow.is_empty() && !silent.is_empty() {
         return Err(Conclusion::unknown(
             "ethtool -c",
-            format!("it is not installed, or the driver does not tell of {}", some(&silent, 3)),
-            "apt install ethtool, then look again",
+            format!(
+                "ethtool is not installed, or the driver does not show the coalescing of {}",
+                some(&silent, 3)
+            ),
+            "apt install ethtool, then run isolator doctor again",
         ));
     }
     Ok(match slow.first() {
-        None => Conclusion::pass(read, "they do"),
+        None => Conclusion::pass(read, "no interface coalesces interrupts"),
         Some(first) => {
             let name = first.split(' ').next().unwrap_or_default();
             Conclusion::warn(
@@ -126,7 +129,7 @@ fn interrupts(facts: &CheckFacts) -> CheckResult {
         let unclear: Vec<String> = perhaps_on(&all, isolated).into_iter().chain(unseen).collect();
         if !unclear.is_empty() {
             let why =
-                format!("whose these are, or where they are delivered, is not shown: {}", some(&unclear, 3));
+                format!("the device or the CPU of these interrupts is not shown: {}", some(&unclear, 3));
             return Err(Conclusion::unknown("/proc/irq/N/effective_affinity_list", why, AS_ROOT));
         }
         // An interface of which no interrupt is known may have one under another name.
@@ -140,11 +143,11 @@ fn interrupts(facts: &CheckFacts) -> CheckResult {
     }
     let read = read_in("/proc/irq/N/effective_affinity_list", some(&here, 8));
     Ok(if here.is_empty() {
-        Conclusion::pass(read, "they are")
+        Conclusion::pass(read, "network interrupts are delivered to other CPUs")
     } else {
         let fix =
             Knob::IrqAffinity.advice(&facts.aim()).then(", but for the port that the program itself serves");
-        Conclusion::warn(read, format!("on cpus {isolated}: {}", some(&here, 3)), fix)
+        Conclusion::warn(read, format!("network interrupts on cpus {isolated}: {}", some(&here, 3)), fix)
     })
 }
 
@@ -177,7 +180,7 @@ fn steering(facts: &CheckFacts) -> CheckResult {
     }
     let read = read_in("/sys/class/net/IF/queues/rx-N/rps_cpus", some(&here, 8));
     Ok(if here.is_empty() {
-        Conclusion::pass(read, "they are")
+        Conclusion::pass(read, "packets are steered to other CPUs")
     } else {
         Conclusion::warn(read, some(&here, 3), Knob::PacketSteering.advice(&facts.aim()))
     })

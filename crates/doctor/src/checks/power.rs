@@ -17,7 +17,7 @@ const POLICIES: &str = "/sys/devices/system/cpu/cpufreq/policyN";
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "pwr-governor",
-        question: "Does the frequency not follow the load?",
+        question: "Is the cpufreq governor performance?",
         weights: [
             Some(Severity::High),
             Some(Severity::Medium),
@@ -25,7 +25,7 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::High),
             Some(Severity::Low),
         ],
-        why: "a CPU that slept is woken at a low frequency: tens of microseconds, up to more than a hundred",
+        why: "a CPU that slept wakes at a low frequency, which adds tens of microseconds, sometimes over a hundred",
         source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst; evlproject.org, core/caveat",
         look: governor,
     },
@@ -33,7 +33,7 @@ pub(super) const ALL: &[Check] = &[
         id: "pwr-freq-pinned",
         question: "Is the frequency fixed?",
         weights: SLIGHT,
-        why: "each change of frequency stalls the CPU for a moment, and run times differ with it",
+        why: "each frequency change stalls the CPU briefly, and execution times vary",
         source: "Linux 6.12, Documentation/admin-guide/pm/cpufreq.rst",
         look: pinned,
     },
@@ -47,29 +47,29 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Medium),
             None,
         ],
-        why: "leaving a deep idle state takes 100 us and more, and comes on top of every wakeup",
+        why: "leaving a deep idle state takes 100 us and more, which every wakeup pays",
         source: "Linux 6.12, Documentation/admin-guide/pm/cpuidle.rst, drivers/cpuidle/governors/menu.c",
         look: idle_states,
     },
     Check {
         id: "pwr-pmqos-holder",
-        question: "Is no program's request what keeps latency low?",
+        question: "Is low latency independent of a temporary PM QoS request?",
         weights: MIDDLING,
-        why: "cyclictest and others hold a limit of 0 while they measure: latency is good only until they end",
+        why: "cyclictest and other tools hold a limit of 0 while they measure: latency is low only until they end",
         source: "jlelli/rt-tests issue 7; Linux 6.12, kernel/power/qos.c",
         look: holder,
     },
     Check {
         id: "pwr-thermal-throttle",
-        question: "Was no CPU throttled for heat?",
+        question: "Is the machine free of thermal throttling?",
         weights: GRAVE,
-        why: "throttling makes a program slower by milliseconds, at a moment of its own",
+        why: "thermal throttling delays a program by milliseconds, without warning",
         source: "Linux 6.12, drivers/thermal/intel/therm_throt.c",
         look: throttled,
     },
     Check {
         id: "pwr-nvpmodel",
-        question: "Is the board in its power mode with all CPUs?",
+        question: "Is the board's power mode the highest?",
         weights: GRAVE,
         why: "lower modes take CPUs offline and bound frequencies",
         source: "NVIDIA Jetson Linux, nvpmodel; which number has all differs by module, its name is MAXN",
@@ -79,15 +79,15 @@ pub(super) const ALL: &[Check] = &[
         id: "pwr-jetson-clocks",
         question: "Are the board's clocks fixed?",
         weights: MIDDLING,
-        why: "CPU, GPU and memory clocks follow the load otherwise",
+        why: "otherwise CPU, GPU and memory clocks follow the load",
         source: "NVIDIA Jetson Linux, jetson_clocks; Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev)",
         look: jetson_clocks,
     },
     Check {
         id: "pwr-driver-off",
-        question: "Are the idle and frequency drivers on?",
+        question: "Are cpuidle and cpufreq on?",
         weights: MIDDLING,
-        why: "without them nothing can hold a latency or a frequency, and idle=poll takes the sibling's units and the turbo",
+        why: "without them no latency or frequency can be set; idle=poll slows the sibling and lowers turbo",
         source: "Linux 7.0, Documentation/core-api/real-time/hardware.rst",
         look: drivers_off,
     },
@@ -126,7 +126,7 @@ fn fixed(policy: &Frequency) -> bool {
     policy.min_khz.is_some() && policy.min_khz == policy.max_khz
 }
 
-/// CPUs of which the same is said, in one word each: `cpus 0-19: powersave`.
+/// CPUs with the same word: `cpus 0-19: powersave`.
 fn together(said: impl Iterator<Item = (String, CpuSet)>) -> Vec<String> {
     let mut by_word: BTreeMap<String, CpuSet> = BTreeMap::new();
     for (word, cpus) in said {
@@ -162,7 +162,7 @@ fn governor(facts: &CheckFacts) -> CheckResult {
     } else {
         all_have_policies(facts)?;
         let all: Vec<&&Frequency> = policies.iter().collect();
-        Conclusion::pass(read(&all), "it does not")
+        Conclusion::pass(read(&all), "no governor follows the load")
     })
 }
 
@@ -177,7 +177,7 @@ fn pinned(facts: &CheckFacts) -> CheckResult {
         all_have_policies(facts)?;
     }
     Ok(if free.is_empty() {
-        Conclusion::pass(read, "it is")
+        Conclusion::pass(read, "the frequency is fixed")
     } else {
         let fix = Knob::LowestFrequency.advice_on(&facts.aim(), facts.measured());
         Conclusion::warn(read, some(&free, 2), fix)
@@ -232,8 +232,7 @@ fn idle_states(facts: &CheckFacts) -> CheckResult {
     let shallow = allowed.filter(|allowed| *allowed < limit).unwrap_or(0).max(SHALLOW_US);
     let polls = facts.x86 && cpus.iter().any(|cpu| bound(cpu.idle_latency_limit_us) == 0);
     Ok(if polls {
-        let says =
-            "no latency at all is allowed, so that idle CPUs poll: heat, and less turbo for their neighbours";
+        let says = "a limit of 0 us makes idle CPUs poll: more heat, and less turbo for the other CPUs";
         Conclusion::warn(read, says, fix)
     } else if let (true, Some(found)) = (latency <= shallow, unknown) {
         found
@@ -272,7 +271,7 @@ fn holder(facts: &CheckFacts) -> CheckResult {
         let fix =
             "hold it in the program that has the deadline, or bound each CPU (pm_qos_resume_latency_us)";
         let fix = Knob::ResumeLatency.advice_in(&facts.aim(), fix);
-        Conclusion::warn(read, format!("{who} asks for {limit} us; when it ends, latency is as before"), fix)
+        Conclusion::warn(read, format!("{who} asks for {limit} us; latency rises when it ends"), fix)
     })
 }
 
@@ -302,9 +301,9 @@ fn throttled(facts: &CheckFacts) -> CheckResult {
         return Err(Conclusion::unknown(path, "it could not be read of every CPU", AS_ROOT));
     }
     Ok(if hot.is_empty() {
-        Conclusion::pass(read_in(path, "0"), "none since boot")
+        Conclusion::pass(read_in(path, "0"), "no CPU was throttled since boot")
     } else {
-        Conclusion::warn(read_in(path, &hot), format!("cpus {hot} were, since boot"), fix)
+        Conclusion::warn(read_in(path, &hot), format!("cpus {hot} were throttled since boot"), fix)
     })
 }
 
@@ -323,7 +322,7 @@ fn power_mode<'a>(facts: &CheckFacts<'a>) -> Result<(u32, Option<&'a str>, Optio
     };
     // "< POWER_MODEL ID=0 NAME=MAXN >"
     let conf = "/etc/nvpmodel.conf";
-    let text = facts.text_or(conf, || Conclusion::unknown(conf, "it is not there", "nvpmodel -q"))?;
+    let text = facts.text_or(conf, || Conclusion::unknown(conf, "there is no such file", "nvpmodel -q"))?;
     let modes = text.lines().filter_map(|line| {
         let rest = line.trim().strip_prefix("< POWER_MODEL ID=")?;
         let (id, name) = rest.split_once(" NAME=")?;
@@ -343,7 +342,7 @@ fn nvpmodel(facts: &CheckFacts) -> CheckResult {
     let words = name.map_or(format!("mode {mode}"), |name| format!("mode {mode}, {name}"));
     let read = read_in("/var/lib/nvpmodel/status, /etc/nvpmodel.conf", &words);
     let fix = match most {
-        Some(most) => Board.advice(format!("nvpmodel -m {most}, which may ask for a boot")),
+        Some(most) => Board.advice(format!("nvpmodel -m {most}, which may need a boot")),
         None => Board.advice("nvpmodel -m the mode named MAXN in /etc/nvpmodel.conf"),
     };
     Ok(if !offline.is_empty() {
@@ -366,11 +365,11 @@ fn jetson_clocks(facts: &CheckFacts) -> CheckResult {
         all_have_policies(facts)?;
     }
     Ok(if free.is_empty() {
-        Conclusion::pass(read, "those of the CPUs are; jetson_clocks --show tells of GPU and memory")
+        Conclusion::pass(read, "the CPU clocks are fixed; jetson_clocks --show lists GPU and memory")
     } else {
         Conclusion::warn(
             read,
-            "they are not",
+            "the CPU clocks are not fixed",
             Board.advice("jetson_clocks --store, then jetson_clocks, from a unit at each boot"),
         )
     })
@@ -389,7 +388,7 @@ fn drivers_off(facts: &CheckFacts) -> CheckResult {
     if found.is_empty() {
         facts.word("/sys/module/cpuidle/parameters/off", &["0", "1"])?;
         facts.known_command_line()?;
-        return Ok(Conclusion::pass(read, "they are"));
+        return Ok(Conclusion::pass(read, "cpuidle and cpufreq are on"));
     }
     let fix = format!(
         "take {} off the boot line; bound latency by pm_qos_resume_latency_us instead",

@@ -14,7 +14,7 @@ use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "sched-rt-runtime",
-        question: "Does the limit on real-time runtime fit?",
+        question: "Does the limit on real-time runtime (sched_rt_runtime_us) fit the profile?",
         weights: MIDDLING,
         why: "before Linux 6.12 it stops real-time threads for 50 ms of each second once they use up 95 %; since then it \
               throttles nothing, and -1 switches off the admission test of SCHED_DEADLINE",
@@ -23,15 +23,15 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "sched-rt-throttled-log",
-        question: "Was no real-time thread throttled?",
+        question: "Is the machine free of real-time throttling?",
         weights: GRAVE,
-        why: "a throttled thread stood still for milliseconds",
+        why: "a throttled thread does not run for milliseconds",
         source: "Linux 6.12, kernel/sched/rt.c, kernel/sched/deadline.c",
         look: throttled,
     },
     Check {
         id: "sched-fair-server",
-        question: "Does the fair server fit a program that never sleeps?",
+        question: "Is the fair server off for programs that never sleep?",
         weights: [Some(Severity::Low), Some(Severity::High), Some(Severity::Low), Some(Severity::High), None],
         why: "it gives starving ordinary threads up to 50 ms of each second, ahead of SCHED_FIFO, and keeps the tick going",
         source: "Linux 6.12, kernel/sched/deadline.c; ni/meta-nilrt pull request 864, NVIDIA/NV-Kernels pull request 400",
@@ -39,7 +39,7 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "sched-softlockup",
-        question: "Does the soft lockup watchdog leave the CPUs alone?",
+        question: "Does the soft lockup watchdog spare isolated CPUs?",
         weights: [
             Some(Severity::Low),
             Some(Severity::Medium),
@@ -47,7 +47,7 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Low),
             None,
         ],
-        why: "every few seconds it fires a timer and stops what runs on each of its CPUs",
+        why: "every few seconds it interrupts each of its CPUs",
         source: "Linux 6.12, kernel/watchdog.c: nohz_full CPUs are left out by itself",
         look: soft_lockup,
     },
@@ -61,7 +61,7 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Low),
             None,
         ],
-        why: "it takes an interrupt that nothing can mask, from a performance counter, on every CPU",
+        why: "it raises a performance-counter NMI on every CPU",
         source: "Linux 6.12, kernel/watchdog_perf.c",
         look: hard_lockup,
     },
@@ -95,13 +95,13 @@ fn runtime(facts: &CheckFacts) -> CheckResult {
         (-1, Some(true)) if facts.housekeeping.len() < 2 && !facts.housekeeping.is_empty() => {
             Conclusion::warn(
                 read,
-                "no limit, and a single CPU beside: a loop that spins hangs the machine",
+                "no limit, and one housekeeping CPU: a spinning loop hangs the machine",
                 set("950000"),
             )
         }
         (-1, _) => Conclusion::pass(read, "no limit"),
         (_, Some(false)) => {
-            Conclusion::pass(read, "it throttles nothing on this kernel; see sched-fair-server")
+            Conclusion::pass(read, "this kernel does not throttle by it; see sched-fair-server")
         }
         (_, Some(true)) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Conclusion::warn(
             read,
@@ -131,7 +131,9 @@ fn throttled(facts: &CheckFacts) -> CheckResult {
                 "find the thread that never sleeps: isolator doctor --sample 10s --explain thr-spinner",
             ),
         ),
-        None if log.from_boot => Conclusion::pass(read_in(source, "no such line"), "none since boot"),
+        None if log.from_boot => {
+            Conclusion::pass(read_in(source, "no such line"), "no thread was throttled since boot")
+        }
         None => Conclusion::unknown(
             source,
             "the log has lost its beginning",
@@ -142,7 +144,7 @@ fn throttled(facts: &CheckFacts) -> CheckResult {
 
 fn fair_server(facts: &CheckFacts) -> CheckResult {
     if facts.at_least(6, 12) == Some(false) {
-        return Err(Conclusion::not_applicable("it came with Linux 6.12"));
+        return Err(Conclusion::not_applicable("Linux 6.12 introduced it"));
     }
     let polls = matches!(facts.profile, Profile::Poll | Profile::Vm);
     let folder = "/sys/kernel/debug/sched/fair_server";
@@ -157,7 +159,7 @@ fn fair_server(facts: &CheckFacts) -> CheckResult {
         .collect();
     if facts.machine.cpus.iter().all(|cpu| cpu.fair_server_runtime_ns.is_none()) {
         if !polls {
-            return Err(Conclusion::not_applicable("a program that sleeps each period does not meet it"));
+            return Err(Conclusion::not_applicable("it does not affect a program that sleeps each period"));
         }
         facts.text_or(folder, || {
             Conclusion::unknown(
@@ -170,12 +172,12 @@ fn fair_server(facts: &CheckFacts) -> CheckResult {
     }
     let read = read_in(format!("{folder}/cpuN/runtime"), &running);
     Ok(if running.is_empty() {
-        Conclusion::pass(read, "off")
+        Conclusion::pass(read, "the fair server is off")
     } else if polls {
         let fix = Knob::FairServer.advice_on(&facts.aim(), &running);
-        Conclusion::warn(read, format!("on for cpus {running}"), fix)
+        Conclusion::warn(read, format!("the fair server is on for cpus {running}"), fix)
     } else {
-        Conclusion::pass(read, "on, which a program that sleeps each period does not meet")
+        Conclusion::pass(read, "the fair server is on, and does not affect a program that sleeps each period")
     })
 }
 
@@ -183,7 +185,7 @@ fn soft_lockup(facts: &CheckFacts) -> CheckResult {
     let (on, mask) = ("/proc/sys/kernel/soft_watchdog", "/proc/sys/kernel/watchdog_cpumask");
     let soft = facts.word(on, &["0", "1"])?;
     if soft == "0" || facts.hint("/proc/sys/kernel/watchdog") == Some("0") {
-        return Ok(Conclusion::pass(read_in(on, soft), "off"));
+        return Ok(Conclusion::pass(read_in(on, soft), "the soft lockup watchdog is off"));
     }
     let text = facts.text(mask)?;
     let Ok(cpus) = text.parse::<CpuSet>() else {
@@ -192,10 +194,10 @@ fn soft_lockup(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let overlap = cpus.and(isolated);
     Ok(if overlap.is_empty() {
-        Conclusion::pass(read_in(mask, text), format!("it watches cpus {cpus} only"))
+        Conclusion::pass(read_in(mask, text), format!("the watchdog runs on cpus {cpus} only"))
     } else {
         let fix = Knob::WatchdogCpumask.advice(&facts.aim());
-        Conclusion::warn(read_in(mask, text), format!("it watches cpus {overlap}"), fix)
+        Conclusion::warn(read_in(mask, text), format!("the watchdog runs on cpus {overlap}"), fix)
     })
 }
 
@@ -204,7 +206,7 @@ fn hard_lockup(facts: &CheckFacts) -> CheckResult {
     let text = facts.word(path, &["0", "1"])?;
     let read = read_in(path, text);
     Ok(match text {
-        "0" => Conclusion::pass(read, "off"),
-        _ => Conclusion::warn(read, "on", Knob::NmiWatchdog.advice(&facts.aim())),
+        "0" => Conclusion::pass(read, "the hard lockup watchdog is off"),
+        _ => Conclusion::warn(read, "the hard lockup watchdog is on", Knob::NmiWatchdog.advice(&facts.aim())),
     })
 }

@@ -9,9 +9,9 @@ use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[Check {
     id: "svc-tuner-conflict",
-    question: "Does one service alone tune the machine?",
+    question: "Does only one service tune the machine?",
     weights: [Some(Severity::Medium); 5],
-    why: "two that write the same setting undo each other, at a start or when a plug is pulled",
+    why: "two services that write one setting undo the changes of each other",
     source: "TuneD's documentation; each service's own",
     look: conflict,
 }];
@@ -54,7 +54,7 @@ fn conflict(facts: &CheckFacts) -> CheckResult {
     }
     let read = read_in("/sys/fs/cgroup/system.slice, /etc/systemd/system, /proc", there.join(", "));
     Ok(match there.len() {
-        0 => Conclusion::pass(read, "none does"),
+        0 => Conclusion::pass(read, "no tuning service runs"),
         1 => Conclusion::pass(read, there[0].clone()),
         _ => {
             let one = there[1].split(' ').next().unwrap_or_default();

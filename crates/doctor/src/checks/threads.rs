@@ -17,13 +17,13 @@ pub(super) const ALL: &[Check] = &[
         id: "thr-rt-inventory",
         question: "Which programs have a real-time policy?",
         weights: TOLD,
-        why: "whatever has one goes before everything else",
+        why: "a real-time thread preempts all ordinary threads",
         source: "sched(7)",
         look: inventory,
     },
     Check {
         id: "thr-prio-99",
-        question: "Does no program have the highest priority?",
+        question: "Is priority 99 left to the kernel?",
         weights: MIDDLING,
         why: "99 is above every interrupt thread, softirq thread and RCU's helpers; if it spins, they starve. (Threads of the \
               stop class, migration/N, show 99 as well and are above it.)",
@@ -32,7 +32,7 @@ pub(super) const ALL: &[Check] = &[
     },
     Check {
         id: "thr-spinner",
-        question: "Do real-time programs let kernel threads in?",
+        question: "Do real-time programs sleep often enough for kernel threads?",
         weights: [
             Some(Severity::Low),
             Some(Severity::High),
@@ -40,7 +40,7 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Medium),
             None,
         ],
-        why: "a program that never sleeps starves the kernel threads of its CPU, and what waits for them stops everywhere",
+        why: "a program that never sleeps starves the kernel threads of its CPU, which can stall the whole machine",
         source: "ni/meta-nilrt pull request 711; stalld",
         look: spinner,
     },
@@ -54,7 +54,7 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Medium),
             None,
         ],
-        why: "a page that was never touched, or was taken back, costs tens of microseconds, from a disk milliseconds",
+        why: "a minor page fault costs tens of microseconds, a major one milliseconds",
         source: "mlockall(2); Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev)",
         look: locked,
     },
@@ -62,15 +62,15 @@ pub(super) const ALL: &[Check] = &[
         id: "thr-faults",
         question: "Do real-time programs run without page faults?",
         weights: GRAVE,
-        why: "each is a detour of tens of microseconds, with a disk of milliseconds",
+        why: "a minor page fault costs tens of microseconds, a major one milliseconds",
         source: "proc_pid_stat(5), fields 10 and 12, twice",
         look: faults,
     },
     Check {
         id: "thr-affinity",
-        question: "Is every real-time thread on one CPU that was set apart?",
+        question: "Is every real-time thread pinned to one isolated CPU?",
         weights: [Some(Severity::Medium), Some(Severity::High), None, Some(Severity::Medium), None],
-        why: "on several CPUs it migrates; on isolated ones nothing balances it, so that threads pile up on one",
+        why: "a thread that may use several CPUs migrates; on isolated CPUs there is no load balancing",
         source: "Linux 6.12, Documentation/admin-guide/kernel-parameters.txt (isolcpus)",
         look: affinity,
     },
@@ -102,7 +102,7 @@ fn inventory(facts: &CheckFacts) -> CheckResult {
         facts.unseen_threads()?;
     }
     Ok(match names.len() {
-        0 => Conclusion::pass(read, "none"),
+        0 => Conclusion::pass(read, "no program has a real-time policy"),
         _ => Conclusion::pass(read, format!("{}: {}", names.len(), some(&names, 3))),
     })
 }
@@ -120,7 +120,7 @@ fn priority_99(facts: &CheckFacts) -> CheckResult {
         facts.unseen_threads()?;
     }
     Ok(match high.first() {
-        None => Conclusion::pass(read, "none has it"),
+        None => Conclusion::pass(read, "no program has priority 99"),
         Some(first) => {
             let fix = Program.advice(format!("chrt -f -p 90 {}, and in the program", first.id));
             Conclusion::warn(read, some(&names, 3), fix)
@@ -168,7 +168,7 @@ fn spinner(facts: &CheckFacts) -> CheckResult {
         all_sampled(facts, sample)?;
     }
     Ok(match (spins.is_empty(), stalled) {
-        (true, _) => Conclusion::pass(read, "they sleep now and then"),
+        (true, _) => Conclusion::pass(read, "every real-time program sleeps now and then"),
         (false, Some(line)) => Conclusion::fail(
             read,
             format!("{} never sleeps, and the kernel says: {line}", some(&spins, 2)),
@@ -209,10 +209,14 @@ fn locked(facts: &CheckFacts) -> CheckResult {
         return Err(found);
     }
     Ok(if names.is_empty() {
-        Conclusion::pass(read, "it is")
+        Conclusion::pass(read, "every real-time program has locked its memory")
     } else {
         let fix = advice::LOCK_MEMORY.then(", with memlock unlimited");
-        Conclusion::warn(read, format!("it is not: {}", some(&names, 3)), fix)
+        Conclusion::warn(
+            read,
+            format!("real-time programs have not locked their memory: {}", some(&names, 3)),
+            fix,
+        )
     })
 }
 
@@ -234,7 +238,7 @@ fn faults(facts: &CheckFacts) -> CheckResult {
     Ok(match (major.is_empty(), minor.is_empty()) {
         (false, _) => Conclusion::fail(
             read_in(source, some(&major, 8)),
-            format!("faults from a disk: {}", some(&major, 3)),
+            format!("major page faults: {}", some(&major, 3)),
             fix,
         ),
         (true, false) => Conclusion::warn(
@@ -242,7 +246,7 @@ fn faults(facts: &CheckFacts) -> CheckResult {
             format!("page faults: {}", some(&minor, 3)),
             fix,
         ),
-        _ => Conclusion::pass(read_in(source, "0"), "they do"),
+        _ => Conclusion::pass(read_in(source, "0"), "no page fault came"),
     })
 }
 
@@ -263,11 +267,14 @@ fn affinity(facts: &CheckFacts) -> CheckResult {
     }
     // On a machine that polls, every thread has a CPU of its own; elsewhere a helper may roam.
     Ok(if free.is_empty() {
-        Conclusion::pass(read, "each has one")
+        Conclusion::pass(read, "every real-time thread is pinned to one isolated CPU")
     } else {
         let one = isolated.iter().next().unwrap_or(0);
-        let says =
-            if facts.profile == Profile::Poll { "not alone on one" } else { "not on one that was set apart" };
+        let says = if facts.profile == Profile::Poll {
+            "not pinned to one CPU"
+        } else {
+            "not pinned to an isolated CPU"
+        };
         Conclusion::warn(
             read,
             format!("{says}: {}", some(&free, 3)),

@@ -11,7 +11,7 @@ use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 pub(super) const ALL: &[Check] = &[
     Check {
         id: "virt-guest",
-        question: "Is this the machine itself?",
+        question: "Is this bare metal?",
         weights: [
             Some(Severity::High),
             Some(Severity::High),
@@ -19,23 +19,23 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::High),
             Some(Severity::Info),
         ],
-        why: "a guest is no better than its host: what stops a virtual CPU is not seen from inside",
+        why: "the host can stop a virtual CPU at any time, and the guest cannot see why",
         source: "/proc/cpuinfo, DMI, the device tree, paravirtual clocks",
         look: guest,
     },
     Check {
         id: "virt-steal",
-        question: "Does the host leave the virtual CPUs running?",
+        question: "Is the guest free of steal time?",
         weights: GRAVE,
-        why: "stolen time is time in which the program did not run, whatever its priority",
+        why: "during steal time the program does not run, whatever its priority",
         source: "proc_stat(5), steal, twice; a host may hide it",
         look: steal,
     },
     Check {
         id: "virt-wsl",
-        question: "Is this not WSL?",
+        question: "Is the system something other than WSL?",
         weights: GRAVE,
-        why: "its clock jumps, and it stands still for seconds",
+        why: "its clock jumps, and it stops for seconds",
         source: "microsoft/WSL issues 40745, 11790, 10167",
         look: wsl,
     },
@@ -47,7 +47,7 @@ fn guest(facts: &CheckFacts) -> CheckResult {
             read_in("/proc/cpuinfo, /sys/class/dmi/id, clock sources", kind),
             format!("a guest of a hypervisor ({kind}): its host bounds every result"),
             if kind == "wsl" {
-                Host.advice("run Linux on the machine itself")
+                Host.advice("run Linux on bare metal")
             } else {
                 advice::PIN_GUEST.then(" (isolator doctor --profile vm there)")
             },
@@ -60,20 +60,20 @@ fn guest(facts: &CheckFacts) -> CheckResult {
         }
         None => Conclusion::pass(
             read_in("/proc/cpuinfo, /sys/class/dmi/id", "no sign of a hypervisor"),
-            "no hypervisor is seen",
+            "no hypervisor was detected",
         ),
     })
 }
 
 fn steal(facts: &CheckFacts) -> CheckResult {
     if facts.machine.hypervisor.is_none() {
-        return Err(Conclusion::not_applicable("no hypervisor is seen"));
+        return Err(Conclusion::not_applicable("no hypervisor was detected"));
     }
     let sample = facts.sampled("/proc/stat")?;
     let stolen: Vec<_> = sample.cpus.iter().filter(|cpu| cpu.steal_ticks > 0).collect();
     let Some(worst) = stolen.iter().max_by_key(|cpu| cpu.steal_ticks) else {
         facts.unsampled("/proc/stat", facts.measured())?;
-        return Ok(Conclusion::pass(read_in("/proc/stat", "0"), "none was stolen, or the host hides it"));
+        return Ok(Conclusion::pass(read_in("/proc/stat", "0"), "no time was stolen, or the host hides it"));
     };
     // A tick of /proc/stat is 10 ms (USER_HZ).
     let percent = worst.steal_ticks as f64 * 1_000.0 / sample.duration_ms.max(1) as f64;
@@ -82,7 +82,7 @@ fn steal(facts: &CheckFacts) -> CheckResult {
         format!("cpu {}: {} ticks", worst.cpu, worst.steal_ticks),
     );
     let fix = advice::PIN_GUEST.then(", at fifo 1");
-    let says = format!("{percent:.1} % of cpu {} was stolen", worst.cpu);
+    let says = format!("{percent:.1} % of the time of cpu {} was stolen", worst.cpu);
     Ok(if percent > 1.0 { Conclusion::fail(read, says, fix) } else { Conclusion::warn(read, says, fix) })
 }
 
@@ -91,11 +91,11 @@ fn wsl(facts: &CheckFacts) -> CheckResult {
     let read = read_in("/proc/sys/kernel/osrelease", release);
     Ok(match facts.machine.hypervisor.as_deref() {
         Some("wsl") => {
-            Conclusion::fail(read, "WSL keeps no deadline", Host.advice("run Linux on the machine itself"))
+            Conclusion::fail(read, "WSL cannot keep deadlines", Host.advice("run Linux on bare metal"))
         }
         _ if facts.machine.kernel.release.is_none() => {
             return Err(crate::facts::not_captured("/proc/sys/kernel/osrelease"));
         }
-        _ => Conclusion::pass(read, "it is not"),
+        _ => Conclusion::pass(read, "this is not WSL"),
     })
 }

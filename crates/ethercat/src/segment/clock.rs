@@ -97,7 +97,7 @@ impl Sync {
         self.last = Some(pulse);
     }
 
-    /// What comes next begins anew: pulses between belong to nobody.
+    /// The next pulse begins anew: pulses between are not counted.
     pub fn pause(&mut self) {
         self.last = None;
     }

@@ -95,7 +95,7 @@ impl SubDevice {
 
     /// Says whether a SubDevice is behind it.
     pub fn set_linked(&mut self, is_last: bool) {
-        // Ports 2 and 3 are closed; port 0 is open, port 1 where somebody is behind it.
+        // Ports 2 and 3 are closed; port 0 is open, port 1 if another SubDevice is behind it.
         let status: u16 = 0x5213 | if is_last { 0x0400 } else { 0x0820 };
         self.memory.put(at::DL_STATUS, &status.to_le_bytes());
     }

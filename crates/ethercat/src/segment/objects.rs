@@ -3,7 +3,7 @@
 //!
 //! Reference: ETG.1000.6, 5.6.7 (object dictionary, SDO abort codes).
 
-/// Who made it: a number that ETG gave to nobody.
+/// The vendor: a number that ETG has not assigned.
 pub const VENDOR: u32 = 0x0000_0B0A;
 /// What it is.
 pub const PRODUCT: u32 = 0x1501_A70B;
@@ -121,7 +121,7 @@ impl Objects {
 
     /// Sets an entry. What process data are made of may change only before there are any (`is_pre_op`).
     pub fn write(&mut self, index: u16, sub: u8, value: &[u8], is_pre_op: bool) -> Result<(), Abort> {
-        // What does not exist, or is of another length, is said before anything else.
+        // A missing object, or one of another length, is reported first.
         let now = self.read(index, sub)?;
         let which = usize::from(matches!(index, INPUTS_ASSIGNED | 0x1C33));
         let is_assignment = matches!(index, OUTPUTS_ASSIGNED | INPUTS_ASSIGNED);

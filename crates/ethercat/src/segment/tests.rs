@@ -149,7 +149,7 @@ fn each_command_counts_what_succeeded() {
         (9, there, 9),
         (13, there, 3),
         (14, node, 3),
-        // Nobody has that position, that address, that command, or maps anything yet.
+        // No SubDevice has that position, that address, that command, or maps anything yet.
         (1, register(5, 0x0420), 0),
         (4, register(0x2000, 0x0420), 0),
         (10, 0, 0),
@@ -280,7 +280,7 @@ fn a_mailbox_takes_one_message_at_a_time_and_the_answer_is_read_once() {
     assert_eq!(
         bus.counter(5, register(0x1001, 0x1000), &message),
         0,
-        "it is full: nobody takes it before PRE-OP"
+        "it is full: it is not read before PRE-OP"
     );
     assert_eq!(bus.counter(4, register(0x1001, 0x1000), &message), 0, "it is not for reading");
     bus.sync_manager(0x1001, 0, 0x1000, 128, 0x26);
@@ -457,7 +457,7 @@ fn sync0_counts_pulses_with_and_without_new_outputs() {
     assert_eq!((sync.hits, sync.misses, sync.extra), (3, 1, 1));
     sync.pause();
     sync.outputs(9000, 1000, 100);
-    assert_eq!(sync.misses, 1, "what a pause lasted is nobody's");
+    assert_eq!(sync.misses, 1, "a pause counts no misses");
     sync.outputs(9100, 1000, 0);
     assert_eq!(sync.hits, 3);
 }

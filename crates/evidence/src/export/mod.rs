@@ -67,7 +67,7 @@ impl FromStr for ExportFormat {
             Error::on(
                 "export as",
                 name,
-                "it is no format that can be written",
+                "it is not a format that can be written",
                 format!("choose one of {names}, archive"),
             )
         })

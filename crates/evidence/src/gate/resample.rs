@@ -43,8 +43,9 @@ const BEYOND: f64 = 3.0;
 pub(super) fn too_short(before: &Row, after: &Row) -> Option<String> {
     let seconds = |row: &Row| row.series.seconds.iter().filter(|second| second.count > 0).count();
     let fewest = seconds(before).min(seconds(after));
-    (fewest < FEWEST_SECONDS)
-        .then(|| format!("{fewest} seconds say nothing of how seconds differ, {FEWEST_SECONDS} would"))
+    (fewest < FEWEST_SECONDS).then(|| {
+        format!("{fewest} seconds are too few to estimate the variation, {FEWEST_SECONDS} are needed")
+    })
 }
 
 /// The figures that both rows define.
@@ -73,14 +74,14 @@ pub(super) fn undefined(before: &Row, after: &Row) -> Vec<(GateFigure, String)> 
 /// Why a percentile is not judged; `None` where it is.
 fn why_undefined(before: &Row, after: &Row, figure: GateFigure) -> Option<String> {
     if [before, after].into_iter().any(|row| row.quantile_ns(fraction(figure)).is_none()) {
-        return Some("the source does not tell it".to_string());
+        return Some("the source does not state it".to_string());
     }
     // Independent samples beyond it.
     let beyond =
         |row: &Row| row.series.latency.count() as f64 / burstiness(row, figure) * (1.0 - fraction(figure));
     let fewest = beyond(before).min(beyond(after));
     let why =
-        format!("{fewest:.1} independent samples lie beyond it, {BEYOND:.0} would tell; measure longer");
+        format!("{fewest:.1} independent samples lie beyond it, {BEYOND:.0} are needed; measure longer");
     (fewest < BEYOND).then_some(why)
 }
 

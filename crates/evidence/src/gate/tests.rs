@@ -192,8 +192,8 @@ fn what_cannot_be_judged_is_said() {
     let error = gated.refusal().unwrap();
     assert_eq!(
         error.to_string(),
-        "cannot judge run-2: wakeup under idle on cpu 1 every 1000 us: 7 seconds say nothing of how seconds \
-         differ, 8 would; measure both alike, each row for 8 s or longer"
+        "cannot judge run-2: wakeup under idle on cpu 1 every 1000 us: 7 seconds are too few to estimate the \
+         variation, 8 are needed; measure both alike, each row for 8 s or longer"
     );
     let mut unlike = bundle(2, quiet);
     unlike.manifest.asked = Asked { priority: Some(70), ..unlike.manifest.asked };
@@ -257,5 +257,5 @@ fn a_percentile_with_too_few_samples_beyond_is_listed_as_not_judged() {
     assert_eq!((gated.held, open), (true, vec![Some(GateFigure::P99_9)]));
     let line = gated.not_judged[0].to_string();
     assert!(line.starts_with("wakeup under idle on cpu 1 every 1000 us: p99.9: "), "{line}");
-    assert!(line.ends_with("independent samples lie beyond it, 3 would tell; measure longer"), "{line}");
+    assert!(line.ends_with("independent samples lie beyond it, 3 are needed; measure longer"), "{line}");
 }

@@ -2,7 +2,7 @@
 //! What every reader hands over: a manifest and columns of bucket counts, still in the source's own unit.
 //!
 //! Here alone counts become evidence. Every step saturates: a foreign file may state any number. Where a
-//! column's figures contradict each other the worse one counts, and the contradiction is said.
+//! column's figures contradict each other the worse one counts, and the contradiction is reported.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -225,7 +225,7 @@ impl ImportedFile {
         let program = self.manifest.written_by.program.clone();
         if !self.cpus_known {
             self.note(format!(
-                "{program} numbers threads here: which CPU each ran on is not said, its number stands for it"
+                "{program} numbers threads here: the CPU of each is not stated; the thread number is used instead"
             ));
         }
         let mut rows: Vec<Row> = Vec::new();

@@ -444,7 +444,7 @@ fn lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a str {
             || summary(cut).is_some() && cut.rsplit_once("Max:").is_some_and(|(_, max)| max.len() >= 8)
     };
     match cut {
-        // Half a break value is still one; that it may be more is said.
+        // Half a break value is still one; a note says that it may be more.
         Some(cut) if is_whole(cut) => text,
         Some(cut) if cut.starts_with("# Break value:") || summary(cut).is_some() => {
             missing.push("the file ends without a line end: its last figure may be cut short".into());
@@ -455,7 +455,7 @@ fn lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a str {
 }
 
 fn numbers(text: &str, line: usize) -> Result<Vec<u64>, String> {
-    let count = |word| number(word).ok_or_else(|| format!("line {}: '{word}' is no count", line + 1));
+    let count = |word| number(word).ok_or_else(|| format!("line {}: '{word}' is not a count", line + 1));
     text.split_whitespace().map(count).collect()
 }
 

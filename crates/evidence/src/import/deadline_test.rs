@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let mut blocks: Vec<DeadlineBlock> = Vec::new();
     let mut announced = Vec::new();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        let bad = || format!("line {}: '{line}' is no line of deadline_test", n + 1);
+        let bad = || format!("line {}: '{line}' is not a line of deadline_test", n + 1);
         if let Some(id) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
             && id.bytes().all(|byte| byte.is_ascii_digit())
         {

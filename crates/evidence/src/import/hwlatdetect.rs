@@ -2,7 +2,7 @@
 //! What hwlatdetect prints: gaps that the kernel's hwlat tracer saw with interrupts off.
 //!
 //! Only gaps above its threshold are in the file, each as `inner` and `outer`; the larger counts, as in the
-//! tool. Which CPU a gap was on is told since rt-tests 2.5 (`cpu:1`), and by a CPU list of one CPU; else
+//! tool. The CPU of a gap is stated since rt-tests 2.5 (`cpu:1`), and by a CPU list of one CPU; else
 //! CPU 0 stands for it, and that is noted. The tracer sleeps between its windows: a gap then is not seen.
 
 use std::collections::BTreeMap;
@@ -31,12 +31,12 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
                     excluded += 1;
                     continue;
                 }
-                return Err(format!("line {}: '{line}' is no sample of it", n + 1));
+                return Err(format!("line {}: '{line}' is not a sample of it", n + 1));
             };
             *gaps.entry(cpu).or_default().entry(gap_us).or_default() += 1;
             listed += 1;
         } else if line.contains("inner:") && line.contains("outer:") {
-            return Err(format!("line {}: '{line}' is no sample of it", n + 1));
+            return Err(format!("line {}: '{line}' is not a sample of it", n + 1));
         } else if let Some(duration) = line.strip_prefix("hwlatdetect:  test duration ") {
             if found.manifest.asked.duration_ns.is_some() {
                 return Err("it holds more than one run".into());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON of other tools: one document in a text, in which no key stands twice.
+//! JSON of other tools: one document in a text, in which no key occurs twice.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ pub(super) fn document(text: &str) -> Result<Option<&str>, String> {
     match documents.next() {
         Some(Ok(_)) => {}
         // A brace that begins a line of a shell script is no document.
-        Some(Err(why)) if start == 0 => return Err(format!("it is no whole JSON document ({why})")),
+        Some(Err(why)) if start == 0 => return Err(format!("it is not a complete JSON document ({why})")),
         _ => return Ok(None),
     }
     let end = start + documents.byte_offset();
@@ -37,7 +37,7 @@ fn begin(text: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// A map whose keys stand once: of two rows under one key serde would keep the last.
+/// A map whose keys occur once: of two rows under one key serde would keep the last.
 pub(super) fn once<'de, D, K, V>(input: D) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,
@@ -49,14 +49,14 @@ where
         type Value = BTreeMap<K, V>;
 
         fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-            out.write_str("an object whose keys stand once")
+            out.write_str("an object whose keys occur once")
         }
 
         fn visit_map<M: MapAccess<'de>>(self, mut entries: M) -> Result<Self::Value, M::Error> {
             let mut map = BTreeMap::new();
             while let Some(key) = entries.next_key::<K>()? {
                 if map.contains_key(&key) {
-                    return Err(M::Error::custom(format!("\"{key}\" stands twice in one object")));
+                    return Err(M::Error::custom(format!("\"{key}\" occurs twice in one object")));
                 }
                 let value = entries.next_value()?;
                 map.insert(key, value);
@@ -82,6 +82,6 @@ mod tests {
         for text in ["{}\n{}", "{} {}\n{}", "{}\ntext\n{ \"a\": 1"] {
             assert_eq!(document(text), Err("it holds more than one run".into()), "{text}");
         }
-        assert!(document("{\"a\": ").unwrap_err().starts_with("it is no whole JSON document"));
+        assert!(document("{\"a\": ").unwrap_err().starts_with("it is not a complete JSON document"));
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let (mut head, mut found) = (LatmusHead::default(), ImportedFile::by("latmus", None));
     let (mut buckets, mut last_is_open) = (Vec::<(u64, u64)>::new(), false);
     for (n, line) in whole_lines(text, &mut missing).lines().enumerate() {
-        let bad = || format!("line {}: '{line}' is no line of latmus", n + 1);
+        let bad = || format!("line {}: '{line}' is not a line of latmus", n + 1);
         if let Some((name, value)) = line.strip_prefix("# ").and_then(|line| line.split_once(':')) {
             take(&mut head, &mut found, name, value.trim()).ok_or_else(bad)?;
         } else if line.starts_with("# Linux version ") {

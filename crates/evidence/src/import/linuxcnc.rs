@@ -88,7 +88,7 @@ pub(super) fn read_histogram(text: &str) -> Result<ImportedFile, String> {
         if !is_histogram(line) {
             continue;
         }
-        let bad = || format!("line {}: '{line}' is no line of latency-histogram", n + 1);
+        let bad = || format!("line {}: '{line}' is not a line of latency-histogram", n + 1);
         let (name, next) = histogram_thread(line).ok_or_else(bad)?;
         let thread = threads.entry(name).or_default();
         if next.elapsed_s < thread.elapsed_s {
@@ -152,7 +152,7 @@ fn test_thread(rest: &str, is_headed: bool) -> Result<LinuxcncThread, String> {
     };
     let figures = figures.trim_start_matches(':').replace('|', " ").to_lowercase();
     let number = |word: &str| {
-        word.trim_end_matches(',').parse::<u64>().map_err(|_| format!("'{word}' is no figure of it"))
+        word.trim_end_matches(',').parse::<u64>().map_err(|_| format!("'{word}' is not one of its figures"))
     };
     let (interval_ns, jitter_ns) = if figures.contains("jitter") {
         let named = |name: &str| figures.split_once(name).and_then(|(_, rest)| figure_ns(rest));

@@ -18,7 +18,7 @@
 //! | rtla osnoise hist and top, hwnoise | `noise`: only interruptions are counted, not the loop's iterations | a CPU |
 //! | hwlatdetect text | `hardware`: only gaps above its threshold | a CPU |
 //!
-//! The rules: what the file cannot tell stays `None`, and what it hides is said in a note or a taint. The
+//! The rules: a figure that the file does not state stays `None`; a note or a taint reports hidden ones. The
 //! worst figure that a file states wins: neither buckets nor excerpts overrule a maximum, a value at which
 //! the tool stopped or a count. Bucket counts are the file's, at the smallest value of the bucket; count,
 //! minimum, mean and maximum are the tool's own figures where it states them. A sample beyond the last bucket
@@ -76,7 +76,7 @@ use crate::verdict::Verdict;
 use crate::writer::{BundleWriter, stem};
 use crate::{Error, Result};
 
-/// The load of an imported row whose load nobody told.
+/// The load of an imported row whose load is not stated.
 pub const UNKNOWN_LOAD: &str = "unknown";
 
 /// No result file is longer than this; a longer one is refused.
@@ -240,7 +240,7 @@ fn of_json(document: &Value) -> Option<ImportFormat> {
     }
 }
 
-/// Reads the result file of another tool; what wrote it is told from its content. The load of its rows is
+/// Reads the result file of another tool; its content tells the tool. The load of its rows is
 /// [`UNKNOWN_LOAD`] and they have no limit until [`set_load`] and [`set_limit`] say so.
 pub fn import(path: &Path) -> Result<Bundle> {
     import_with(path, None)
@@ -363,8 +363,8 @@ pub fn set_limit(bundle: &mut Bundle, limit_ns: Option<u64>) {
     rows.chain(&mut manifest.rows).for_each(|entry| entry.limit_ns = limit_ns);
 }
 
-/// Writes a bundle that is in memory as a bundle's folder, with its verdict. What is missing in it becomes a
-/// taint there, for a folder says by itself only what is missing in its own files.
+/// Writes a bundle that is in memory as a bundle's folder, with its verdict. Its missing parts become a
+/// taint there, since a folder by itself shows only missing parts of its own files.
 pub fn write(bundle: &Bundle, folder: &Path) -> Result<()> {
     let mut manifest = bundle.manifest.clone();
     let cure = "import the whole output of one run";

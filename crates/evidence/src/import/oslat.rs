@@ -74,7 +74,7 @@ fn hit(line: &str) -> Option<(u32, u64)> {
 fn number<T: std::str::FromStr>(name: &str, text: Option<&str>) -> Result<Option<T>, String> {
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let parse = |text: &str| text.parse().ok().filter(|_| plain(text));
-    text.map(|text| parse(text).ok_or_else(|| format!("'{name}: {text}' is no figure"))).transpose()
+    text.map(|text| parse(text).ok_or_else(|| format!("'{name}: {text}' is not a figure"))).transpose()
 }
 
 /// Reads the text.
@@ -100,7 +100,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
         let values = rest.split('(').next().unwrap_or_default().split_whitespace().collect::<Vec<_>>();
         match name.trim().strip_suffix(" (us)") {
             Some(label) => {
-                let bad = |what: &str| format!("line {}: '{what}' is no count", n + 1);
+                let bad = |what: &str| format!("line {}: '{what}' is not a count", n + 1);
                 let counts = values.iter().map(|word| word.parse().map_err(|_| bad(word)));
                 let counts = counts.collect::<Result<_, _>>()?;
                 if rows.insert(label.trim().parse().map_err(|_| bad(label))?, counts).is_some() {

@@ -64,7 +64,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let mut pairs: BTreeMap<u32, Pair> = BTreeMap::new();
     let mut has_timeouts = false;
     for (n, line) in whole_lines(text, &mut missing).lines().enumerate() {
-        let bad = || format!("line {}: '{line}' is no line of a pair", n + 1);
+        let bad = || format!("line {}: '{line}' is not a line of a pair", n + 1);
         if is_head(line) {
             let (number, pair) = head(line).ok_or_else(bad)?;
             has_timeouts |= line.contains(" TO ");

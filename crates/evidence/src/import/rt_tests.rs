@@ -177,7 +177,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     found.manifest.written_by.command_line = document.cmdline;
     for (what, time) in [("start", &document.start_time), ("end", &document.end_time)] {
         if let Some(time) = time.as_deref().filter(|time| utc(time).is_none()) {
-            found.note(format!("its {what} '{time}' is no date"));
+            found.note(format!("its {what} '{time}' is not a date"));
         }
     }
     found.manifest.started_at = document.start_time.as_deref().and_then(utc);

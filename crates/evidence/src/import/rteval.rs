@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     }
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options)
-        .map_err(|why| format!("it is no whole XML document ({why})"))?;
+        .map_err(|why| format!("it is not a complete XML document ({why})"))?;
     let root = document.root_element();
     if root.tag_name().name() != "rteval" {
         return Err(format!("it is XML of '{}', not of rteval", root.tag_name().name()));

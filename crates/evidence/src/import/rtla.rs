@@ -54,7 +54,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     for (n, line) in lines {
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else { continue };
-        let bad = |what: &str| format!("line {}: '{what}' is no figure of it", n + 1);
+        let bad = |what: &str| format!("line {}: '{what}' is not one of its figures", n + 1);
         if line.starts_with("# RTLA") || first == "Index" {
             return Err("it holds more than one run".into());
         }
@@ -140,7 +140,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     Ok(found)
 }
 
-/// A figure below the table; `None` within where rtla has none, and without where it is no figure.
+/// A figure below the table; `None` within where rtla has none, and without where it is not a number.
 fn figure(word: &str) -> Option<Option<f64>> {
     let is_figure = word.starts_with(|c: char| c.is_ascii_digit())
         && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -199,7 +199,7 @@ fn probe(head: &str) -> Option<&'static str> {
 
 /// The column that `IRQ-000`, `Thr-000`, `Usr-000` or `CPU-000` heads.
 fn column(name: &str, unit_ns: u64) -> Result<ImportedSeries, String> {
-    let unknown = || format!("'{name}' is no column of rtla");
+    let unknown = || format!("'{name}' is not a column of rtla");
     let (kind, cpu) = name.split_once('-').ok_or_else(unknown)?;
     let probe = probe(kind).ok_or_else(unknown)?;
     let cpu = cpu.parse().map_err(|_| unknown())?;

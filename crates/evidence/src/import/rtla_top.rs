@@ -183,7 +183,7 @@ fn cpu_and_count(text: &str) -> Option<Result<(u32, u64), String>> {
     let (cpu, rest) = text.split_once('#')?;
     let cpu = cpu.trim().parse().ok()?;
     let count = rest.split_whitespace().next().unwrap_or_default();
-    Some(count.parse().map(|count| (cpu, count)).map_err(|_| format!("'{count}' is no count")))
+    Some(count.parse().map(|count| (cpu, count)).map_err(|_| format!("'{count}' is not a count")))
 }
 
 /// `0 #3222      |    10739         8       319     18665 |    18736        24       381     23982`.
@@ -207,7 +207,7 @@ fn group(text: &str) -> Result<Option<TopFigures>, String> {
     if words.iter().all(|word| *word == "-") {
         return Ok(None);
     }
-    let number = |word: &str| word.parse::<u64>().map_err(|_| format!("'{word}' is no figure of it"));
+    let number = |word: &str| word.parse::<u64>().map_err(|_| format!("'{word}' is not one of its figures"));
     let (cur, min, avg, max) = (number(words[0])?, number(words[1])?, number(words[2])?, number(words[3])?);
     Ok(Some(TopFigures { min: Some(min), avg: avg as f64, max: max.max(cur) }))
 }
@@ -222,8 +222,9 @@ fn osnoise_row(line: &str) -> Result<Option<(u32, TopRow)>, String> {
     if words.len() != 10 && words.len() != 7 {
         return Err(format!("cpu {cpu} has {} figures", words.len()));
     }
-    let number =
-        |at: usize| words[at].parse::<u64>().map_err(|_| format!("'{}' is no figure of it", words[at]));
+    let number = |at: usize| {
+        words[at].parse::<u64>().map_err(|_| format!("'{}' is not one of its figures", words[at]))
+    };
     let (noise_us, worst_period_us, single_us) = (number(1)?, number(3)?, number(4)?);
     let counts = (5..words.len()).map(number).collect::<Result<Vec<_>, _>>()?;
     let count = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));

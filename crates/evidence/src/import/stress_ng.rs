@@ -48,7 +48,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let mut log = StressNgLog::default();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         let Some(message) = message(line) else { continue };
-        let bad = || format!("line {}: '{message}' is no line of stress-ng --cyclic", n + 1);
+        let bad = || format!("line {}: '{message}' is not a line of stress-ng --cyclic", n + 1);
         if message.starts_with("sched ") && log.samples.is_some() {
             return Err("it holds more than one run".into());
         }

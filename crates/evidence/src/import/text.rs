@@ -84,7 +84,7 @@ fn after_escape(sequence: &str) -> &str {
     }
 }
 
-/// The part of a plain text that ends in a whole line; where a rest was left off, that is said.
+/// The part of a plain text that ends in a whole line; an omitted rest is reported.
 pub(super) fn whole_lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a str {
     let (whole, cut) = split_cut(text);
     if cut.is_some() {

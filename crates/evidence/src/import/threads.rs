@@ -104,7 +104,7 @@ pub(super) fn read(text: &str, tool: PairTool) -> Result<ImportedFile, String> {
     let mut samples: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         if PairTool::of(line) == Some(tool) {
-            let bad = || format!("line {}: '{line}' is no line of {}", n + 1, tool.name());
+            let bad = || format!("line {}: '{line}' is not a line of {}", n + 1, tool.name());
             let (thread, screen, number) = thread(line, tool).ok_or_else(bad)?;
             match threads.get_mut(&thread) {
                 Some(known) => known.0.redraw(screen)?,
@@ -113,7 +113,7 @@ pub(super) fn read(text: &str, tool: PairTool) -> Result<ImportedFile, String> {
                 }
             }
         } else if line.starts_with("T:") {
-            return Err(format!("line {}: '{line}' is no line of {}", n + 1, tool.name()));
+            return Err(format!("line {}: '{line}' is not a line of {}", n + 1, tool.name()));
         } else if let Some((thread, cycle, latency)) = cyclictest::sample(line) {
             match samples.get_mut(&thread) {
                 Some((last, _)) if *last >= cycle => return Err("it holds more than one run".into()),

@@ -88,7 +88,7 @@ struct XenomaiFigures {
     sum_of_avg_ns: i64,
     best_ns: Option<i64>,
     worst_ns: Option<i64>,
-    /// As the last line states them, from which another run is told.
+    /// As the last line states them, which tell another run apart.
     stated_worst_ns: Option<i64>,
     overruns: u64,
     switches: u64,
@@ -120,10 +120,10 @@ impl XenomaiFigures {
     fn row(&mut self, line: &str) -> Result<(), String> {
         let cells = line.split('|').map(str::trim).collect::<Vec<_>>();
         let figure = |at: usize| -> Result<i64, String> {
-            thousandths(cells[at]).ok_or_else(|| format!("'{}' is no figure of it", cells[at]))
+            thousandths(cells[at]).ok_or_else(|| format!("'{}' is not one of its figures", cells[at]))
         };
         let count = |at: usize| -> Result<u64, String> {
-            cells[at].parse().map_err(|_| format!("'{}' is no count", cells[at]))
+            cells[at].parse().map_err(|_| format!("'{}' is not a count", cells[at]))
         };
         // Xenomai 2.4 and older had no column of mode switches. A summary has one column less than a second.
         let columns = if cells[0] == "RTS" { cells.len() + 1 } else { cells.len() };
@@ -293,7 +293,7 @@ fn remarks(text: &str, table: &XenomaiFigures, found: &mut ImportedFile) {
 /// `avg| 3 -  4 | 123` as bucket and count; lists of each second's minimum and maximum have no samples of
 /// ours.
 fn bucket_of_samples(cells: &str) -> Result<(u64, u64), String> {
-    let bad = || format!("'{cells}' is no bucket");
+    let bad = || format!("'{cells}' is not a bucket");
     let mut cells_of = cells.split('|').map(str::trim);
     let (kind, range, count) = (
         cells_of.next().ok_or_else(bad)?,

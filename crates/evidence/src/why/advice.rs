@@ -16,7 +16,7 @@ use crate::manifest::{ETHERCAT, LOOP, Manifest, Spike};
 /// The functions of the kernel in which causes of one name could not be preempted, the longest first.
 pub(super) type KeptIn<'a> = BTreeMap<(CauseKind, &'a str), Vec<&'a str>>;
 
-/// Whether the kernel let nobody take the CPU from this cause.
+/// Whether the kernel did not allow preemption of this cause.
 fn is_kept(cause: &Cause) -> bool {
     cause.function.is_some() && cause.detail.as_deref().is_some_and(|detail| detail.contains(PREEMPTION_OFF))
 }
@@ -81,7 +81,7 @@ impl<'a> Place<'a> {
         Place { set, off, aim, manifest }
     }
 
-    /// The kernel let nobody take the CPU from this cause while it was in that function.
+    /// The kernel did not allow preemption of this cause while it was in that function.
     fn kept(&self, cause: &Cause, function: &str) -> Advice {
         let Place { off, aim, .. } = self;
         let named = format!("{} {}", cause.kind.label(), cause.name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spikes made by hand, and what is said of them.
+//! Spikes made by hand, and their explanations.
 
 use super::*;
 use crate::cause::{Causes, Sender};

@@ -19,13 +19,8 @@ pub fn hosts(job: &AnsibleJob) -> Result<Vec<String>> {
     let ran = command.output().map_err(|error| not_there("ansible-inventory", &error))?;
     let said = String::from_utf8_lossy(&ran.stderr);
     if !ran.status.success() {
-        let why = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says not why");
-        return Err(Error::on(
-            "read the inventory",
-            &on,
-            why,
-            "mend it: ansible-inventory --list shows more",
-        ));
+        let why = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
+        return Err(Error::on("read the inventory", &on, why, "fix it: ansible-inventory --list shows more"));
     }
     let listed: Value = serde_json::from_slice(&ran.stdout)
         .map_err(|error| Error::on("read the inventory", &on, error, "try ansible-inventory --list"))?;

@@ -41,7 +41,7 @@ enum CallbackKind {
     Told,
 }
 
-/// What the roles tell of a machine.
+/// The report of the roles about a machine.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct RoleFacts {

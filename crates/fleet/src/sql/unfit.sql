@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT OR Apache-2.0
--- Classes that are unfit: of their machines whose measured CPUs are set apart, most exceed their limit all the same. Most:
+-- Classes that are unfit: of their machines whose measured CPUs are isolated, most exceed their limit all the same. Most:
 -- the lower 95 % bound of their share (Wilson's score) is above one half. Five machines or more.
 WITH counted AS (
     SELECT class, count(*) FILTER (set_apart = 1) AS set_apart,

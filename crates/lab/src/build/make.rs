@@ -24,7 +24,7 @@ pub struct BuildProgress {
 }
 
 impl BuildProgress {
-    /// The time left if steps go on as they went; `None` where nobody can tell yet.
+    /// The time left if steps go on as they went; `None` while unknown.
     pub fn left(&self) -> Option<Duration> {
         let sure = self.of > 0 && self.done >= 20 && self.elapsed >= Duration::from_secs(5);
         sure.then(|| self.elapsed.mul_f64(self.of.saturating_sub(self.done) as f64 / self.done as f64))
@@ -91,7 +91,7 @@ impl KernelTree {
         said.matches("echo '  ").count() as u64
     }
 
-    /// Makes the targets, which are said to take so many steps. All that make says is kept in `log`.
+    /// Makes the targets, in `of` steps by estimate. The output of make is kept in `log`.
     pub fn run(&self, targets: &[&str], of: u64, log: &Path, step: &dyn Fn(BuildProgress)) -> Result<()> {
         let mut make = self.command(targets).spawn().map_err(|e| Error::io("run", Path::new("make"), &e))?;
         let (out, err) = (make.stdout.take(), make.stderr.take());

@@ -145,7 +145,7 @@ pub struct BuildObserver<'a> {
     pub say: &'a dyn Fn(&str),
     /// How far the build is.
     pub step: &'a dyn Fn(BuildProgress),
-    /// Ends what is fetched where somebody wants the end.
+    /// Ends a fetch on request.
     pub patience: &'a Patience,
 }
 
@@ -305,7 +305,7 @@ impl ConfigRequest {
     }
 }
 
-/// What makes the same source give the same image, whoever builds it and when.
+/// Variables that make the same source give the same image, for any user and at any time.
 fn variables(tree: &Path) -> Vec<String> {
     let date = fs::metadata(tree.join("Makefile"))
         .and_then(|data| data.modified())
@@ -338,7 +338,7 @@ fn compile(
     if config.get("MODULES") == "y" {
         targets.push("modules");
     }
-    // The few hundred steps before the first object are not counted; without them nobody could count.
+    // The few hundred steps before the first object are not counted; counting needs them.
     (watch.say)("prepares the build");
     let prepare = if config.get("MODULES") == "y" { "modules_prepare" } else { "prepare" };
     make.run(&[prepare], 0, &log, &|_| {})?;
@@ -398,7 +398,7 @@ fn keep(mut built: Built, make: &KernelTree, asked: &BuildSpec, folder: &Path) -
     Ok(Built { folder: folder.display().to_string(), ..built })
 }
 
-/// What is said of a kernel beside it.
+/// The description of a kernel, stored beside it.
 const NOTE: &str = "kernel.json";
 
 /// The kernel that lies in a folder, if one does.
@@ -448,8 +448,8 @@ pub fn command(version: &str, architecture: Architecture, unpatched: bool) -> St
     command
 }
 
-/// The source tree, with the series in it, in which a version was built last. Whoever builds there changes
-/// it.
+/// The source tree, with the series in it, in which a version was built last. A build there
+/// changes it.
 pub fn tree(version: &str) -> Result<PathBuf> {
     let number = version.split('+').next().unwrap_or(version);
     let tree = store::folder("trees")?.join(number).join("source");

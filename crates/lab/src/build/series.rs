@@ -10,7 +10,7 @@
 //! hooks/VERSION/series    patches of the kernel's own files, in order
 //! ```
 //!
-//! What else lies there (model, audit, pages) is about the series and no part of it.
+//! Other files there (model, audit, pages) is about the series and no part of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

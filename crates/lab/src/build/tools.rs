@@ -100,7 +100,7 @@ pub fn check(architecture: Architecture, purpose: Purpose) -> Result<()> {
 fn is_here(kind: &ToolKind) -> bool {
     match kind {
         Program(name) => has_program(name),
-        // Without a compiler nobody can tell, and the compiler is named.
+        // Unknown without a compiler, and the compiler is named.
         Header(name) => !has_program("gcc") || has_header(name),
     }
 }

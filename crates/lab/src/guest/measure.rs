@@ -33,7 +33,7 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
         fs::write(SIGNAL, [0; 4096])?;
     }
     if has(&signal::resource()) {
-        // Without firmware a device's memory does not answer until somebody enables it.
+        // Without firmware a device's memory does not answer until it is enabled.
         fs::write(Path::new(signal::DEVICE).join("enable"), "1")?;
     }
     let witness = task
@@ -133,7 +133,7 @@ impl Owner {
     }
 }
 
-/// What is to be told of a guest in which nobody measured: its machine.
+/// The manifest of a guest in which nothing was measured: its machine.
 fn manifest(task: &Measure) -> Manifest {
     Manifest {
         schema_version: SCHEMA_VERSION,

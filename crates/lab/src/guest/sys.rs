@@ -47,7 +47,7 @@ pub fn bpf_array(bytes: u32) -> io::Result<OwnedFd> {
     let fd = checked(unsafe {
         libc::syscall(libc::SYS_bpf, MAP_CREATE, attributes.as_ptr(), size_of_val(&attributes))
     })?;
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor, owned here alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -81,7 +81,7 @@ pub fn perf_cpu_clock(cpu: u32, period_ns: u64) -> io::Result<OwnedFd> {
     let fd = checked(unsafe {
         libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, CLOSE_ON_EXEC)
     })?;
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor, owned here alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -110,7 +110,7 @@ impl Pages {
     /// Writes to each page, so that each is mapped in the tables; they must be writable.
     pub fn write(&self) {
         for offset in (0..self.length).step_by(4096) {
-            // SAFETY: within the mapping, which lives as long as self and which nobody else knows.
+            // SAFETY: within the mapping, which lives as long as self and is known here alone.
             unsafe { self.at.cast::<u8>().add(offset).write_volatile(1) };
         }
     }

@@ -22,7 +22,7 @@ const PERIOD: Duration = Duration::from_millis(1);
 
 pub fn run(device: Option<&str>, is_forced: bool) -> Result<(), String> {
     let link = match device {
-        // Whether it may be used was looked at before; whether somebody uses it shows only now.
+        // Whether it may be used was checked before; whether it is in use shows only now.
         Some(name) => interface::take(name, is_forced).map_err(|why| why.to_string())?,
         None => simulated()?,
     };
@@ -31,7 +31,7 @@ pub fn run(device: Option<&str>, is_forced: bool) -> Result<(), String> {
     let (right, wrong) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let counts = (Arc::clone(&right), Arc::clone(&wrong));
     spawn("ethercat-report", move || {
-        // Nobody reads any more: then the supervisor is gone, and this process goes too.
+        // No reader: the supervisor is gone, and this process ends too.
         let _ = report(|| {
             let mut figures = BTreeMap::from([("ethercat_cycles", counts.0.load(Ordering::Relaxed))]);
             let wrong = counts.1.load(Ordering::Relaxed);

@@ -70,7 +70,7 @@ fn stream(number: usize, received: Count) -> std::io::Result<Result<(), String>>
     let mut sender = TcpStream::connect(listener.local_addr()?)?;
     let (mut receiver, from) = listener.accept()?;
     if from != sender.local_addr()? {
-        return Ok(Err("somebody else connected to the engine's port".to_string()));
+        return Ok(Err("another program connected to the engine's port".to_string()));
     }
     let take = move || {
         let mut bytes = [0; 16 * 1024];

@@ -9,7 +9,7 @@ fn tree(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpus").join(name)
 }
 
-/// What a second between two trees tells of process 100.
+/// The utilisation by process 100 in a second between two trees.
 fn between(before: &str, after: &str) -> Meter {
     let (mut meter, now) = (Meter::new(&tree(before)), Instant::now());
     meter.look(&[100], now);
@@ -67,7 +67,7 @@ fn devices_that_only_say_how_busy_they_are_are_asked_too() {
 }
 
 #[test]
-fn where_nobody_tells_nothing_is_known() {
+fn is_unknown_without_a_source() {
     for (before, after) in [("none", "none"), ("damaged", "damaged"), ("no such tree", "none")] {
         assert_eq!(of_load(&[], &between(before, after), None), Err("no driver tells one"));
     }

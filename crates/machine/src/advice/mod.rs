@@ -78,7 +78,7 @@ pub const FIRMWARE: Advice = Advice {
 };
 /// Time that a hypervisor takes.
 pub const PIN_GUEST: Advice = Advice {
-    text: Cow::Borrowed("on the host: pin each virtual CPU to a CPU that is set apart"),
+    text: Cow::Borrowed("on the host: pin each virtual CPU to an isolated CPU"),
     by: CarriedOutBy::Hand(Hand::Host),
 };
 

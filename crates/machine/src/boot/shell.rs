@@ -5,7 +5,7 @@
 //! We read plain assignments: `NAME=word`, quotes of both kinds, `\`, `$NAME`, `${NAME}`, `${NAME:+word}`,
 //! `+=`, `export`. What does more (a command's output, a condition) can only be understood by a shell, and
 //! what a shell reads otherwise than its writer meant (a space before `=`, words after the closing quote,
-//! typographic quotes, a value over two lines) helps nobody: then the value is unknown, with the reason, and
+//! typographic quotes, a value over two lines) is of no help: then the value is unknown, with the reason, and
 //! so is every later one that uses it.
 //!
 //! Each letter of a value remembers the file from which it came, so that a word can be shown where it stands.
@@ -120,7 +120,7 @@ impl Variables {
         // A carriage return at a line's end does no harm: the loader skips it when it reads the menu.
         let text = text.replace("\r\n", "\n").replace("\\\n", "");
         if text.contains(['\0', '\r']) {
-            let why = "it is no text of lines that a shell reads (zero bytes, or carriage returns within)";
+            let why = "it is not a text of lines that a shell reads (zero bytes, or carriage returns within)";
             return self.hide(UnknownValue { file, lines: false, why: why.to_string(), text: String::new() });
         }
         let mut depth = 0usize;

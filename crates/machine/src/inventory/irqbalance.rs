@@ -328,14 +328,14 @@ mod tests {
         assert_eq!(irqbalance_of(&[file, ("proc/700/environ", "LANG=C\0")]).list, None);
         // A copy of /proc has empty files.
         assert_eq!(irqbalance_of(&[file, ("proc/700/environ", "")]).list.as_deref(), Some("9"));
-        // Somebody's program of that name.
+        // Another program of that name.
         let others =
             [file, ("proc/700/environ", environ), ("proc/700/status", "Uid:\t1000\t1000\t1000\t1000\n")];
         assert_eq!(irqbalance_of(&others).list.as_deref(), Some("9"));
     }
 
     #[test]
-    fn files_are_read_as_whoever_starts_it_reads_them() {
+    fn reads_files_as_the_service_manager_does() {
         let file = |text| ("etc/default/irqbalance", text);
         let systemd = ("sys/fs/cgroup/system.slice/irqbalance.service/cgroup.procs", "700");
         let export = file("export IRQBALANCE_BANNED_CPULIST=2 # cores\n");

@@ -19,7 +19,7 @@ const MOST: usize = 8_192;
 pub struct Irq {
     /// Its number.
     pub number: u32,
-    /// Who handles it (`nvme0q1`, `eth0-rx-0`, …); empty: nobody, where that could be read.
+    /// Its handlers (`nvme0q1`, `eth0-rx-0`, …); empty: none, where that could be read.
     pub actions: Vec<String>,
     /// Whether no file says if anything handles it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -32,7 +32,7 @@ pub struct Irq {
     pub effective: Option<CpuSet>,
     /// Whether its affinity file may be written at all.
     pub settable: Option<bool>,
-    /// Whether the kernel itself spreads it over CPUs, so that nobody may move it; known by debugfs alone.
+    /// Whether the kernel itself spreads it over CPUs, so that it cannot be moved; known by debugfs alone.
     pub managed: Option<bool>,
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn names_whoever_handles_an_interrupt() {
+    fn names_the_handlers_of_an_interrupt() {
         let (_folder, mut tree) = made_of(&[
             ("proc/irq/default_smp_affinity", "f\n"),
             ("proc/irq/24/smp_affinity_list", "0-3\n"),

@@ -68,7 +68,7 @@ pub struct Inventory {
     pub workqueues: BTreeMap<String, CpuSet>,
     /// Frequency policies.
     pub frequencies: Vec<Frequency>,
-    /// What else a CPU's power management says.
+    /// More about a CPU's power management.
     pub cpu_power: Vec<CpuPower>,
     /// The limit on wakeup latency that programs ask for.
     pub dma_latency: DmaLatencyLimit,

@@ -21,7 +21,7 @@ pub struct MachineSample {
     pub smi: Option<u64>,
     /// Why those could not be counted.
     pub smi_unread: Option<String>,
-    /// What else could not be read, and why.
+    /// Other files that could not be read, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
 }

@@ -57,7 +57,7 @@ fn read(cpus: &CpuSet, threads: &[(u32, u32)], has_smi: bool) -> SampleReading {
     SampleReading {
         threads: threads.iter().filter_map(counts).collect(),
         throttled,
-        // One CPU tells of all: an SMI stops them together. CPU 0 is left to housekeeping.
+        // One CPU is enough: an SMI stops all of them together. CPU 0 is left to housekeeping.
         smi: if has_smi { smi() } else { Err(String::new()) },
         counters: Counters::read(Path::new("/"), cpus),
     }

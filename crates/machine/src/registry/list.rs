@@ -27,7 +27,7 @@ pub enum Wrong {
     #[error("cpu {0} is beyond the last one, {1}; the kernel drops the whole list")]
     OutOfRange(u64, u32),
     /// It is none.
-    #[error("'{0}' is no list of CPUs; the kernel drops it")]
+    #[error("'{0}' is not a list of CPUs; the kernel drops it")]
     Unreadable(String),
 }
 
@@ -135,11 +135,11 @@ mod tests {
             (" 1, 2 ", "1-2"),
             ("8", "cpu 8 is beyond the last one, 7; the kernel drops the whole list"),
             ("1,2-99", "cpu 99 is beyond the last one, 7; the kernel drops the whole list"),
-            ("3-1", "'3-1' is no list of CPUs; the kernel drops it"),
-            ("4-n", "'4-n' is no list of CPUs; the kernel drops it"),
-            ("0-7:3/2", "'0-7:3/2' is no list of CPUs; the kernel drops it"),
-            ("-1", "'-1' is no list of CPUs; the kernel drops it"),
-            ("0x3", "'0x3' is no list of CPUs; the kernel drops it"),
+            ("3-1", "'3-1' is not a list of CPUs; the kernel drops it"),
+            ("4-n", "'4-n' is not a list of CPUs; the kernel drops it"),
+            ("0-7:3/2", "'0-7:3/2' is not a list of CPUs; the kernel drops it"),
+            ("-1", "'-1' is not a list of CPUs; the kernel drops it"),
+            ("0x3", "'0x3' is not a list of CPUs; the kernel drops it"),
         ] {
             assert_eq!(cpus(ValueKind::Cpus, value), expected, "{value}");
         }

@@ -68,7 +68,7 @@ pub enum SettingKind {
     Boot,
     /// The boot line, for a program in user space that reads it too.
     BootUser,
-    /// The boot line of kernels that carry somebody's patch; no kernel of kernel.org ever had it.
+    /// The boot line of kernels that carry a vendor's patch; no kernel of kernel.org ever had it.
     Foreign,
     /// A sysctl.
     Sysctl,

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn every_option_that_a_setting_needs_has_its_versions() {
         let known: BTreeSet<&str> = ALL.iter().map(|option| option.name).collect();
-        assert_eq!(known.len(), ALL.len(), "one stands twice");
+        assert_eq!(known.len(), ALL.len(), "one occurs twice");
         for setting in crate::registry::all() {
             for name in setting.needs.iter().chain(setting.idle_with) {
                 assert!(known.contains(name), "{name} of {}", setting.name);

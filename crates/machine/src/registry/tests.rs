@@ -23,7 +23,7 @@ fn every_entry_is_whole_and_stands_once() {
     for setting in all() {
         assert!(
             seen.insert((setting.kind == SettingKind::Boot, setting.name)),
-            "{} stands twice",
+            "{} occurs twice",
             setting.name
         );
         assert!(!setting.reason.is_empty() && !setting.source.is_empty(), "{}", setting.name);

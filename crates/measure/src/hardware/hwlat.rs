@@ -8,8 +8,8 @@
 //! off. So the end of the instance undoes everything: at the end of a run, or where that was killed, at the
 //! next start ([`remove_leftover`]); until then the tracer of a killed run goes on. Limits: the kernel lets
 //! one instance use the tracer at a time; its own default threshold, for those who set none, becomes the one
-//! that was used last; mode, width and window (`hwlat_detector/`) are whoever set them last, and are only
-//! read.
+//! that was used last; mode, width and window (`hwlat_detector/`) are those of the last program that
+//! set them, and are only read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -30,7 +30,7 @@ type Result<T> = std::result::Result<T, String>;
 pub struct Hwlat {
     instance: PathBuf,
     /// Its output; absent while the tracer is set up or taken down, since the kernel changes no tracer whose
-    /// output somebody has open.
+    /// output is open.
     pipe: Option<File>,
     watch: TimeShare,
     /// Its settings, as they were once it was on.
@@ -44,7 +44,7 @@ struct TimeShare {
     round_ns: u64,
 }
 
-/// A stretch of time that nobody accounts for.
+/// A stretch of time without a known cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gap {
     /// Where.
@@ -88,7 +88,7 @@ impl Hwlat {
         write(&tracer.file("tracing_on"), "0")?;
         write(&tracer.file("tracing_cpumask"), &cpus.iter().copied().collect::<CpuSet>().to_mask(0))?;
         fs::write(tracer.file("current_tracer"), "hwlat").map_err(|error| match error.kind() {
-            ErrorKind::ResourceBusy => "somebody else uses the hwlat tracer now".to_string(),
+            ErrorKind::ResourceBusy => "another program uses the hwlat tracer".to_string(),
             kind => format!("the hwlat tracer does not start ({kind})"),
         })?;
         write(&root.join("tracing_thresh"), &threshold_ns.div_ceil(1000).max(1).to_string())?;

@@ -177,14 +177,18 @@ impl Board {
             None => {}
             Some((_, Some(digits))) => {
                 let address = u64::from_str_radix(digits, 16).map_err(|_| {
-                    Error::new(what(), format!("'0x{digits}' is no address"), "give one such as 0x9030000")
+                    Error::new(
+                        what(),
+                        format!("'0x{digits}' is not an address"),
+                        "give one such as 0x9030000",
+                    )
                 })?;
                 (board.address, board.device) = (Some(address), None);
             }
             Some((device, None)) if device.starts_with('/') => board.device = Some(device.into()),
             Some((place, None)) => {
                 let cure = "give an address such as @0x9030000, or a device such as @/dev/uio0";
-                return Err(Error::new(what(), format!("'{place}' is no place"), cure));
+                return Err(Error::new(what(), format!("'{place}' is not a place"), cure));
             }
         }
         if board.address.is_none() && board.device.is_none() {
@@ -409,8 +413,8 @@ mod tests {
                 "there is none of that name; choose from raspberry-pi-4, raspberry-pi-5, phytium-pi, pl061, or",
             ),
             ("pl061", "it does not say where its registers are; add it: pl061@0x9030000"),
-            ("pl061@9030000", "'9030000' is no place; give an address such as @0x9030000"),
-            ("pl061@0xg", "'0xg' is no address"),
+            ("pl061@9030000", "'9030000' is not a place; give an address such as @0x9030000"),
+            ("pl061@0xg", "'0xg' is not an address"),
             ("./no-such-board.toml", "no such file or directory; give another file"),
         ] {
             let said = Board::named(text).unwrap_err().to_string();

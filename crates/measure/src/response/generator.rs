@@ -84,7 +84,7 @@ impl Generator {
             let seat = Seat::own("the thread that gives edges".into(), measured);
             // Who started it waits for this.
             let _ = say.send(set_up.map(|_| seat.clone()));
-            // Where the row never begins, nobody sends.
+            // If the row never begins, the sender is gone.
             let Ok(mut work) = begins.recv() else { return GeneratorCounts::default() };
             let cycles = work.cycles;
             let pace = Pace::new(&cycles, monotonic_ns()).unmarked();
@@ -135,7 +135,7 @@ impl Generator {
     }
 }
 
-/// What a generator's samples do not tell of itself.
+/// The stalls of the generator itself, which its samples do not show.
 pub(super) fn stood_still(cpu: u32, heard: &GeneratorCounts, mind_ns: u64) -> Option<String> {
     let GeneratorCounts { stood_still, longest_ns, .. } = *heard;
     (stood_still > 0).then(|| {

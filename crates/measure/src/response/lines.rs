@@ -152,7 +152,7 @@ impl GpioLines {
     }
 }
 
-/// Refuses lines of `board` that the kernel says somebody uses; where it does not say, nobody is known to.
+/// Refuses lines of `board` that are in use according to the kernel; without its word they count as free.
 pub(super) fn unused(board: &Board, lines: [u32; 2]) -> Result<()> {
     for line in lines {
         let Some((label, number)) = board.chip_of(line) else { continue };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_kernel_has_no_such_chip_nobody_is_known_to_use_a_line() {
+    fn takes_lines_as_free_if_the_kernel_lacks_the_chip() {
         assert_eq!(unused(&Board::named("pl061@0x7fff0000").unwrap(), [0, 1]), Ok(()));
     }
 }

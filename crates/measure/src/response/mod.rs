@@ -16,7 +16,7 @@
 //! - `generator`: the same on the measured CPU. With a wire from output to input it is the loop back: from
 //!   the write to the level that is read, register, pin, wire and all. With another board in the wire's place
 //!   it is that one's response.
-//! - `responder`: somebody else generates, whose edge nobody here sees. A sample is the time from the last
+//! - `responder`: an outside generator, whose edge is not seen here. A sample is the time from the last
 //!   look that saw no edge to the answer written (of lines: from the kernel's stamp of the edge), the most
 //!   that this side took. From edge to edge is an oscilloscope's, or a generator's on another machine.
 
@@ -219,7 +219,7 @@ impl Wiring {
             }
             if role != Role::Both && named.signal.is_none() {
                 return refuse(
-                    "nobody else has this program's memory",
+                    "no other program shares this program's memory",
                     "give --signal, or do without --role",
                 );
             }
@@ -231,10 +231,10 @@ impl Wiring {
         }
         if role == Role::Both {
             let cure = "choose the role responder, or generator with a wire from --out to --in";
-            return refuse("both ends of lines are not here", cure);
+            return refuse("both roles need shared memory", cure);
         }
         let (Some(input), Some(output)) = (named.input, named.output) else {
-            return refuse("which lines is not said", "give --in and --out");
+            return refuse("no lines were given", "give --in and --out");
         };
         if input == output {
             return refuse(&format!("line {input} would be read and driven"), "give two lines");
@@ -266,7 +266,7 @@ impl Wiring {
         Ok(())
     }
 
-    /// Refuses what cannot be opened: it could not later, when a bundle was begun for it.
+    /// Refuses devices that cannot be opened: it could not later, when a bundle was begun for it.
     pub fn try_open(&self) -> Result<()> {
         self.open().map(drop)
     }
@@ -333,7 +333,7 @@ fn signal(text: &str) -> Result<EdgeMedium> {
     let offset = number.map_err(|_| {
         Error::new(
             format!("use the signal {text}"),
-            format!("'{offset}' is no offset"),
+            format!("'{offset}' is not an offset"),
             "give FILE:OFFSET, in bytes",
         )
     })?;
@@ -426,7 +426,7 @@ impl ReadyResponse {
         };
         let failed = match outcome {
             Ok(true) => None,
-            // Nobody waited for any.
+            // No edge was expected.
             Ok(false) if stop.load(Ordering::SeqCst) => None,
             Ok(false) => Some(nothing_came(role)),
             Err(error) => Some(error),

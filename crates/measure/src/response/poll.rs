@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_that_nobody_answers_end_it_and_edges_that_never_come_are_told() {
+    fn ends_without_answers_and_reports_missing_edges() {
         let memory = SignalMemory::default();
         let [there, back] = &memory;
         let (mut samples, arrivals) = way(PERIOD);

@@ -52,16 +52,16 @@ fn what_makes_no_sense_is_refused_with_the_option_that_would_help() {
         (
             SHARED,
             role("responder", ResponseSetup::default()),
-            "nobody else has this program's memory; give --signal",
+            "no other program shares this program's memory; give --signal",
         ),
         (
             SHARED,
             ResponseSetup { signal: Some("f:x".into()), ..ResponseSetup::default() },
-            "'x' is no offset; give FILE:OFFSET",
+            "'x' is not an offset; give FILE:OFFSET",
         ),
         (REGISTERS, ResponseSetup { signal: Some("f".into()), ..pi() }, "--signal is shared memory"),
         (REGISTERS, role("both", pi()), "choose the role responder, or generator with a wire"),
-        (REGISTERS, ResponseSetup { input: None, ..pi() }, "which lines is not said; give --in and --out"),
+        (REGISTERS, ResponseSetup { input: None, ..pi() }, "no lines were given; give --in and --out"),
         (
             REGISTERS,
             ResponseSetup { input: Some(27), ..pi() },
@@ -182,7 +182,7 @@ fn a_row_without_any_edge_or_answer_fails_with_the_cure() {
 }
 
 #[test]
-fn one_that_is_stopped_before_it_begins_leaves_nobody_behind() {
+fn leaves_no_thread_if_stopped_before_it_begins() {
     let file = file();
     let own = Wiring::of(SHARED, &Asked::default()).unwrap();
     for wiring in [own, by_file(&file, "both"), by_file(&file, "responder"), by_file(&file, "generator")] {

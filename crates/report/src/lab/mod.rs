@@ -97,7 +97,7 @@ pub(crate) fn of(runs: &Runs, bundles: &[Bundle]) -> Option<LabSection> {
     })
 }
 
-/// What is said of many lab runs together.
+/// The summary of many lab runs.
 pub(crate) fn headline(runs: &Runs) -> String {
     let labs = runs.all.iter().filter_map(|run| run.bundle.lab.as_ref());
     let (all, none) = (runs.all.len(), labs.filter(|lab| !lab.failures().is_empty()).count());

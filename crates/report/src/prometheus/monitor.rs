@@ -54,7 +54,7 @@ pub fn monitor(name: &str, rows: &[MonitoredRow]) -> Vec<Family> {
         },
         Family {
             name: "isolator_lost_cycles_total",
-            help: "Cycles that never ended, or that nobody could read in time.",
+            help: "Cycles that never ended, or that were not read in time.",
             samples: MetricSamples::Counters(each(&|row| Some(row.lost? as f64))),
         },
         Family {

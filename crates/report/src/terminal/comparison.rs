@@ -107,7 +107,7 @@ fn last_line(comparison: &Comparison, style: Style) -> String {
         let why = if comparison.differences.is_empty() {
             "a bundle is damaged"
         } else {
-            "not the same was asked of both"
+            "the runs have different options"
         };
         return banner(&format!("==> NOT COMPARED: {why}"), "unproven", style);
     }

@@ -78,16 +78,16 @@ pub fn doctor(report: &Report, style: Style) -> String {
 /// Most CPUs of which a sample is shown; the JSON has all.
 const CPUS: usize = 16;
 
-/// Who interrupted which CPU.
+/// Interrupts of each CPU.
 fn sampled(out: &mut String, report: &Report, style: Style) {
     let Some(sample) = &report.sample else { return };
     out.push('\n');
     let seconds = text::time(sample.duration_ms as f64 * 1e6);
-    wrapped(out, "", &format!("in {seconds}, who came to which CPU"), ResultPaint::Plain, style);
+    wrapped(out, "", &format!("in {seconds}, interrupts of each CPU"), ResultPaint::Plain, style);
     let ours: Vec<_> = sample.cpus.iter().filter(|cpu| report.measured.contains(cpu.cpu)).collect();
     for cpu in ours.iter().take(CPUS) {
         let words = cpu.describe();
-        let words = if words.is_empty() { "nobody".to_string() } else { words.join(", ") };
+        let words = if words.is_empty() { "none".to_string() } else { words.join(", ") };
         hanging(out, &format!("  cpu {}: ", cpu.cpu), &words, 4, ResultPaint::Plain, style);
     }
     if ours.len() > CPUS {

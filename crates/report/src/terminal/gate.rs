@@ -34,15 +34,15 @@ pub fn gated(gate: &Gated, style: Style) -> String {
     }
     let (judged, each) = (gate.figures.len(), 100.0 * gate.alpha / gate.comparisons.max(1) as f64);
     let line = format!(
-        "{} judged, each at {each:.3} %, so that one gate in {:.0} errs; {:.0} % allowed; seed {}",
+        "{} judged, each at {each:.3} %; family-wise error rate {:.0} %; tolerance {:.0} %; seed {}",
         text::plural(judged, "figure"),
-        1.0 / gate.alpha,
+        100.0 * gate.alpha,
         100.0 * gate.tolerance,
         gate.seed
     );
     wrapped(&mut out, "note: ", &line, ResultPaint::Quiet, style);
     if gate.baselines.len() == 1 {
-        let line = "one baseline shows nothing of what differs from run to run: give several";
+        let line = "one baseline does not show the variation from run to run: give several";
         wrapped(&mut out, "note: ", line, ResultPaint::Quiet, style);
     }
     let line = match gate.reasons.len() {

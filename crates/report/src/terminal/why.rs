@@ -11,7 +11,7 @@ use crate::{text, why};
 /// Causes in the table; the JSON has all.
 const CAUSES: usize = 12;
 
-/// Suspects whose cure is told: the others are less likely.
+/// Suspects whose cure is shown: the others are less likely.
 const SUSPECTS: usize = 3;
 
 /// Where a cause's name begins: behind `  12,345.6 us  `.
@@ -84,7 +84,7 @@ fn table(out: &mut String, sums: &[CauseTotal], style: Style) {
         );
     }
     if shown.iter().any(|sum| sum.suspect) {
-        let words = "suspect: its counter grew in the same second as a spike, and when is not known";
+        let words = "suspect: its counter grew in the same second as a spike; the exact time is not known";
         wrapped(out, "", words, ResultPaint::Quiet, style);
     }
 }

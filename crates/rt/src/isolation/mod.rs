@@ -58,7 +58,7 @@ impl Mask {
     pub const IPI: Mask = Mask(uapi::MASK_IPI);
     /// Flushes of unmapped vmalloc ranges too.
     pub const KTLB: Mask = Mask(uapi::MASK_KTLB);
-    /// Refuse to start unless nobody else can change the owner's address space.
+    /// Refuse to start if another task can change the owner's address space.
     pub const EXCLUSIVE: Mask = Mask(uapi::MASK_EXCLUSIVE_MM);
 
     /// The names that [`Mask::named`] takes.
@@ -95,7 +95,7 @@ impl Mask {
             let found = Mask::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mask)| *mask);
             found.ok_or_else(|| {
                 let known = Mask::NAMES.map(|(name, _)| name).join(", ");
-                let why = "there is nothing of that name to defer";
+                let why = "no deferral has that name";
                 Error::new(format!("isolate with '{name}'"), why, format!("choose from {known}"))
             })
         };
@@ -126,7 +126,7 @@ impl Tick {
     pub const WORK: Tick = Tick(0);
     /// Fire timers that are due, look at the tick, switch if asked to.
     pub const SCHED: Tick = Tick(uapi::TICK_SCHED);
-    /// Sleep, as briefly as can be, until nobody waits for this CPU.
+    /// Sleep, as briefly as can be, until no task waits for this CPU.
     pub const RT: Tick = Tick(uapi::TICK_RT);
     /// Verify the time stamp counter.
     pub const TSC_SYNC: Tick = Tick(uapi::TICK_TSC_SYNC);
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(Mask::named("clock,ktlb"), Ok(Mask::CLOCK | Mask::KTLB));
         assert_eq!(
             Mask::named("default,tlb").unwrap_err().to_string(),
-            "cannot isolate with 'tlb': there is nothing of that name to defer; choose from default, clock, resched, ipi, ktlb, exclusive"
+            "cannot isolate with 'tlb': no deferral has that name; choose from default, clock, resched, ipi, ktlb, exclusive"
         );
     }
 

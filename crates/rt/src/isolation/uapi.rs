@@ -9,14 +9,14 @@ pub(super) const MASK_RESCHED: u32 = 1 << 1;
 pub(super) const MASK_IPI: u32 = 1 << 2;
 /// Flushes of unmapped vmalloc ranges.
 pub(super) const MASK_KTLB: u32 = 1 << 3;
-/// Refuse unless nobody else can change the owner's address space.
+/// Refuse if another task can change the owner's address space.
 pub(super) const MASK_EXCLUSIVE_MM: u32 = 1 << 16;
 /// What is deferred where nothing else is asked.
 pub(super) const MASK_DEFAULT: u32 = MASK_CLOCK | MASK_RESCHED | MASK_IPI;
 
 /// Fire timers, look at the tick, switch if asked to.
 pub(super) const TICK_SCHED: u32 = 1 << 0;
-/// Sleep until nobody waits for the CPU.
+/// Sleep until no task waits for the CPU.
 pub(super) const TICK_RT: u32 = 1 << 1;
 /// Verify the time stamp counter.
 pub(super) const TICK_TSC_SYNC: u32 = 1 << 2;

@@ -109,7 +109,7 @@ pub enum Failure {
     /// More bytes than the ring's slots have.
     #[error("the message is longer than the ring's slots")]
     TooLarge,
-    /// The other end wrote what cannot be.
+    /// Protocol violation by the other end.
     #[error("the other end broke the ring: what it wrote cannot be")]
     Broken,
 }
@@ -218,7 +218,7 @@ impl Sender {
         self.end.is_full()
     }
 
-    /// One of five words that stand beside the ring, for who made it to say what travels in it.
+    /// One of five words that stand beside the ring, for its maker to describe its messages.
     pub(crate) fn note(&self, number: usize) -> &AtomicU64 {
         self.end.ring().note(number)
     }
@@ -297,7 +297,7 @@ impl Receiver {
             match self.end.take() {
                 Ok(Some(message)) => each(message),
                 Ok(None) => return Ok(taken),
-                // What was taken is told first; the failure lasts.
+                // Messages taken before are reported first; the failure lasts.
                 Err(_) if taken > 0 => return Ok(taken),
                 Err(failure) => return Err(failure),
             }

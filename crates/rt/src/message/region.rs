@@ -70,7 +70,7 @@ impl RingMapping {
     /// Takes over a mapping.
     ///
     /// # Safety
-    /// `at` is a mapping of `lines` lines, readable and writable, that nobody else unmaps, whose pages stay
+    /// `at` is a mapping of `lines` lines, readable and writable, that only this unmaps, whose pages stay
     /// there (sealed against shrinking), and that this process reaches by atomics only.
     pub(super) unsafe fn new(at: NonNull<CacheLine>, lines: usize) -> RingMapping {
         RingMapping { at, lines }

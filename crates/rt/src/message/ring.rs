@@ -91,7 +91,7 @@ impl Ring {
 
     fn checked_size(version: u64, slots: u64, bytes: u64) -> Result<Size, &'static str> {
         if version != THIS_VERSION {
-            return Err("it is no ring of this version");
+            return Err("it is not a ring of this version");
         }
         let slots = u32::try_from(slots).unwrap_or(0);
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -294,7 +294,7 @@ pub(super) struct Polling {
     next: u32,
     /// Credits as last written.
     given: u32,
-    /// A message is copied here, behind the first [`APART`] bytes, before anybody looks at it.
+    /// A message is copied here, behind the first [`APART`] bytes, before it is looked at.
     message: Box<[u8]>,
 }
 

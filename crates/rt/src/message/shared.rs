@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A ring that several processes have: a memfd, sealed so that its size cannot change under anybody.
+//! A ring that several processes have: a memfd, sealed so that its size cannot change.
 //!
 //! Each end is a lock on a byte of the file, held through a description that its holder opened itself
 //! (`F_OFD_SETLK`, fcntl(2)): so there is one sender and one receiver, and the kernel gives the lock back
@@ -51,7 +51,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes a ring. Its ends may be taken here or by whoever gets the descriptor.
+    /// Makes a ring. Its ends may be taken here or by a process that gets the descriptor.
     ///
     /// ```
     /// use rt::message::{Shared, Size};
@@ -256,7 +256,7 @@ impl Shared {
             return Err(failed(&io::Error::last_os_error()));
         };
         // SAFETY: just mapped, page-aligned, of that length; the file is sealed against shrinking (or about
-        // to be, and nobody else has it), and a `Line` is atomics only.
+        // to be, and not shared yet), and a `Line` is atomics only.
         Ok(unsafe { RingMapping::new(lines, length / size_of::<CacheLine>()) })
     }
 

@@ -190,7 +190,7 @@ fn what_is_no_ring_is_refused() {
     }
 }
 
-/// Its maker may die at any step, or somebody look meanwhile (`/proc/PID/fd`).
+/// Its maker may die at any step, or another process look meanwhile (`/proc/PID/fd`).
 #[test]
 #[cfg_attr(miri, ignore = "memfd")]
 fn a_ring_that_is_not_finished_is_refused_at_each_step_of_its_making() {
@@ -213,7 +213,7 @@ fn a_ring_that_is_not_finished_is_refused_at_each_step_of_its_making() {
     for word in 0..3 {
         file.write_all_at(&[0; 8], 8 * word).unwrap();
         let said = refused(&whole.fd().try_clone_to_owned().unwrap());
-        assert!(said.contains("it is no ring of this version"), "without word {word}: {said}");
+        assert!(said.contains("it is not a ring of this version"), "without word {word}: {said}");
         assert!(whole.sender().is_err() && whole.receiver().is_err());
     }
     file.write_all_at(&version, 0).unwrap();

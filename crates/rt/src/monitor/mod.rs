@@ -163,7 +163,7 @@ impl Monitor {
     fn on(sender: Sender, period: Duration, clock: CycleClock) -> Monitor {
         sender.note(PERIOD_NS).store(period.as_nanos() as u64, Ordering::Relaxed);
         sender.note(CLOCK).store(clock as u64, Ordering::Relaxed);
-        // Pairs with the acquire in `Reader::on`: what is said of the loop before that it is one.
+        // Pairs with the acquire in `Reader::on`: the description of the loop is written before its mark.
         sender.note(KIND).store(THIS_KIND, Ordering::Release);
         Monitor {
             sender,

@@ -384,7 +384,7 @@ mod tests {
         let line = LinearFit::between((1_000_000, 500), (2_000_000, 1_500));
         let at = [0, 500, 501, 1_000, 1_500, 1_600].map(|ticks| line.ns(ticks));
         assert_eq!(at, [500_000, 1_000_000, 1_001_000, 1_500_000, 2_000_000, 2_100_000]);
-        // Between a look and itself there is no line.
+        // Two looks at one time give no slope.
         assert_eq!(LinearFit::between((7, 7), (7, 7)).ns(9), 9);
     }
 

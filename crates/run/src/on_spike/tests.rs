@@ -66,7 +66,7 @@ fn refuses_what_cannot_be_done_in_one_line() {
         ),
         (
             "signal:TERM:x",
-            "cannot act on spikes by signal:TERM:x: 'x' is no process; give it as signal:USR1:4711",
+            "cannot act on spikes by signal:TERM:x: 'x' is not a process; give it as signal:USR1:4711",
         ),
         (
             "signal:SIGTERM:4194305",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What else uses the measured CPUs, and how deep they sleep.
+//! Other users of the measured CPUs, and the depth of their idle states.
 
 use evidence::taint;
 use machine::advice::Knob;
@@ -26,7 +26,7 @@ pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<Prefl
     findings
 }
 
-/// A sibling is quiet by arrangement where it is set apart and has no housekeeping to do.
+/// A sibling is quiet by arrangement where it is isolated and has no housekeeping to do.
 fn siblings(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let (measured, house_keeping) = (&request.spec.cpus, &request.spec.house_keeping);
     let online = machine.online();

@@ -166,7 +166,7 @@ pub(super) fn surroundings(machine: &Snapshot) -> Vec<PreflightFinding> {
     }
     if let Some(kind) = &machine.container {
         let reason =
-            format!("this is a container ({kind}): what else runs on the measured CPUs may not be visible");
+            format!("this is a container ({kind}): other programs on the measured CPUs may not be visible");
         findings.push(PreflightFinding::new(
             Note,
             "container",

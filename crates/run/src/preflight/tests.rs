@@ -385,7 +385,7 @@ fn taints_a_cpu_whose_sibling_is_not_quiet_by_arrangement() {
     check(&[
         ("a housekeeping sibling", share_a_core, &[(Taint, "smt-sibling", Some(3))]),
         (
-            "a sibling that nobody arranged for",
+            "a sibling that is not isolated",
             |c| {
                 share_a_core(c);
                 c.asked.house_keeping = cpus("0");

@@ -49,16 +49,16 @@ fn every_probe_refuses_each_bad_value() {
     let bad: [(Change, &str); 17] = [
         (|asked| asked.periods_ns = vec![0], "a period of 0 was asked; give a period such as 1ms"),
         (|asked| asked.periods_ns = vec![1_000_000, 0], "a period of 0 was asked"),
-        (|asked| asked.limit = Some("0".into()), "it is no time above zero"),
-        (|asked| asked.limit = Some("0%".into()), "it is no time above zero"),
-        (|asked| asked.limit = Some("-3us".into()), "it is no time above zero"),
-        (|asked| asked.limit = Some("nan%".into()), "it is no time above zero"),
+        (|asked| asked.limit = Some("0".into()), "it is not a time above zero"),
+        (|asked| asked.limit = Some("0%".into()), "it is not a time above zero"),
+        (|asked| asked.limit = Some("-3us".into()), "it is not a time above zero"),
+        (|asked| asked.limit = Some("nan%".into()), "it is not a time above zero"),
         (|asked| asked.limit = Some("100".into()), "it has no unit"),
         (|asked| asked.duration_ns = Some(0), "a duration of 0 measures nothing"),
         (|asked| asked.loops = Some(0), "0 loops measure nothing"),
         (|asked| asked.threshold_ns = Some(0), "a threshold of 0 makes a spike of every sample"),
-        (|asked| asked.claim = Some(0.0), "is no rate between 0 and 1"),
-        (|asked| asked.claim = Some(f64::NAN), "is no rate between 0 and 1"),
+        (|asked| asked.claim = Some(0.0), "is not a rate between 0 and 1"),
+        (|asked| asked.claim = Some(f64::NAN), "is not a rate between 0 and 1"),
         (|asked| asked.priority = Some(0), "priority 0 was given for SCHED_FIFO"),
         (|asked| asked.priority = Some(100), "priority 100 was given for SCHED_FIFO"),
         (|asked| asked.policy = Some("fif".into()), "there is no policy 'fif'; choose from fifo, rr"),
@@ -66,7 +66,10 @@ fn every_probe_refuses_each_bad_value() {
             |asked| asked.timer = Some("hpet".into()),
             "there is no timer 'hpet'; choose from nanosleep, timerfd",
         ),
-        (|asked| asked.accept = vec!["stael".into()], "there is no taint 'stael' to accept; is steal meant?"),
+        (
+            |asked| asked.accept = vec!["stael".into()],
+            "there is no taint 'stael' to accept; did you mean steal?",
+        ),
     ];
     for probe in kind::NAMES.into_iter().chain(["message-futex", "response-shared", "loop"]) {
         assert!(RunSpec::of(sensible(probe)).is_ok(), "{probe}");

@@ -30,7 +30,7 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Boo
     };
     let machine = default.id.split('-').next().filter(|id| id.len() == 32).unwrap_or("isolator");
     let id = format!("{machine}-0-{TRIAL}");
-    // A menu that somebody wrote may never ask for the entry, and would not clear it then. On some machines
+    // A handwritten menu may never ask for the entry, and would not clear it then. On some machines
     // the menu lies on the EFI system partition.
     let menu = crate::system::text(system, &format!("{}/grub.cfg", asked.boot.folder));
     let once = menu.map_or(true, |menu| menu.contains("next_entry"));

@@ -34,7 +34,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<B
     }
     if labels.iter().filter(|label| **label == entry.id).count() > 1 {
         return refuse(
-            "its default label stands twice, and loaders differ in which they take",
+            "its default label occurs twice, and loaders differ in which they take",
             "rename one of them",
         );
     }

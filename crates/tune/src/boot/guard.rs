@@ -77,7 +77,7 @@ fn others(asked: &BootSpec<'_>) -> Vec<(String, String)> {
 }
 
 /// No parameter of ours stands in the line already or comes into it from elsewhere, no quote is open, no
-/// `root=` stands twice, and the longer line still fits.
+/// `root=` occurs twice, and the longer line still fits.
 pub(super) fn duplicates(asked: &BootSpec<'_>) -> Result<()> {
     let mut by_place: Vec<(String, Vec<String>)> = Vec::new();
     for (raw, place) in others(asked) {
@@ -108,7 +108,7 @@ pub(super) fn duplicates(asked: &BootSpec<'_>) -> Result<()> {
     if line::kernel_words(&entry.options).filter(|word| word.is("root")).count() > 1 {
         return Err(Error::new(
             format!("copy the entry '{}'", entry.title),
-            format!("root= stands twice in {}", entry.file),
+            format!("root= occurs twice in {}", entry.file),
             "leave one of them",
         ));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole boot trees: the bytes after an apply, apply twice, rollback, somebody else's changes, and a power
+//! Whole boot trees: the bytes after an apply, apply twice, rollback, changes of other programs, and a power
 //! cut at every single change.
 
 use std::collections::BTreeMap;
@@ -273,7 +273,7 @@ fn a_medium_that_refuses_any_single_change_leaves_the_old_state_or_the_new() {
 }
 
 #[test]
-fn rollback_takes_only_our_words_out_of_what_somebody_else_changed() {
+fn rollback_keeps_the_changes_of_other_programs() {
     for (name, path, from, to) in [
         ("fedora", "/etc/kernel/cmdline", "rhgb quiet", "rhgb nosmt"),
         ("systemd-boot", "/etc/kernel/cmdline", "ro quiet", "ro quiet nosmt"),
@@ -455,7 +455,7 @@ fn refuses_what_would_not_boot_or_has_another_owner() {
     let error = refused(&mut system, &boot, &words);
     assert!(error.contains("the same is set already: isolcpus=1 in /boot/grub/grub.cfg"), "{error}");
     boot.entries[0].options = "root=a root=b".into();
-    assert!(refused(&mut system, &boot, &words).contains("root= stands twice"));
+    assert!(refused(&mut system, &boot, &words).contains("root= occurs twice"));
     boot.entries[0].options = "x".repeat(2040);
     assert!(refused(&mut system, &boot, &words).contains("and the kernel reads"));
     let error = refused(&mut system, &boot, &["a=$(reboot)".to_string()]);

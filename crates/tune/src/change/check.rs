@@ -53,7 +53,7 @@ pub(super) fn verified(here: &Here<'_>, plan: &Plan, live: &[Record]) -> Result<
     Err(Error::new(
         "confirm the boot line",
         not.join("; "),
-        "isolator tune verify last says why; take out what stands in its way, or isolator tune rollback",
+        "isolator tune verify last says why; remove the obstacle, or run isolator tune rollback",
     ))
 }
 

@@ -243,14 +243,14 @@ fn a_second_plan_waits_for_the_end_of_the_first() {
 }
 
 #[test]
-fn words_that_somebody_else_set_alike_are_shown_and_not_ours() {
+fn shows_words_that_another_program_set() {
     let mut world = World::new();
     let menu = String::from_utf8(world.system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
     world.system.put("/boot/grub/grub.cfg", menu.replace("ro  quiet", "ro  quiet skew_tick=1").as_bytes());
     let plan = world.plan(false);
     assert!(plan.boot_line.contains("skew_tick=1"), "{}", plan.boot_line);
     let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
-    assert_eq!(applied.already, ["skew_tick=1 in the boot line, set by somebody else"]);
+    assert_eq!(applied.already, ["skew_tick=1 in the boot line, set by another program"]);
     let custom = String::from_utf8(world.system.read("/boot/grub/custom.cfg").unwrap()).unwrap();
     assert_eq!(custom.matches("skew_tick=1").count(), 1, "{custom}");
 }

@@ -94,7 +94,7 @@ fn only_roots(system: &dyn System, program: &str) -> Result<()> {
             return Err(refused(program, &format!("other users than root can write {path}")));
         }
         if stat.folder == (path == real) {
-            return Err(refused(program, &format!("{path} is no program")));
+            return Err(refused(program, &format!("{path} is not a program")));
         }
     }
     Ok(())
@@ -142,6 +142,6 @@ mod tests {
             Ok(()),
             "a link is followed to what it leads to"
         );
-        assert!(only_roots(&system, "/usr/bin").unwrap_err().why.contains("is no program"));
+        assert!(only_roots(&system, "/usr/bin").unwrap_err().why.contains("is not a program"));
     }
 }

@@ -189,7 +189,7 @@ impl PlanKnob {
     }
 }
 
-/// The knobs of a plan that can be turned on and off while the machine runs, and what else it has.
+/// The knobs of a plan that can be turned on and off while the machine runs, and its other actions.
 pub fn knobs(plan: &Plan) -> (Vec<PlanKnob>, Vec<Skipped>) {
     let mut knobs: Vec<PlanKnob> = Vec::new();
     let mut skipped = Vec::new();

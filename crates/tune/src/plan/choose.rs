@@ -52,7 +52,7 @@ pub(super) fn choose(
 ) -> Result<CpuChoice, PlanRefusal> {
     if facts.cores.is_empty() {
         return refuse(
-            "which CPUs there are could not be read",
+            "the CPUs of the machine could not be read",
             "plan on the machine itself, or from a capture that has /sys/devices/system/cpu",
         );
     }

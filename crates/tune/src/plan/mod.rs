@@ -3,8 +3,8 @@
 //!
 //! The rules are numbered in the documentation (`docs/tune.md`): which cores (R1), the boot line (R2 to R4,
 //! R7), what is set while the machine runs (R5, R8, R9), hardware threads (R10), and that a plan never
-//! depends on what was set before (R11). What is not known of a machine is said, not guessed; what a kernel
-//! cannot do is left out and said.
+//! depends on what was set before (R11). Unknown facts are listed, not guessed; settings that a kernel
+//! does not support are left out and listed.
 
 mod choose;
 mod document;

@@ -2,7 +2,7 @@
 //! What is set while the machine runs (rules R5, R8, R9): each with the file, and each can be set back.
 //!
 //! A plan does not depend on what is set at present (R11): a plan made after it was applied is the same plan.
-//! It depends on what there is to be set; what is not there is said.
+//! It depends on what there is to be set; missing settings are listed.
 
 use machine::CpuSet;
 use machine::advice::{Aim, Knob, WhyNot};
@@ -404,7 +404,7 @@ fn memory(steps: &mut RuntimeActions) {
             "pages are not joined behind programs' backs, which makes other CPUs forget translations",
         ),
         (Knob::PageSharing, "pages that are alike are not merged, which interrupts the CPUs that use them"),
-        (Knob::NumaBalancing, "pages are not unmapped to see who uses them"),
+        (Knob::NumaBalancing, "pages are not unmapped to find their users"),
         (Knob::CompactionProactiveness, "memory is not moved about in the background"),
         (Knob::Swappiness, "programs are paged out later"),
     ] {

@@ -222,7 +222,7 @@ fn a_kill_at_every_single_change_is_undone_by_the_next_process_and_a_reboot_leav
 }
 
 #[test]
-fn what_somebody_else_set_since_stays_and_is_named() {
+fn keeps_and_names_later_changes_of_other_programs() {
     let mut system = machine();
     let mut record = record(&mut system);
     transaction::apply(&mut system, &mut record).unwrap();

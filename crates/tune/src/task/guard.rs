@@ -2,7 +2,7 @@
 //! What would starve the machine.
 //!
 //! A thread of a real-time policy that does not sleep takes its CPU from all others. One CPU is what its
-//! owner has isolated for that; all CPUs is a machine that nobody can reach. The kernel's own threads keep
+//! owner has isolated for that; all CPUs is a machine that does not respond. The kernel's own threads keep
 //! the machine going, and the highest priority is theirs.
 
 use machine::CpuSet;
@@ -65,7 +65,7 @@ fn dangerous(
         let why = "all others are its children, and a restart makes them real-time too".to_string();
         return Some((name(task), why, "choose the program that is to be real-time"));
     }
-    // As many threads as CPUs, each of which may run everywhere that is not set apart.
+    // As many threads as CPUs, each of which may run on every CPU that is not isolated.
     let apart = list(system, "/sys/devices/system/cpu/isolated").unwrap_or_default();
     let apart = apart.or(&list(system, "/sys/fs/cgroup/cpuset.cpus.isolated").unwrap_or_default());
     let house = online.without(&apart);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What in a file is ours, so that it can be taken out of a file that somebody else has changed since.
+//! Our part of a file, so that it can be taken out of a file that another program has changed since.
 
 use machine::boot::bls::EntryFile;
 use machine::boot::extlinux::Extlinux;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "own")]
 pub enum OwnPart {
-    /// All of it: nobody else writes it.
+    /// All of it: no other program writes it.
     Whole,
     /// Its lines; those that others add stay.
     Lines,
@@ -41,7 +41,7 @@ pub enum OwnPart {
     Variable {
         /// Its name.
         name: String,
-        /// Its value; another value is somebody else's.
+        /// Its value; another value is another program's.
         value: String,
     },
     /// Words of a variable of GRUB's block.
@@ -53,14 +53,14 @@ pub enum OwnPart {
     },
 }
 
-/// The first line of a block of ours in a file of somebody else.
+/// The first line of a block of ours in a file of another program.
 pub const BEGIN: &str = "# isolator begin: made by `isolator tune`, which takes it away again";
 /// Its last line.
 pub const END: &str = "# isolator end";
 
 impl OwnPart {
     /// `text` without what is ours, as we made `written` of `before`; none where the file is ours or
-    /// somebody's as a whole, and an error where it cannot be told what is ours.
+    /// another program's as a whole, and an error where it cannot be told what is ours.
     pub fn strip(&self, text: &str, before: &str, written: &str) -> Result<Option<String>, String> {
         Ok(match self {
             OwnPart::Whole | OwnPart::Counted => None,
@@ -105,7 +105,7 @@ impl OwnPart {
 }
 
 fn environment(text: &str) -> Result<GrubEnvironment, String> {
-    GrubEnvironment::read(text).ok_or_else(|| "it is no block of GRUB's variables any more".to_string())
+    GrubEnvironment::read(text).ok_or_else(|| "it is not a block of GRUB's variables any more".to_string())
 }
 
 /// `text` with `block` between our two lines at its end; one that was there goes, where it is whole.
@@ -118,7 +118,7 @@ pub fn with_block(text: &str, block: &str) -> String {
 }
 
 /// `text` without our block. Where its last line is missing, what follows the first is ours only as far as it
-/// is what we wrote: the rest is somebody's.
+/// is what we wrote: the rest is not ours.
 fn without_block(text: &str, written: &str) -> Result<String, String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is = |line: &str, mark: &str| line.trim_end() == mark;

@@ -89,7 +89,7 @@ fn libc_einval() -> i32 {
     rustix::io::Errno::INVAL.raw_os_error()
 }
 
-/// Lets a generator say what the file is to be, and judges that before anybody boots from it.
+/// Lets a generator say what the file is to be, and judges that before the machine boots from it.
 pub(super) fn generate(system: &mut dyn System, step: &mut Step) -> Result<()> {
     let Step::Generated { path, command, old, new, words } = step else { return Ok(()) };
     *new = Some(Kept::new(&generated(system, path, command, words, true)?, old.as_ref()));
@@ -147,7 +147,7 @@ fn generated(
     Ok(menu)
 }
 
-/// Undoes a step where what is there is ours; what is somebody else's stays and is named.
+/// Undoes a step where what is there is ours; changes of other programs stay and are named.
 pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Restoration> {
     match step {
         Step::File { path, old, new, own } => undo_file(system, path, old.as_ref(), new.as_ref(), own),

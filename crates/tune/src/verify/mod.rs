@@ -7,7 +7,7 @@
 //! strongest that is known decides.
 //!
 //! A pure function of plan, snapshot and what refused to be moved. Limits: what no file shows is judged by
-//! the boot line alone (`skew_tick`); what may not be read is unknown, and said.
+//! the boot line alone (`skew_tick`); files that may not be read are unknown, and listed.
 
 use machine::Snapshot;
 use schemars::JsonSchema;

@@ -187,7 +187,7 @@ fn limits(inventory: &Inventory) -> ThreePlaces {
     };
     let all = lines.iter().all(has);
     let why = if all {
-        "in force for those who log in from now on".to_string()
+        "in force for sessions that start from now on".to_string()
     } else {
         "the file is not there, or says something else".to_string()
     };

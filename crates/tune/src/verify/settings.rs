@@ -24,7 +24,7 @@ pub(super) fn places(action: &Action, machine: &Snapshot) -> ThreePlaces {
             let why = if same {
                 String::new()
             } else {
-                format!("it is {text}: apply the plan, or see who writes it back")
+                format!("it is {text}: apply the plan, or find the program that writes it back")
             };
             (Observed::new(Some(same), Some(text), path), why)
         }

@@ -181,7 +181,7 @@ fn refuses_a_container_and_wsl_before_anything() {
 fn refuses_what_cannot_be_told_of_the_file() {
     refused("pi-monitor", &boots::of("pi-monitor"), &["cmdline depends on [edid=del-x]"]);
     refused("jetson-two-append", &boots::of("jetson-two-append"), &["two APPEND lines"]);
-    refused("jetson-root-twice", &boots::of("jetson-root-twice"), &["root= stands twice"]);
+    refused("jetson-root-twice", &boots::of("jetson-root-twice"), &["root= occurs twice"]);
     let unmounted = boots::of("proxmox").without("etc/kernel/proxmox-boot-uuids");
     refused(
         "systemd-boot unmounted",
@@ -470,7 +470,7 @@ fn the_default_of_extlinux_counts_wherever_it_stands() {
         assert!(now.contains("DEFAULT primary") && !now.contains("isolator"), "{now}");
     }
     let twice = format!("DEFAULT primary\n{}{both}", label("primary", &format!("{line} debug")));
-    refused("a label twice", &made(&twice), &["its default label stands twice"]);
+    refused("a label twice", &made(&twice), &["its default label occurs twice"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator fleet prove`, `plan`, `apply`, `verify` and `rollback`: Ansible does it, and each machine's
-//! outcome is said.
+//! outcome is reported.
 
 use std::path::PathBuf;
 
@@ -133,6 +133,6 @@ mod tests {
     #[test]
     fn words_that_the_verb_does_not_know_are_refused_before_any_machine_is_asked() {
         let line = command_line(&["tune", "plan"], vec!["--coers".into(), "2".into()]).unwrap_err();
-        assert_eq!(line, "isolator tune takes no '--coers'; is --cores meant?; see isolator tune --help");
+        assert_eq!(line, "isolator tune takes no '--coers'; did you mean --cores?; see isolator tune --help");
     }
 }

@@ -35,7 +35,7 @@ pub fn prepare(command: &mut Command, program: &OsStr, names: &str) -> Result<()
     Mask::named(names)?;
     takes_a_library(&found(program)?)?;
     let library = library()?;
-    // Asked here, so that a kernel without an isolator is said in this program's words.
+    // Asked here, so that a kernel without an isolator is reported in this program's words.
     Isolator::open()?;
     let mut preload = OsString::from(library);
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -112,7 +112,7 @@ fn interpreted(script: &Path, line: &[u8]) -> Result<()> {
     takes_a_library(interpreter)
 }
 
-/// How a file begins; of what is no file, a pipe for example, nothing.
+/// The first bytes of a file; none of a pipe or the like.
 fn head(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     if path.is_file() {

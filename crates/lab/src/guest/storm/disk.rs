@@ -23,7 +23,7 @@ pub const DISK: StormKind = StormKind {
     ready: |_| Ok(Box::new(Disk::ready()?)),
 };
 
-/// The file; nobody needs its name once it is open.
+/// The file; its name is not needed once it is open.
 const FILE: &str = "isolator-storm";
 
 /// Where in it: direct I/O in the lower part, the page cache's in the upper one.

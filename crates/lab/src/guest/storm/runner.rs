@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blows storms at their pace. Each has a thread of its own, so that a round which the kernel holds back
 //! (per-CPU work waits for the isolated CPU's busy thread) holds back nothing else. A round that never comes
-//! back, or rounds for which no time is left, are said: no storm can keep a guest from its end.
+//! back, or rounds for which no time is left, are reported: no storm can keep a guest from its end.
 
 use std::io::Read;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tracing instances: the kernel's tracing for one storm, which does not touch anybody else's.
+//! Tracing instances: the kernel's tracing for one storm, which does not touch other instances.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -66,8 +66,8 @@ fn says_unknown_and_why_where_a_shell_reads_something_else() {
         (". /etc/other\n", "`. /etc/other` may set it"),
         ("A=1\n. /etc/other\n", "`. /etc/other` may set it"),
         ("A=1\ncat <<E\nA=2\nE\n", "what follows may belong to a here-document"),
-        ("A\0=\0x\0\n", "it is no text of lines"),
-        ("A=1\rB=2\r", "it is no text of lines"),
+        ("A\0=\0x\0\n", "it is not a text of lines"),
+        ("A=1\rB=2\r", "it is not a text of lines"),
         ("B=`x`\nA=\"$B\"\n", "only a shell could tell its value"),
     ] {
         let seen = read(text);

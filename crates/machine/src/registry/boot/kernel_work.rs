@@ -113,7 +113,7 @@ pub(super) const ALL: &[Setting] = &[
         takes: ValueKind::Nothing,
         needs: &["LOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/watchdog"],
-        reason: "no lockup detector at all",
+        reason: "no lockup detector",
         cost: "a CPU that hangs is not reported; kernel.watchdog_cpumask spares isolated CPUs only",
         source: WATCHDOG,
         ..BOOT
@@ -158,7 +158,7 @@ pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "clocksource",
         effective: &["/sys/devices/system/clocksource/clocksource0/current_clocksource"],
-        reason: "chooses the clock that the kernel keeps time with",
+        reason: "selects the clocksource",
         source: "Linux 6.12, kernel/time/clocksource.c",
         ..BOOT
     },
@@ -187,7 +187,7 @@ pub(super) const ALL: &[Setting] = &[
         needs: &["NUMA_BALANCING"],
         effective: &["/proc/sys/kernel/numa_balancing"],
         since: Some((3, 8)),
-        reason: "disable: pages are not unmapped to see who uses them",
+        reason: "disable: pages are not unmapped to find their users",
         source: "Linux 6.12, mm/mempolicy.c; not there on a real-time kernel (init/Kconfig)",
         ..BOOT
     },

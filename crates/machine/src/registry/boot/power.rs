@@ -49,7 +49,7 @@ pub(super) const ALL: &[Setting] = &[
         needs: &["GENERIC_IDLE_POLL_SETUP"],
         architectures: &["aarch64", "arm", "riscv", "ppc", "mips", "sh"],
         reason: "idle CPUs poll",
-        cost: "heat, and power at all times",
+        cost: "heat and power",
         source: "Linux 6.12, kernel/sched/idle.c",
         ..BOOT
     },
@@ -66,7 +66,7 @@ pub(super) const ALL: &[Setting] = &[
         name: "cpuidle.governor",
         effective: &["/sys/devices/system/cpu/cpuidle/current_governor_ro"],
         since: Some((5, 0)),
-        reason: "chooses who chooses idle states",
+        reason: "selects the cpuidle governor",
         ..BOOT
     },
     Setting {
@@ -114,7 +114,7 @@ pub(super) const ALL: &[Setting] = &[
         architectures: X86,
         effective: &["/sys/devices/system/cpu/amd_pstate/status"],
         since: Some((5, 17)),
-        reason: "chooses who sets frequencies, the processor or the governors",
+        reason: "selects whether the processor or a governor sets frequencies",
         source: "Linux 6.12, drivers/cpufreq/amd-pstate.c",
         ..BOOT
     },

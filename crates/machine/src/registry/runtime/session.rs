@@ -16,7 +16,7 @@ pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "rtprio",
         reason: "the highest real-time priority that may be asked for without CAP_SYS_NICE",
-        cost: "whoever has it can starve the machine",
+        cost: "its holder can starve the machine",
         fix: "echo '@realtime - rtprio VALUE' >> /etc/security/limits.d/95-realtime.conf; groupadd -f realtime; \
               usermod -aG realtime $USER; log in anew",
         undo: "take the line out of /etc/security/limits.d/95-realtime.conf",
@@ -25,7 +25,7 @@ pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "memlock",
         reason: "how much memory may be locked, so that it is never paged out",
-        cost: "whoever has it can take the machine's memory",
+        cost: "its holder can lock all memory",
         fix: "echo '@realtime - memlock VALUE' >> /etc/security/limits.d/95-realtime.conf, then log in anew",
         undo: "take the line out of /etc/security/limits.d/95-realtime.conf",
         ..LIMIT

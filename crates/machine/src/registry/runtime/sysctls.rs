@@ -111,7 +111,7 @@ pub(super) const ALL: &[Setting] = &[
         name: "kernel.numa_balancing",
         needs: &["NUMA_BALANCING"],
         effective: &["/proc/sys/kernel/numa_balancing"],
-        reason: "0: pages are not unmapped to see who uses them",
+        reason: "0: pages are not unmapped to find their users",
         cost: "memory of programs that move between nodes stays where it is",
         source: "Linux 6.12, kernel/sched/fair.c; not there on a real-time kernel (init/Kconfig)",
         ..SYSCTL

@@ -41,7 +41,7 @@ pub fn knobs(measured: &MeasuredPlan, style: Style) -> String {
         .collect();
     if !nothing.is_empty() {
         out.push('\n');
-        entry(&mut out, "showed nothing here: ", &nothing.join(", "), style);
+        entry(&mut out, "no measurable effect: ", &nothing.join(", "), style);
     }
     if let Some(before) = &measured.before {
         let after = format!(

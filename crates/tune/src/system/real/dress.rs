@@ -21,7 +21,7 @@ pub(super) fn like(file: &File, other: &File) -> io::Result<bool> {
     let wanted = other.metadata()?;
     let owner = |meta: &std::fs::Metadata| (meta.uid(), meta.gid());
     if owner(&file.metadata()?) != owner(&wanted) {
-        // What cannot be done is seen below.
+        // A failure is seen below.
         let _ = fchown(file, Some(wanted.uid()), Some(wanted.gid()));
     }
     let attributes = attributes(other)?;
