@@ -27,9 +27,9 @@ use crate::{disk, frame};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How long the measuring program may take until it measures: a load may have files to write first, on a busy
-/// host.
-const ARMING: Duration = Duration::from_secs(90);
+/// How long the measuring program may take until it measures: a load may have files to write first, on a host
+/// with ten times as many running threads as CPUs.
+const ARMING: Duration = Duration::from_secs(300);
 
 /// How often something is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
