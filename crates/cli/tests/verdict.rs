@@ -86,6 +86,26 @@ fn what_cannot_run_here_is_said_and_nothing_is_proven() {
 }
 
 #[test]
+fn the_verdict_needs_a_missing_load_only_by_name() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    for (bundle, loads, needed) in [("all", "all", false), ("named", "all,cpu", true)] {
+        let mut command = command(folder.path(), &short(bundle, &["--loads", loads, "--json", "-"]));
+        let ran: Ran = command.env("PATH", "").output().unwrap().into();
+        let document = ran.json();
+        let not_run = document["not_run"].as_array().unwrap();
+        let cpu = not_run.iter().find(|row| row["load"] == "cpu").unwrap();
+        assert_eq!(cpu["optional"].as_bool().unwrap_or(false), !needed, "{document:#}");
+        let reasons = document["verdict"]["reasons"].as_array().unwrap().iter().filter_map(|r| r.as_str());
+        let reasons: Vec<_> = reasons.filter(|reason| reason.contains("was not run")).collect();
+        assert_eq!(reasons.iter().any(|reason| reason.contains("under cpu")), needed, "{reasons:?}");
+        assert_eq!(reasons.len(), usize::from(needed), "{reasons:?}");
+    }
+}
+
+#[test]
 fn where_nothing_at_all_could_be_measured_the_line_says_why() {
     if skipped_for_lack_of_cpus() {
         return;

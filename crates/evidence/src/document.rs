@@ -41,7 +41,7 @@ impl ProveDocument {
             taints: bundle.manifest.taints.clone(),
             notes: bundle.notes(),
             rows: bundle.rows.iter().map(Summary::of).collect(),
-            not_run: bundle.manifest.not_run.clone(),
+            not_run: bundle.manifest.rows_not_run(),
             missing: bundle.missing.clone(),
         }
     }

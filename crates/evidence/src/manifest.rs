@@ -45,6 +45,20 @@ pub struct Manifest {
     pub causes: Option<Causes>,
 }
 
+impl Manifest {
+    /// The rows that were not run; one is optional only where [`Manifest::does_without`] agrees.
+    pub fn rows_not_run(&self) -> Vec<NotRun> {
+        let rows = self.not_run.iter().cloned();
+        rows.map(|row| NotRun { optional: self.does_without(&row), ..row }).collect()
+    }
+
+    /// Whether the verdict does without a row that was not run: the machine cannot run its load, and `all`
+    /// asked for it, not its name.
+    fn does_without(&self, row: &NotRun) -> bool {
+        row.optional && self.asked.loads_if_available.contains(&row.load)
+    }
+}
+
 /// The program that measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WrittenBy {
@@ -83,6 +97,10 @@ pub struct Asked {
     pub probes: Vec<String>,
     /// Loads, one after the other.
     pub loads: Vec<String>,
+    /// Those of the loads that `--loads all` asked for and no name: the verdict does without one that the
+    /// machine cannot run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads_if_available: Vec<String>,
     /// Measured CPUs.
     pub cpus: CpuSet,
     /// CPUs for loads and for our own control thread.
@@ -389,6 +407,10 @@ pub struct NotRun {
     pub load: String,
     /// Why, and what to do: `package stress-ng missing; apt-get install stress-ng`.
     pub reason: String,
+    /// Whether this machine cannot run the load, and `--loads all` alone asked for it: the verdict does
+    /// without.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 /// One second of a series.

@@ -200,8 +200,9 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
     }
     reasons.extend(
         manifest
-            .not_run
+            .rows_not_run()
             .iter()
+            .filter(|row| !row.optional)
             .map(|row| format!("{} under {} was not run: {}", row.probe, row.load, row.reason)),
     );
     reasons.extend(bundle.missing.iter().cloned());

@@ -116,28 +116,42 @@ pub fn catalog() -> Vec<CatalogEntry> {
 /// `gpu=` take the rest of the text, commas included; `all` is every load that needs no command.
 pub fn parse(list: &str) -> Result<Vec<Load>, LoadError> {
     let mut loads = Vec::new();
+    for load in items(list)?.into_iter().flat_map(|(_, found)| found) {
+        if !loads.contains(&load) {
+            loads.push(load);
+        }
+    }
+    Ok(loads)
+}
+
+/// Those of a list's loads that `all` asked for and no name.
+pub fn unnamed(list: &str) -> Result<Vec<Load>, LoadError> {
+    let (all, named): (Vec<_>, Vec<_>) = items(list)?.into_iter().partition(|(name, _)| name == "all");
+    let named: Vec<_> = named.iter().flat_map(|(_, found)| found).map(Load::name).collect();
+    let all = all.into_iter().take(1).flat_map(|(_, found)| found);
+    Ok(all.filter(|load| !named.contains(&load.name())).collect())
+}
+
+/// A list's items as written, each with the loads that it names.
+fn items(list: &str) -> Result<Vec<(String, Vec<Load>)>, LoadError> {
+    let mut items = Vec::new();
     let mut rest = Some(list);
     while let Some(text) = rest {
         let text = text.trim_start();
-        let found = if let Some(command) = given(text, "custom=") {
+        items.push(if let Some(command) = given(text, "custom=") {
             rest = None;
-            vec![Load::Custom(command?)]
+            (text.to_string(), vec![Load::Custom(command?)])
         } else if let Some(command) = given(text, "gpu=") {
             rest = None;
-            vec![Load::Gpu(Some(command?))]
+            (text.to_string(), vec![Load::Gpu(Some(command?))])
         } else {
             let (name, after) =
                 text.split_once(',').map_or((text, None), |(name, after)| (name, Some(after)));
             rest = after;
-            named(name.trim())?
-        };
-        for load in found {
-            if !loads.contains(&load) {
-                loads.push(load);
-            }
-        }
+            (name.trim().to_string(), named(name.trim())?)
+        });
     }
-    Ok(loads)
+    Ok(items)
 }
 
 fn given(text: &str, word: &str) -> Option<Result<String, LoadError>> {
@@ -232,6 +246,17 @@ mod tests {
     #[test]
     fn a_list_is_read_in_order_and_without_repetition() {
         assert_eq!(parse("idle, cpu,idle,l2").unwrap(), [Load::Idle, Load::Cpu, Load::L2]);
+    }
+
+    #[test]
+    fn loads_of_all_are_unnamed_but_for_those_named_too() {
+        assert_eq!(unnamed("idle,cpu").unwrap(), []);
+        let unnamed: Vec<String> =
+            unnamed("cpu,all,gpu=render").unwrap().iter().map(Load::to_string).collect();
+        let all: Vec<String> = parse("all").unwrap().iter().map(Load::to_string).collect();
+        assert!(all.iter().any(|load| load == "gpu") && all.iter().any(|load| load == "cpu"));
+        let expected: Vec<_> = all.into_iter().filter(|load| load != "gpu" && load != "cpu").collect();
+        assert_eq!(unnamed, expected);
     }
 
     #[test]

@@ -172,7 +172,7 @@ fn page(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<BundlePage> {
         run: letter(run),
         taints: taints::groups(&run.bundle.manifest.taints).iter().map(tainted).collect(),
         notes: run.document.notes.clone(),
-        not_run: run.bundle.manifest.not_run.clone(),
+        not_run: run.document.not_run.clone(),
         missing: run.bundle.missing.clone(),
     };
     let host = |bundle: &Bundle| match &bundle.lab {

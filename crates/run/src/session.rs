@@ -210,12 +210,12 @@ impl RunSession<'_, '_> {
         let mut running = match load.start(&placement) {
             Ok(running) => running,
             Err(error) => {
-                let reason = match error {
-                    load::LoadError::NotAvailable { reason, cure, .. } => format!("{reason}; {cure}"),
-                    other => other.to_string(),
+                let (reason, optional) = match error {
+                    load::LoadError::NotAvailable { reason, cure, .. } => (format!("{reason}; {cure}"), true),
+                    other => (other.to_string(), false),
                 };
                 for probe in &self.spec.probes {
-                    self.not_run(probe, &name, &reason);
+                    self.left_out(probe, &name, &reason, optional);
                     self.row_ended(&format!("not run: {reason}"));
                 }
                 return Ok(self.bundle.manifest(&self.manifest)?);
@@ -314,9 +314,15 @@ impl RunSession<'_, '_> {
     }
 
     fn not_run(&mut self, probe: &ProbeKind, load: &str, reason: &str) {
-        let row =
-            NotRun { probe: probe.name().to_string(), load: load.to_string(), reason: reason.to_string() };
-        self.manifest.not_run.push(row);
+        self.left_out(probe, load, reason, false);
+    }
+
+    /// A row that is not run; `optional` where the machine cannot run its load, which only counts where its
+    /// name asked for it.
+    fn left_out(&mut self, probe: &ProbeKind, load: &str, reason: &str, optional: bool) {
+        let (probe, load, reason) = (probe.name().to_string(), load.to_string(), reason.to_string());
+        self.manifest.not_run.push(NotRun { probe, load, reason, optional });
+        self.manifest.not_run = self.manifest.rows_not_run();
     }
 
     /// Why no further row begins.

@@ -44,7 +44,8 @@ const PROGRAMS_OWN: [&str; 13] = [
 /// `isolator prove`
 #[derive(Debug, Args)]
 pub struct ProveArgs {
-    /// Loads, one row after the other, or 'all'; see isolator load --list [default: idle]
+    /// Loads, one row after the other, or 'all': those that this machine can run; see isolator load --list
+    /// [default: idle]
     #[arg(long, value_name = "NAME,…", help_heading = ROWS)]
     pub loads: Option<String>,
     /// Probes, one row after the other: wakeup, spin, toggle, message, response, ethercat, hardware

@@ -7,11 +7,11 @@ use crate::args::{MonitorArgs, RunOptions};
 use crate::live::View;
 use crate::output::VerbResult;
 use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
+use crate::verbs::prove::under;
 
 pub fn run(args: &MonitorArgs) -> VerbResult {
-    let loads = load::parse(args.loads.as_deref().unwrap_or("idle"))?;
-    let loads = loads.iter().map(ToString::to_string).collect();
-    let asked = Asked { loads, flight: args.flight, ..Asked::default() };
+    let asked = Asked { flight: args.flight, ..Asked::default() };
+    let asked = under(asked, args.loads.as_deref().unwrap_or("idle"))?;
     let options = RunOptions {
         house_keeping: args.house_keeping.clone(),
         duration: args.duration,

@@ -29,7 +29,7 @@ pub fn run(args: ProveArgs) -> VerbResult {
         None => Asked::default(),
     };
     if let Some(loads) = &args.loads {
-        asked.loads = load::parse(loads)?.iter().map(ToString::to_string).collect();
+        asked = under(asked, loads)?;
     }
     if asked.loads.is_empty() {
         asked.loads = vec!["idle".to_string()];
@@ -93,6 +93,13 @@ fn follow(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
     }
     named.iter().for_each(|what| args.out.print_text(&format!("isolator: the plan {what}")));
     Ok(plan)
+}
+
+/// What is asked, under a list of loads.
+pub fn under(asked: Asked, loads: &str) -> Result<Asked, load::LoadError> {
+    let names = |loads: Vec<load::Load>| loads.iter().map(ToString::to_string).collect();
+    let (loads, loads_if_available) = (names(load::parse(loads)?), names(load::unnamed(loads)?));
+    Ok(Asked { loads, loads_if_available, ..asked })
 }
 
 /// Measures what is asked, with the options over it; prints the table, and says whether the limit holds.

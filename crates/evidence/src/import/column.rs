@@ -201,7 +201,7 @@ impl ImportedFile {
     /// Adds a row that was not run.
     pub fn not_run(&mut self, probe: &str, reason: String) {
         let (probe, load) = (probe.to_string(), UNKNOWN_LOAD.to_string());
-        self.manifest.not_run.push(NotRun { probe, load, reason });
+        self.manifest.not_run.push(NotRun { probe, load, reason, optional: false });
     }
 
     /// The policy and priority that were asked; a taint where they are not real-time ones.
@@ -237,7 +237,7 @@ impl ImportedFile {
                     None => format!("the file has no sample of cpu {}", column.cpu),
                 };
                 let (probe, load) = (column.probe.to_string(), UNKNOWN_LOAD.to_string());
-                self.manifest.not_run.push(NotRun { probe, load, reason });
+                self.manifest.not_run.push(NotRun { probe, load, reason, optional: false });
                 continue;
             }
             self.hidden_by(&column);

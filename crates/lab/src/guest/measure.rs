@@ -190,11 +190,26 @@ fn wait_for_the_window(measuring: &mut Child) -> Result<()> {
             return Err(format!("the measuring program ended with {status} before it measured").into());
         }
         if began.elapsed() > ARMING {
+            let stands = threads_of(measuring.id());
             measuring.kill()?;
-            return Err("the measuring program did not begin to measure".into());
+            return Err(
+                format!("the measuring program did not begin to measure; its threads: {stands}").into()
+            );
         }
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// What the threads of a process do, each by name: `isolator S in futex_wait_queue`.
+fn threads_of(process: u32) -> String {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let threads = tasks.map(|task| {
+        let read = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let stat = read("stat");
+        let state = stat.rsplit_once(") ").and_then(|(_, after)| after.chars().next()).unwrap_or('?');
+        format!("{} {state} in {}", read("comm").trim(), read("wchan").trim())
+    });
+    threads.collect::<Vec<_>>().join(", ")
 }
 
 /// Starts the measuring program, with the storms that blow inside of it.

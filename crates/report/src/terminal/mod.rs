@@ -89,8 +89,10 @@ pub fn table(document: &ProveDocument, style: Style) -> String {
     }
     for row in &document.not_run {
         let (probe, load) = (text::clean(&row.probe), text::short(&row.load, 24));
-        let line = format!("{probe} under {load} not run: {}", text::clean(&row.reason));
-        wrapped(&mut out, "", &line, ResultPaint::Unsure, style);
+        let (why, paint) =
+            if row.optional { (", and not needed", ResultPaint::Quiet) } else { ("", ResultPaint::Unsure) };
+        let line = format!("{probe} under {load} not run{why}: {}", text::clean(&row.reason));
+        wrapped(&mut out, "", &line, paint, style);
     }
     tainted(&mut out, "taint: ", &document.taints, style);
     for note in &document.notes {

@@ -158,6 +158,7 @@ impl Plan {
             probe: "wakeup".into(),
             load: "gpu".into(),
             reason: "package glmark2 missing; apt-get install glmark2".into(),
+            optional: false,
         }];
         Manifest {
             schema_version: SCHEMA_VERSION,
