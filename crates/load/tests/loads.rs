@@ -316,8 +316,12 @@ fn kill_together(parent: &mut Child, others: &[u32]) {
 fn what_detached_is_gone_after_sigkill(scratch: &Scratch) -> Outcome {
     let command = Command::new(std::env::current_exe().unwrap());
     let load = "custom=(setsid sleep 1000 &); while :; do :; done";
-    let (mut parent, family) = parent_process(command, load, scratch).unwrap();
-    assert!(family.values().any(|name| name == "sleep"), "{family:?}");
+    let (mut parent, mut family) = parent_process(command, load, scratch).unwrap();
+    // The load is up once its shell is made, which has yet to start what it detaches.
+    is_soon("the command has detached a sleep", || {
+        family = below(parent.id());
+        family.values().any(|name| name == "sleep")
+    });
     let supervisor = supervisor_of(supervisor_of(parent.id()));
     kill_together(&mut parent, &[supervisor]);
     are_gone(&family);
