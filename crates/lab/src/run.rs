@@ -23,7 +23,7 @@ use crate::qemu::{Guest, How, Outside};
 use crate::scenario::{self, LINES, REGISTERS, RESPONSE, Scenario};
 use crate::{Error, Result, boot, disk, edges, finished, initramfs, qemu, scope, signal, symbols};
 
-/// Time for booting, and for arming and what else lies around the window, on a busy host.
+/// Time for booting, and for arming and other work around the window, on a busy host.
 const AROUND: Duration = Duration::from_secs(400);
 
 /// Storms that take longer than this are cut short.
