@@ -47,8 +47,9 @@ fn a_loop_that_ends_ends_the_run_in_order() {
     let document =
         isolator(folder.path(), &["monitor", &me("brief"), "--loads", "idle,cpu", "--json"]).judged().json();
     assert!(document["notes"].to_string().contains("closed its loop's monitor"), "{}", document["notes"]);
-    let not_run = serde_json::json!([{ "probe": "loop", "load": "cpu", "reason": "the loop had ended" }]);
-    assert_eq!(document["not_run"], not_run);
+    let reason = "the loop had ended";
+    let not_run = serde_json::json!({ "probe": "loop", "load": "cpu", "reason": reason, "optional": false });
+    assert_eq!(document["not_run"], serde_json::json!([not_run]));
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The rows that were not run; one is optional only where [`Manifest::does_without`] agrees.
+    /// The rows that were not run; one is optional only where `all` asked for its load,
+    /// and no name.
     pub fn rows_not_run(&self) -> Vec<NotRun> {
         let rows = self.not_run.iter().cloned();
         rows.map(|row| NotRun { optional: self.does_without(&row), ..row }).collect()
