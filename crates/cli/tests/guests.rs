@@ -199,7 +199,7 @@ fn edges_that_the_host_gives_through_memory_are_answered() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = "[[scenario]]\nname='host'\nabout='no storm'\nprobe='response-ivshmem'\nperiod_us=100\n";
     fs::write(folder.path().join("host.toml"), scenario).unwrap();
-    let args = ["host.toml", "--duration", "3s", "--boot", "full", "--json", "-", "-o", "bundle", "--quiet"];
+    let args = ["host.toml", "--duration", "15s", "--boot", "full", "--json", "-", "-o", "bundle", "--quiet"];
     let Some(ran) = lab(folder.path(), &args) else { return };
     let document = document(&ran);
     let responses = &row(&document, "host")["responses"];

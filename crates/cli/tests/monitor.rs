@@ -43,7 +43,7 @@ fn a_loop_becomes_evidence_and_what_was_lost_is_said() {
 #[test]
 fn a_loop_that_ends_ends_the_run_in_order() {
     let folder = folder();
-    let _looping = Looping::start("brief", 1500);
+    let _looping = Looping::start("brief", 8000);
     let document =
         isolator(folder.path(), &["monitor", &me("brief"), "--loads", "idle,cpu", "--json"]).judged().json();
     assert!(document["notes"].to_string().contains("closed its loop's monitor"), "{}", document["notes"]);
