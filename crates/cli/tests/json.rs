@@ -193,8 +193,9 @@ fn imports_and_lists_of_loads_are_json_too() {
 
     let loaded =
         isolator(folder.path(), &["load", "timers", "--duration", "1s", "--cpus", "0", "--json", "--quiet"]);
+    conforms(&loaded.json(), "load");
     if !skipped(loaded.stderr.contains("its supervisor did not run"), &loaded.stderr) {
-        conforms(&loaded.ended(0).json(), "load");
+        loaded.ended(0);
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Worked {
     pub seconds: f64,
     /// Seconds of those for which it stood still.
     pub still_s: f64,
-    /// How that was first seen.
+    /// The reason for most of that.
     pub why: Option<String>,
 }
 
@@ -96,6 +96,8 @@ pub(crate) struct WorkSoFar {
     last: Option<(Instant, LoadLook)>,
     /// The most workers that each part had.
     most: BTreeMap<u32, usize>,
+    /// For how long it stood still for each reason.
+    still: BTreeMap<String, Duration>,
     worked: Worked,
 }
 
@@ -120,7 +122,11 @@ impl WorkSoFar {
         };
         self.worked.seconds += length.as_secs_f64();
         self.worked.still_s += still.as_secs_f64();
-        self.worked.why = self.worked.why.take().or(why);
+        if let Some(why) = why {
+            *self.still.entry(why).or_default() += still;
+            let longest = self.still.iter().max_by_key(|(_, length)| **length);
+            self.worked.why = longest.map(|(why, _)| why.clone());
+        }
         self.last = Some((now, look));
     }
 

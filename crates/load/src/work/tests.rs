@@ -163,6 +163,20 @@ fn time_without_a_look_is_no_work() {
 }
 
 #[test]
+fn names_the_reason_that_took_the_longest() {
+    let (mut work, start) = (WorkSoFar::default(), Instant::now());
+    let stopped = || LoadLook { family: vec![seen(20, 1, "sh", 'T', 4)], ..command(4) };
+    work.look(start, command(1));
+    work.look(start + Duration::from_secs(4), command(4));
+    let late = work.worked().why.unwrap();
+    assert!(late.starts_with("its supervisor did not run for 4.0 s"), "{late}");
+    for second in 5..8 {
+        work.look(start + Duration::from_secs(second), stopped());
+    }
+    assert!(work.worked().why.unwrap().ends_with("(20) was stopped"));
+}
+
+#[test]
 fn a_tenth_of_the_time_is_allowed() {
     let worked = |still_s| Worked { seconds: 30.0, still_s, why: None };
     assert_eq!(worked(2.9).stood_still_since(&Worked::default(), 30.0), None);
