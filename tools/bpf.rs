@@ -12,6 +12,7 @@ use std::process::Command;
 pub fn compile(name: &str, part: &str) {
     let source = format!("bpf/{name}.bpf.c");
     println!("cargo::rerun-if-changed=bpf");
+    println!("cargo::rerun-if-changed=../../tools/bpf.h");
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
@@ -25,7 +26,8 @@ pub fn compile(name: &str, part: &str) {
     // Paths of this build have no place in the object: the same commit gives the same bytes.
     let here = env::current_dir().expect("cargo runs build scripts in the package's folder");
     let built = Command::new(&clang)
-        .args([target, "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c", &source, "-o"])
+        .args([target, "-I../../tools", "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"])
+        .args(["-c", &source, "-o"])
         .arg(&object)
         .arg(format!("-ffile-prefix-map={}=.", here.display()))
         .arg("-fdebug-compilation-dir=.")

@@ -14,29 +14,7 @@
  * and nearly all of it is a line or a few for each tracepoint.
  */
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#define SEC(name) __attribute__((section(name), used))
-#define INLINE static inline __attribute__((always_inline))
-#define CORE __attribute__((preserve_access_index))
-
-#define __uint(name, value) int(*name)[value]
-#define __type(name, value) typeof(value) *name
-
-enum { MAP_ARRAY = 2 };
-
-static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
-static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
-static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
-static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
-static long (*bpf_get_current_comm)(void *to, u32 size) = (void *)16;
-static long (*bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
-static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
-static long (*bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
-static void *(*bpf_get_current_task_btf)(void) = (void *)158;
+#include "bpf.h"
 
 /* Of the kernel's structures only what is read; the loader finds where it lies in this kernel. */
 struct task_struct {
@@ -55,20 +33,6 @@ struct work_struct {
 struct hrtimer {
 	void *function;
 } CORE;
-
-#define READ(to, pointer, type, field)                                     \
-	({                                                                 \
-		const type *from_ = (const type *)(pointer);               \
-		bpf_probe_read_kernel(&(to), sizeof(to), &from_->field);   \
-	})
-
-/* The compiler may not know what a value is from here on: an address is made of it only after its bounds were checked. */
-#define KEEP_APART(value) asm volatile("" : "+r"(value))
-
-/* What a raw tracepoint is given: its arguments as they are. */
-struct arguments {
-	u64 of[8];
-};
 
 enum {
 	CPUS = 1024,

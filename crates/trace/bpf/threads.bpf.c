@@ -17,36 +17,7 @@
  * few maps. begin_end.h has what runs where the user says that cycles begin and end.
  */
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#define SEC(name) __attribute__((section(name), used))
-#define INLINE static inline __attribute__((always_inline))
-#define CORE __attribute__((preserve_access_index))
-
-#define __uint(name, value) int(*name)[value]
-#define __type(name, value) typeof(value) *name
-
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
-enum { NO_WAKEUP = 1 };
-
-static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
-static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
-static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
-static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
-static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
-static long (*bpf_get_current_comm)(void *to, u32 size) = (void *)16;
-static long (*bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
-static long (*bpf_probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
-static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
-static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
-static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
-static u64 (*bpf_ringbuf_query)(void *ring, u64 what) = (void *)134;
-static void *(*bpf_get_current_task_btf)(void) = (void *)158;
-static void *(*bpf_task_pt_regs)(void *task) = (void *)175;
+#include "bpf.h"
 
 /* Of the kernel's structures only what is read; the loader finds where it lies in this kernel. */
 struct hrtimer_clock_base {
@@ -82,40 +53,9 @@ struct task_struct {
 	char comm[16];
 } CORE;
 
-#if defined(__TARGET_ARCH_arm64)
-struct pt_regs {
-	u64 regs[31];
-	u64 sp;
-	u64 pc;
-	u64 orig_x0;
-	int syscallno;
-} CORE;
-#else
-struct pt_regs {
-	unsigned long bp, r10, dx, si, di, orig_ax, ip, sp;
-} CORE;
-#endif
-
-/* Whether this kernel's structures have it. */
-#define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
-
-#define READ(to, pointer, type, field)                                     \
-	({                                                                 \
-		const type *from_ = (const type *)(pointer);               \
-		bpf_probe_read_kernel(&(to), sizeof(to), &from_->field);   \
-	})
-
 /* The same of a number that has fewer bytes in some kernels. */
 #define READ_SIZED(to, pointer, type, field)                                                         \
 	bpf_probe_read_kernel(&(to), __builtin_preserve_field_info(((type *)0)->field, 1), &((const type *)(pointer))->field)
-
-/* The compiler may not know what a value is from here on. */
-#define KEEP_APART(value) asm volatile("" : "+r"(value))
-
-/* What a raw tracepoint is given: its arguments as they are. */
-struct arguments {
-	u64 of[8];
-};
 
 enum {
 	CPUS = 1024,
