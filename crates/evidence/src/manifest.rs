@@ -55,7 +55,7 @@ impl Manifest {
 
     /// Whether the verdict does without a row that was not run: the machine cannot run its load, and `all`
     /// asked for it, not its name.
-    fn does_without(&self, row: &NotRun) -> bool {
+    pub fn does_without(&self, row: &NotRun) -> bool {
         row.optional && self.asked.loads_if_available.contains(&row.load)
     }
 }

@@ -321,8 +321,9 @@ impl RunSession<'_, '_> {
     /// name asked for it.
     fn left_out(&mut self, probe: &ProbeKind, load: &str, reason: &str, optional: bool) {
         let (probe, load, reason) = (probe.name().to_string(), load.to_string(), reason.to_string());
-        self.manifest.not_run.push(NotRun { probe, load, reason, optional });
-        self.manifest.not_run = self.manifest.rows_not_run();
+        let row = NotRun { probe, load, reason, optional };
+        let optional = self.manifest.does_without(&row);
+        self.manifest.not_run.push(NotRun { optional, ..row });
     }
 
     /// Why no further row begins.
