@@ -18,7 +18,7 @@ typedef unsigned long long u64;
 #define __uint(name, value) int(*name)[value]
 #define __type(name, value) typeof(value) *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LRU_HASH = 9, MAP_STACK = 23, MAP_RINGBUF = 27 };
 enum { NO_WAKEUP = 1 };
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
@@ -29,6 +29,8 @@ static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
 static long (*bpf_get_current_comm)(void *to, u32 size) = (void *)16;
 static long (*bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
+static long (*bpf_map_push_elem)(void *map, const void *value, u64 flags) = (void *)87;
+static long (*bpf_map_pop_elem)(void *map, void *value) = (void *)88;
 static long (*bpf_probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;

@@ -9,17 +9,6 @@
  * and user space takes the later of both times.
  */
 
-INLINE struct thread *watched_from_here(u32 pid)
-{
-	struct thread *thread;
-	u32 key = 0;
-
-	thread = bpf_map_lookup_elem(&blank, &key);
-	if (!thread || bpf_map_update_elem(&threads, &pid, thread, 1))
-		return 0;
-	return watched(pid);
-}
-
 INLINE int comes_to(u16 kind)
 {
 	const struct task_struct *task = bpf_get_current_task_btf();
@@ -29,8 +18,8 @@ INLINE int comes_to(u16 kind)
 	struct record *stay, *record;
 	u64 at_ns, in_ns;
 
-	if (!thread && kind == BEGINS)
-		thread = watched_from_here(pid);
+	if (!thread && kind == BEGINS && watch(pid) != NO_ROOM)
+		thread = watched(pid);
 	if (!thread)
 		return 0;
 	stay = &thread->stay;

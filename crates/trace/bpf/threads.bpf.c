@@ -59,7 +59,9 @@ struct task_struct {
 
 enum {
 	CPUS = 1024,
-	THREADS = 8192,
+	THREADS = 4096, /* < 1 << 16 */
+	THREADS_IN_GROUP = 32,
+	MOST_THREADS = 4 << 20, /* the kernel's own limit (PID_MAX_LIMIT) */
 	TIMERS = 8192,
 	RING_BYTES = 4 << 20,
 	CALLERS = 30,		/* some ten functions of the interrupt, and twenty that it interrupted */
@@ -77,6 +79,9 @@ enum {
 };
 
 enum { RING_USED = 0 };
+
+/* What came of a wish to watch a thread. */
+enum { NO_ROOM = 0, WATCHED_NOW, WATCHED_BEFORE };
 
 /* A futex's operations, and the value of a lock's word that has waiters (glibc's, musl's, Rust's). */
 enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13, FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
@@ -207,10 +212,10 @@ struct waking {
 
 /* A watched thread: the stay that is under way or comes next. */
 struct thread {
-	u32 process;
 	u32 waits_on; /* the CPU that it is runnable on without running there, plus one */
 	u32 has_waking_stack;
 	u32 yields; /* of a DEADLINE thread: until its next period */
+	u32 stacks; /* that were copied since `stacks_since_ns` */
 	u64 slept_ns;
 	u64 left_ns; /* its CPU, asleep or not */
 	u64 ahead_ns; /* CLOCK_MONOTONIC of the scheduler's own clock */
@@ -222,8 +227,6 @@ struct thread {
 	u32 is_usual; /* how often it did, less how often it did not */
 	u32 has_lock; /* it waits for a lock */
 	u64 stacks_since_ns;
-	u32 stacks; /* that were copied since */
-	u32 unused;
 	u64 fault_ns; /* when it took its last page fault */
 	u64 arrived_ns; /* when it was last seen to get a CPU */
 };
@@ -241,12 +244,36 @@ struct here {
 	u32 unused[5];
 };
 
+/*
+ * Watched threads, each in a slot. Each of a cycle's three tracepoints of the scheduler looks for its thread, and each context switch
+ * of the machine for two: so an array, which a program looks into without a call, has the slots by the numbers of threads. A hash
+ * table took some 150 instructions each time.
+ */
 struct {
-	__uint(type, MAP_HASH);
-	__uint(max_entries, THREADS);
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, THREADS + 1);
 	__type(key, u32);
 	__type(value, struct thread);
 } threads SEC(".maps");
+
+/* Slots of threads, 0 for one that is not watched. A value of an array takes 8 bytes at least, hence groups. */
+struct group {
+	u16 slot[THREADS_IN_GROUP];
+};
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, MOST_THREADS / THREADS_IN_GROUP);
+	__type(key, u32);
+	__type(value, struct group);
+} slots SEC(".maps");
+
+/* Slots without a thread: filled by user space at the start. */
+struct {
+	__uint(type, MAP_STACK);
+	__uint(max_entries, THREADS);
+	__type(value, u32);
+} free_slots SEC(".maps");
 
 /* Processes whose new threads are watched too. */
 struct {
@@ -319,9 +346,47 @@ INLINE struct here *here_of(u32 cpu)
 	return cpu < CPUS ? bpf_map_lookup_elem(&cpus, &cpu) : 0;
 }
 
+INLINE u16 *slot_of(u32 pid)
+{
+	u32 key = pid / THREADS_IN_GROUP;
+	struct group *group = bpf_map_lookup_elem(&slots, &key);
+
+	return group ? &group->slot[pid % THREADS_IN_GROUP] : 0;
+}
+
 INLINE struct thread *watched(u32 pid)
 {
-	return pid ? bpf_map_lookup_elem(&threads, &pid) : 0;
+	u16 *slot = slot_of(pid);
+	u32 key = slot ? *slot : 0;
+
+	return key ? bpf_map_lookup_elem(&threads, &key) : 0;
+}
+
+/* Watches a thread from now on. */
+INLINE int watch(u32 pid)
+{
+	u16 *slot = slot_of(pid);
+	u32 zero = 0, key = 0;
+	struct thread *fresh = bpf_map_lookup_elem(&blank, &zero);
+
+	if (slot && *slot)
+		return WATCHED_BEFORE;
+	if (!slot || !fresh || bpf_map_pop_elem(&free_slots, &key))
+		return NO_ROOM;
+	bpf_map_update_elem(&threads, &key, fresh, 0);
+	*slot = key;
+	return WATCHED_NOW;
+}
+
+INLINE void unwatch(u32 pid)
+{
+	u16 *slot = slot_of(pid);
+	u32 key = slot ? *slot : 0;
+
+	if (!key)
+		return;
+	*slot = 0;
+	bpf_map_push_elem(&free_slots, &key, 0);
 }
 
 INLINE void *begin(u32 size)
@@ -410,9 +475,8 @@ INLINE int waits_for_lock(const struct record *stay)
 }
 
 /* Whether the current thread sleeps where it does most often: where its cycle ends. Counted by votes (Boyer and Moore). */
-INLINE int is_usual(struct thread *thread)
+INLINE int is_usual(struct thread *thread, const struct pt_regs *regs)
 {
-	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
 	u64 call = thread->stay.call, sp = regs->sp;
 
 	if (thread->usual_call == call && thread->usual_sp == sp) {
@@ -483,9 +547,8 @@ INLINE void waits_on(struct thread *thread, u32 cpu_plus_one)
 }
 
 /* The system call that the current thread sleeps in, its arguments, and a futex's words. */
-INLINE void take_call(struct record *stay)
+INLINE void take_call(struct record *stay, const struct pt_regs *regs)
 {
-	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct here *here = here_of(bpf_get_smp_processor_id());
 	u64 call = -1ULL;
 
@@ -560,9 +623,10 @@ INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 }
 
 /* The thread that leaves is the current one still: its fields may be read where they lie. The idle thread's are always the same. */
-INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, const struct task_struct *next, int is_preempted)
+INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 cpu, u64 at_ns, const struct task_struct *next,
+		  int is_preempted)
 {
-	const struct task_struct *prev = bpf_get_current_task_btf();
+	const struct pt_regs *regs = bpf_task_pt_regs(prev);
 	struct record *stay = &thread->stay;
 	u32 state = 0, next_pid = next->pid;
 
@@ -589,13 +653,13 @@ INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, const stru
 	}
 	stay->call = -1ULL;
 	if (!is_preempted)
-		take_call(stay);
+		take_call(stay, regs);
 	tell_stay(stay);
 	thread->has_lock = 0;
 	if (state != TASK_RUNNING) {
 		thread->slept_ns = at_ns;
 		thread->has_lock = waits_for_lock(stay);
-		if (thread->has_lock || !is_usual(thread))
+		if (thread->has_lock || !is_usual(thread, regs))
 			tell_user_stack(thread, pid, AT_WAIT, at_ns);
 	} else if (stay->policy == SCHED_DEADLINE && stay->call == yield_call) {
 		/* Its own timer makes it runnable again, without a tracepoint of a wakeup. */
@@ -610,10 +674,8 @@ INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, const stru
 }
 
 /* The thread that leaves is the current one still: its fields may be read where they lie. */
-INLINE void comes_after(struct record *stay, u32 left)
+INLINE void comes_after(struct record *stay, const struct task_struct *prev, u32 left)
 {
-	const struct task_struct *prev = bpf_get_current_task_btf();
-
 	stay->after = left;
 	if (!left)
 		return;
@@ -622,12 +684,12 @@ INLINE void comes_after(struct record *stay, u32 left)
 	bpf_get_current_comm(stay->after_name, 16);
 }
 
-INLINE void arrive(struct thread *thread, u32 pid, u32 left, u64 at_ns)
+INLINE void arrive(struct thread *thread, const struct task_struct *prev, u32 pid, u32 left, u64 at_ns)
 {
 	struct record *stay = &thread->stay;
 
 	waits_on(thread, 0);
-	comes_after(stay, left);
+	comes_after(stay, prev, left);
 	thread->yields = 0;
 	stay->in_ns = thread->arrived_ns = at_ns;
 	if (!stay->woken_ns && thread->early.woken_ns) {
@@ -649,7 +711,8 @@ INLINE void arrive(struct thread *thread, u32 pid, u32 left, u64 at_ns)
 /* (preempt, prev, next) */
 ON_TYPED(sched_switch)
 {
-	const struct task_struct *prev = bpf_get_current_task_btf(), *next = (const void *)given->of[2];
+	struct task_struct *prev = bpf_get_current_task_btf();
+	const struct task_struct *next = (const void *)given->of[2];
 	u32 cpu = bpf_get_smp_processor_id(), left = prev->pid, pid = next->pid;
 	struct thread *goes = watched(left), *comes = watched(pid);
 	struct here *here = here_of(cpu);
@@ -667,9 +730,9 @@ ON_TYPED(sched_switch)
 		return 0;
 	at_ns = bpf_ktime_get_ns();
 	if (goes)
-		leave(goes, left, cpu, at_ns, next, given->of[0] & 1);
+		leave(goes, prev, left, cpu, at_ns, next, given->of[0] & 1);
 	if (comes) {
-		arrive(comes, pid, left, at_ns);
+		arrive(comes, prev, pid, left, at_ns);
 		return 0;
 	}
 	if (!here || !here->waiters)
@@ -809,7 +872,7 @@ ON_TYPED(sched_waking)
 		stay->next = pid;
 		stay->call = -1ULL;
 		if (pid == current)
-			take_call(stay);
+			take_call(stay, bpf_task_pt_regs(bpf_get_current_task_btf()));
 		tell_stay(stay);
 		stay->how = AWAKE;
 		stay->faults = stay->migrations = 0;
@@ -952,17 +1015,18 @@ SEC("perf_event") int fault_over(void *given)
 	return 0;
 }
 
+/* (thread): not a tracepoint's, but run by user space, so that only programs in the kernel change slots. */
+SEC("raw_tp") int watch_thread(struct arguments *given) { return watch(given->of[0]); }
+
 /* (parent, child) */
 ON(sched_process_fork)
 {
-	u32 pid = 0, process = 0, parent = bpf_get_current_pid_tgid(), key = 0;
-	struct thread *thread;
+	u32 pid = 0, process = 0, parent = bpf_get_current_pid_tgid();
 
 	READ(process, given->of[1], struct task_struct, tgid);
 	READ(pid, given->of[1], struct task_struct, pid);
 	if (pid != process && bpf_map_lookup_elem(&processes, &process)) {
-		thread = bpf_map_lookup_elem(&blank, &key);
-		if (thread && !bpf_map_update_elem(&threads, &pid, thread, 0))
+		if (watch(pid) == WATCHED_NOW)
 			tell(STARTED, pid, process, 0, (const void *)given->of[1]);
 	} else if (watched(parent)) {
 		tell(FORKED, parent, pid, 0, 0);
@@ -990,7 +1054,7 @@ ON(sched_process_exit)
 		return 0;
 	waits_on(thread, 0);
 	tell(EXITED, pid, 0, 0, (const void *)given->of[0]);
-	bpf_map_delete_elem(&threads, &pid);
+	unwatch(pid);
 	return 0;
 }
 

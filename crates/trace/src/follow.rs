@@ -185,11 +185,7 @@ impl Follower {
         let is_known =
             self.owners.contains(&thread) || self.loops.iter().any(|found| found.thread.id == thread);
         let is_of_process = Path::new(&format!("/proc/{}/task/{thread}", self.process)).exists();
-        if !is_known
-            && is_of_process
-            && self.owners.len() < OWNERS
-            && self.bpf.watch(self.process, thread).is_ok()
-        {
+        if !is_known && is_of_process && self.owners.len() < OWNERS && self.bpf.watch(thread).is_ok() {
             self.owners.insert(thread);
         }
     }

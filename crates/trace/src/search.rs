@@ -193,7 +193,7 @@ impl Search<'_> {
             threads => threads?,
         };
         for thread in threads.keys().filter(|thread| !self.threads.contains_key(thread)) {
-            bpf.watch(self.process, *thread)?;
+            bpf.watch(*thread)?;
         }
         if !threads.keys().eq(self.threads.keys()) {
             self.since = Instant::now();

@@ -96,7 +96,7 @@ fn attempt(bpf: &mut ThreadWatch, avoided: &[u32]) -> Result<Trying<Option<&'sta
     let cpu = own.iter().find(|cpu| !avoided.contains(cpu)).or(own.first()).copied().unwrap_or(0);
     let mut lacking = None;
     for _ in 0..ATTEMPTS {
-        let watch = |thread| bpf.watch(std::process::id(), thread);
+        let watch = |thread| bpf.watch(thread);
         let happened = match provoke(cpu, watch)? {
             Ok(happened) => happened,
             Err(why) => return Ok(Err(why)),

@@ -4,5 +4,6 @@
 
 mod bounds;
 mod plants;
+mod slots;
 mod styles;
 mod truth;

@@ -65,7 +65,7 @@ impl Watch {
     fn own(&mut self, thread: u32) -> Result<(), Box<dyn Error>> {
         match self {
             Watch::Collector(collector) => Ok(collector.own(CPU, &[thread])?),
-            Watch::Threads(watch) => Ok(watch.watch(std::process::id(), thread)?),
+            Watch::Threads(watch) => Ok(watch.watch(thread)?),
         }
     }
 }

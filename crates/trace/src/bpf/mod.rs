@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel part: `bpf/threads.bpf.c`, loaded for as long as this value lives.
 //!
-//! Memory: a ring of 4 MiB, a few hundred bytes for each watched thread, and nothing that grows. The programs
+//! Memory of the kernel: a ring of 4 MiB, 8 MiB to find threads in, 3 MiB for those that are watched, and nothing that grows. The programs
 //! go with the file descriptors that hold them, however this process ends.
 
 mod record;
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::os::fd::AsFd;
 
-use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
+use aya::maps::{Array, HashMap, MapData, RingBuf, Stack};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
-use aya::programs::{PerfEvent, ProgramError, UProbe};
+use aya::programs::{PerfEvent, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun, UProbe};
 use cause::bpf::{KernelPart, LoadedPart, whole};
 use cause::names::Names;
 use rt::uprobe::{Uprobe, UprobePlace};
@@ -31,11 +30,8 @@ static THREADS: KernelPart = KernelPart {
     ],
 };
 
-/// `struct thread` of the C part, in bytes.
-const THREAD_BYTES: usize = 40 + 48 + 208 + 240 + 56;
-
-/// `BPF_NOEXIST`: an entry that is there already stays.
-const NO_EXIST: u64 = 1;
+/// What the program `watch_thread` answers where there is no slot left.
+const NO_ROOM: u32 = 0;
 
 /// Threads whose page faults are timed.
 const TIMED: usize = 256;
@@ -59,8 +55,9 @@ pub struct ThreadWatch {
     /// Its programs; gone when this is dropped.
     part: LoadedPart,
     records: RingBuf<MapData>,
-    threads: HashMap<MapData, u32, [u8; THREAD_BYTES]>,
     processes: HashMap<MapData, u32, u32>,
+    /// Held, since programs that are loaded later need it.
+    _free_slots: Stack<MapData, u32>,
     lost: Array<MapData, u64>,
     withheld: Array<MapData, u64>,
     could_not_see: Vec<String>,
@@ -86,10 +83,16 @@ impl ThreadWatch {
             ("yield_call", &word(syscalls::Sysno::sched_yield as u32)),
         ];
         let mut part = THREADS.load(&globals, &[])?;
+        let refused = |error: &dyn std::error::Error| THREADS.refused(whole(error));
+        part.program::<RawTracePoint>("watch_thread")?.load().map_err(|error| refused(&error))?;
+        let mut free_slots: Stack<MapData, u32> = part.map("free_slots")?;
+        for slot in 1..=free_slots.capacity() {
+            free_slots.push(slot, 0).map_err(|error| refused(&error))?;
+        }
         Ok(ThreadWatch {
             records: part.map("records")?,
-            threads: part.map("threads")?,
             processes: part.map("processes")?,
+            _free_slots: free_slots,
             lost: part.map("lost")?,
             withheld: part.map("withheld")?,
             could_not_see: part.attach(&TAPS)?,
@@ -100,16 +103,17 @@ impl ThreadWatch {
     }
 
     /// Watches a thread from now on.
-    pub fn watch(&mut self, process: u32, thread: u32) -> Result<()> {
-        let mut value = [0; THREAD_BYTES];
-        value[..4].copy_from_slice(&process.to_ne_bytes());
-        match self.threads.insert(thread, value, NO_EXIST) {
-            // The kernel part saw it start: what it knows of the thread stays.
-            Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::AlreadyExists => Ok(()),
-            other => other.map_err(|error| {
-                let why = format!("thread {thread} found no room: {}", whole(&error));
-                THREADS.cannot(why, "name fewer threads by --thread")
-            }),
+    pub fn watch(&mut self, thread: u32) -> Result<()> {
+        let program: &RawTracePoint = self.part.program("watch_thread")?;
+        let mut options = RawTracePointRunOptions::default();
+        options.args[0] = u64::from(thread);
+        let answer = program.test_run(options).map_err(|error| THREADS.refused(whole(&error)))?;
+        match answer.return_value {
+            NO_ROOM => {
+                Err(THREADS
+                    .cannot(format!("thread {thread} found no room"), "name fewer threads by --thread"))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -64,18 +64,23 @@ pub fn cannot_watch() -> Option<String> {
     (!has_btf).then(|| "it needs a kernel that describes itself (BTF)".into())
 }
 
-/// Runs a program under the kernel part: its threads in the order of their stamps, or why that cannot be done
-/// here.
-pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
+/// The kernel part, or why it cannot be loaded here.
+pub fn load(names: &Names) -> Result<ThreadWatch, String> {
     if let Some(why) = cannot_watch() {
         return Err(why);
     }
+    match ThreadWatch::load(names) {
+        Err(error) if error.to_string().contains("built without clang") => Err(error.to_string()),
+        loaded => Ok(loaded.expect("the kernel part loads")),
+    }
+}
+
+/// Runs a program under the kernel part: its threads in the order of their stamps, or why that cannot be done
+/// here.
+pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     let _turn = one_at_a_time();
     let names = Names::read(Path::new("/"));
-    let mut bpf = match ThreadWatch::load(&names) {
-        Err(error) if error.to_string().contains("built without clang") => return Err(error.to_string()),
-        loaded => loaded.expect("the kernel part loads"),
-    };
+    let mut bpf = load(&names)?;
     let (mut child, file) = start(case)?;
     let (attached_ns, records, code) = records(&mut bpf, &mut child);
     bpf.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
@@ -135,7 +140,7 @@ fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>,
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("the program still runs");
     for thread in threads.flatten() {
         let id = thread.file_name().to_string_lossy().parse().expect("threads have numbers");
-        bpf.watch(child.id(), id).expect("a thread can be watched");
+        bpf.watch(id).expect("a thread can be watched");
     }
     let now = clock_gettime(ClockId::Monotonic);
     let mut records = Vec::new();
