@@ -64,19 +64,19 @@ proof-mutations: ## every reader of foreign bytes on damaged seeds, to the last 
 	cargo run --release --locked --config 'profile.release.overflow-checks=true' --package isolator-foreign -- $(TIMES)
 
 # LIME: a build of lime-rtw, on a kernel up to 6.12; PYTHON: 3.12 or later.
-proof-models: ## the loops that are found in programs, beside what LiME's reference package makes of them, into docs/monitor.md; a minute or two
+proof-models: ## the loops that are found in programs, beside what LiME's reference package makes of them, into docs/results/monitor.md; a minute or two
 	@tools/bootstrap test
-	@tools/proof-models docs/monitor.md
+	@tools/proof-models docs/results/monitor.md
 
 # PROGRAM: cyclictest JACK PipeWire ethercrab. One alone leaves the page as it is.
-proof-programs: ## the loops of cyclictest, jackd, PipeWire and ethercrab, beside what these say of themselves, into docs/monitor.md; root only, two minutes
+proof-programs: ## the loops of cyclictest, jackd, PipeWire and ethercrab, beside what these say of themselves, into docs/results/monitor.md; root only, two minutes
 	@tools/bootstrap programs
 	cargo build --locked --package isolator
-	@tools/proof-programs docs/monitor.md $(TARGET)/debug/isolator $(PROGRAM)
+	@tools/proof-programs docs/results/monitor.md $(TARGET)/debug/isolator $(PROGRAM)
 
-proof-agreement: ## a followed cycle beside the program's own clock readings, into docs/monitor.md; root only, two minutes
+proof-agreement: ## a followed cycle beside the program's own clock readings, into docs/results/monitor.md; root only, two minutes
 	@tools/bootstrap test
-	@tools/proof-agreement docs/monitor.md
+	@tools/proof-agreement docs/results/monitor.md
 
 proof-messages: ## the rings between CPUs: every interleaving, the rules of memory, 10,000 kills of either end; some minutes
 	@tools/bootstrap build
@@ -96,20 +96,20 @@ guest: ## the program that guests run, and the scope, beside the program
 	@install -D $(TARGET)/$(MUSL)/release/isolator $(BESIDE)/isolator-$(GUEST)
 	@$(MAKE) --no-print-directory -C lab/scope OUT=$(abspath $(BESIDE))
 
-lab-page: build guest ## the published matrix again, its tables into docs/lab.md; about ten minutes
+lab-page: build guest ## the published matrix again, its tables into docs/results/lab.md; about ten minutes
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-proof
-	$(TARGET)/release/isolator-proof lab-page $(ISOLATOR) docs/lab.md
+	$(TARGET)/release/isolator-proof lab-page $(ISOLATOR) docs/results/lab.md
 
-proof-lab: build guest ## the same scenarios five times, their tables into docs/lab.md; about ten minutes
+proof-lab: build guest ## the same scenarios five times, their tables into docs/results/lab.md; about ten minutes
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-proof
-	$(TARGET)/release/isolator-proof proof-lab $(ISOLATOR) docs/lab.md
+	$(TARGET)/release/isolator-proof proof-lab $(ISOLATOR) docs/results/lab.md
 
-proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/lab.md; some minutes
+proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/results/lab.md; some minutes
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-proof
-	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-response $(ISOLATOR) docs/lab.md
+	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-response $(ISOLATOR) docs/results/lab.md
 
 gate: build guest ## the lab's committed baseline: has anything grown? a minute or two; status 2 where it has
 	@tools/bootstrap lab $(GUEST)
@@ -120,19 +120,19 @@ kernel: build ## Linux with the isolator, for the lab; KERNEL="--config debian" 
 	@$(ISOLATOR) kernel build $(KERNEL)
 
 # PART: steps cost tick silence storms mappings uapi wedge teardown fuzz memory nmi debug kasan kcsan elsewhere others; VERSION: 6.12, 6.12+debug; SHARE=10 does a tenth.
-proof-kernel: kernel guest ## what docs/kernel.md claims, seen in guests, its tables into that page; hours, PART="wedge cost" for some
+proof-kernel: kernel guest ## the claims of the kernel part, seen in guests, their tables into docs/results/kernel.md; hours, PART="wedge cost" for some
 	@tools/bootstrap lab $(GUEST)
 	@$(ISOLATOR) kernel build $(KERNEL) --unpatched
 	cargo build --release --locked --package isolator-proof
-	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) docs/kernel.md $(PART)
+	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) docs/results/kernel.md $(PART)
 
 # PART: trials debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs debian-rt-osnoise debian-7.2-rt-bpf
 # debian-7.2-bpf cost cost-monitor; SHARE=10 does a tenth.
-proof-causes: build guest ## interruptions made on purpose in guests: are they named, and their senders? into docs/why.md; an hour, PART= for less
+proof-causes: build guest ## interruptions made on purpose in guests: are they named, and their senders? into docs/results/causes.md; an hour, PART= for less
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-proof
 	cargo build --release --locked --package isolator-proof --target $(MUSL)
-	$(TARGET)/release/isolator-proof proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-proof docs/why.md $(PART)
+	$(TARGET)/release/isolator-proof proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-proof docs/results/causes.md $(PART)
 
 # FAULTS: how many on each loader.
 proof-faults: ## faults at every change that tune makes, on each loader, and on the way back; some minutes
@@ -155,7 +155,7 @@ proof-cluster: guest ## the manifests on a real Kubernetes, the batch script on 
 	@tools/proof-cluster $(PART)
 
 # PART: program messages calls fleet.
-bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/performance.md; PART=messages for some
+bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/results/performance.md; PART=messages for some
 	@tools/bootstrap test
 	@tools/bench $(PART)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator-bench ISOLATOR PAGE [PART...]`: the figures of `docs/performance.md`, all or those of some
-//! parts, each part in one run. `isolator-bench side-by-side BEFORE AFTER`: what the hot loops of two builds
+//! `isolator-bench ISOLATOR PAGE [PART...]`: the figures of `docs/results/performance.md`, all or those of
+//! some parts, each part in one run. `isolator-bench side-by-side BEFORE AFTER`: what the hot loops of two builds
 //! of the program cost.
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// A part of `docs/performance.md`: its name, and what measures it and makes its table.
+/// A part of `docs/results/performance.md`: its name, and what measures it and makes its table.
 type PagePart = (&'static str, fn(&Path, &Path) -> Result<String>);
 
 const PARTS: &[PagePart] = &[

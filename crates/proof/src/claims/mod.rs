@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel part claims, seen in guests: parts of `make proof-kernel`, a table of `docs/kernel.md`
-//! each.
+//! What the kernel part claims, seen in guests: parts of `make proof-kernel`, a table of
+//! `docs/results/kernel.md` each.
 //!
 //! ```text
 //! part ──► isolator lab run|program … ──► what it printed ──► table between two comments of the page
