@@ -134,7 +134,7 @@ fn find(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<BTreeMap<u32, W
         match of_choice(process, &meant) {
             Ok(now) => {
                 for thread in now.values() {
-                    bpf.watch(process, thread.id)?;
+                    bpf.watch(thread.id)?;
                 }
                 threads = now;
                 found_at = found_at.or(Some(Instant::now()));
