@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The deferral word of one isolated CPU, checked in every interleaving; docs/kernel.md has the argument in words.
+ * The deferral word of one isolated CPU, checked in every interleaving; docs/explanation/kernel.md has the argument in words.
  * Two senders on other CPUs work against it: one patches kernel text, one frees page tables.
  *
  *	here				in the kernel
