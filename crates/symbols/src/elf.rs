@@ -221,7 +221,8 @@ fn symbols<'a, R: ReadRef<'a>>(
     allowance.take(table.sh_size(endian))?;
     let entries: &[elf::Sym64<LittleEndian>] = table.data_as_array(endian, data).ok()?;
     let strings = bytes(strings, data, allowance)?.to_vec();
-    let symbol = |entry: &elf::Sym64<LittleEndian>| {
+    let versions = versions(sections, table, data, allowance);
+    let symbol = |(place, entry): (usize, &elf::Sym64<LittleEndian>)| {
         let is_function = match entry.st_type() {
             elf::STT_FUNC | elf::STT_GNU_IFUNC => true,
             // Of functions that are written in assembly some have no type.
@@ -243,9 +244,26 @@ fn symbols<'a, R: ReadRef<'a>>(
                 elf::STB_WEAK => 1,
                 _ => 2,
             },
+            is_old: versions
+                .get(place)
+                .is_some_and(|version| version.0.get(endian) & elf::VERSYM_HIDDEN != 0),
         })
     };
-    Some(SymbolTable::new(entries.iter().filter_map(symbol).collect(), strings))
+    Some(SymbolTable::new(entries.iter().enumerate().filter_map(symbol).collect(), strings))
+}
+
+/// The version of each symbol of the table for other files; none of another table, or where there are none.
+fn versions<'a, R: ReadRef<'a>>(
+    sections: &SectionTable<'a, Header, R>,
+    table: &Section,
+    data: R,
+    allowance: &mut Allowance,
+) -> &'a [elf::Versym<LittleEndian>] {
+    let is_theirs = |section: &&Section| section.sh_type(LittleEndian) == elf::SHT_GNU_VERSYM;
+    let is_for_others = table.sh_type(LittleEndian) == elf::SHT_DYNSYM;
+    let section = sections.iter().find(is_theirs).filter(|_| is_for_others);
+    let taken = section.filter(|section| allowance.take(section.sh_size(LittleEndian)).is_some());
+    taken.and_then(|section| section.data_as_array(LittleEndian, data).ok()).unwrap_or_default()
 }
 
 /// Whether a symbol lies in a section of code.

@@ -23,6 +23,8 @@ pub struct Symbol {
     pub is_function: bool,
     /// The lower, the better a name: global, weak, local.
     pub rank: u8,
+    /// Whether only programs that were linked with an older version of the library find it by its name.
+    pub is_old: bool,
 }
 
 /// Symbols in the order of their addresses.
@@ -117,7 +119,8 @@ impl SymbolTable {
     }
 
     fn functions(&self) -> impl Iterator<Item = &Symbol> {
-        self.symbols.iter().filter(|symbol| symbol.is_function).chain(&self.aliases)
+        let functions = self.symbols.iter().filter(|symbol| symbol.is_function).chain(&self.aliases);
+        functions.filter(|symbol| !symbol.is_old)
     }
 
     fn raw(&self, symbol: &Symbol) -> &[u8] {
@@ -175,7 +178,8 @@ mod tests {
         let mut symbol = |(address, size, name, is_function, rank): &(u64, u64, &str, bool, u8)| {
             let at = strings.len();
             strings.extend(name.bytes().chain([0]));
-            Symbol { address: *address, size: *size, name: at, is_function: *is_function, rank: *rank }
+            let (address, size, is_function, rank) = (*address, *size, *is_function, *rank);
+            Symbol { address, size, name: at, is_function, rank, is_old: false }
         };
         let symbols = symbols.iter().map(&mut symbol).collect();
         SymbolTable::new(symbols, strings)

@@ -255,3 +255,31 @@ fn a_stripped_program_is_known_as_one() {
     assert_eq!(program.process.stripped(Some("program")), ["program"]);
     assert_eq!(program.process.functions_named(Some("program"), "middle"), []);
 }
+
+#[test]
+fn a_function_for_programs_of_old_has_no_name() {
+    let folder = tempdir().unwrap();
+    let [source, map, library] = ["old.c", "map", "libold.so"].map(|name| folder.path().join(name));
+    // As the C library keeps `step`, which no program can be linked with any more.
+    let text = "int first(void) { return 1; }\n__asm__(\".symver first,step@V1\");\n\
+                int second(void) { return 2; }\n__asm__(\".symver second,halt@@V1\");\n";
+    fs::write(&source, text).unwrap();
+    fs::write(&map, "V1 { global: step; halt; local: *; };\n").unwrap();
+    let script = format!("-Wl,--version-script={}", map.display());
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-s", &script, "-o"]).args([&library, &source]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return println!("skipped: it needs cc");
+    }
+    let mut child = Command::new("sleep").arg("60").env("LD_PRELOAD", &library).spawn().unwrap();
+    let process = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let mut process = symbols::ProcessCode::open(child.id()).ok()?;
+        (!process.functions_named(Some("libold"), "halt").is_empty()).then_some(process)
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut process = process.expect("what is linked by name today is found");
+    assert_eq!(process.functions_named(Some("libold"), "step"), []);
+    assert!(!process.function_names(Some("libold")).contains("step"));
+}
