@@ -45,6 +45,8 @@ pub struct ProgramSpec<'a> {
     pub command: &'a [String],
     /// A folder whose files lie in the guest's root as they lie in it.
     pub files: Option<&'a Path>,
+    /// How the guest runs.
+    pub mode: Mode,
     /// Whether the scope looks on; the program says when, by its markers.
     pub watched: bool,
     /// What the guest has besides.
@@ -57,6 +59,10 @@ pub struct ProgramSpec<'a> {
 
 /// Runs a program in a guest, with the last CPU isolated.
 pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<ProgramOutput, LostGuest> {
+    if asked.watched && asked.mode != Mode::Count {
+        let why = format!("there is no scope in the mode {}", asked.mode.name());
+        return Err(Error::on("record", "a program", why, "use --mode count").into());
+    }
     let ProgramSpec { kernel, boot_line, cpus, command, patience, .. } = *asked;
     let (file, arguments) = command
         .split_first()
@@ -86,7 +92,7 @@ pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<ProgramOutput, LostGu
             &GuestJob { modules: Vec::new(), disk: false, task: GuestTask::Program(task) },
         )?,
         boot_line: boot::whole(kernel.architecture, boot_line),
-        mode: Mode::Count,
+        mode: asked.mode,
         cpus,
         scope,
         disk: false,

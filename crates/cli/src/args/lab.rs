@@ -174,6 +174,10 @@ pub struct LabProgramArgs {
     /// The parts of the guest.
     #[command(flatten)]
     pub guest: GuestOptions,
+    /// How the guest runs: count, virtual (the clock counts instructions, so a busy host makes nothing late),
+    /// real [default: count]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
     /// Time limit of the guest [default: 10 min]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,

@@ -257,12 +257,14 @@ fn program(args: &LabProgramArgs) -> VerbResult {
     check_boot(&args.guest)?;
     let patience = patience(args.time_limit)?;
     let kernel = find_kernel(&args.guest, &patience)?;
+    let (mode, _) = mode::choose(args.mode.as_deref().or(Some("count")), &kernel, &[], false, &patience)?;
     let ran = ::lab::program::run(&::lab::program::ProgramSpec {
         kernel: &kernel,
         boot_line: &boot_line(&args.guest, &kernel)?,
         cpus: args.guest.cpus,
         command: &args.command,
         files: args.files.as_deref(),
+        mode,
         watched: args.record.is_some(),
         how: qemu::How { nmi_every: args.nmi, by_turns: args.by_turns, ..qemu::How::default() },
         known: &args.known,
