@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -63,10 +63,16 @@ proof-mutations: ## every reader of foreign bytes on damaged seeds, to the last 
 	@tools/bootstrap build
 	cargo run --release --locked --config 'profile.release.overflow-checks=true' --package isolator-foreign -- $(TIMES)
 
-# LIME: a build of lime-rtw, on a kernel up to 6.12; PYTHON: 3.12 or later.
-proof-models: ## the loops that are found in programs, beside what LiME's reference package makes of them, into docs/results/monitor.md; a minute or two
+# LIME: a program lime-rtw, which is run beside; on a kernel after 6.12 in a guest, for whose kernel it is built (LIME_KERNEL=debian-rt).
+# PYTHON: 3.12 or later.
+proof-models: $(if $(LIME),build guest) ## the loops that are found in programs, beside what LiME's reference package makes of them, into docs/results/monitor.md; minutes
 	@tools/bootstrap test
-	@tools/proof-models docs/results/monitor.md
+	@tools/proof-models docs/results/monitor.md $(ISOLATOR)
+
+# ON: kernels of the lab, as debian-rt:7.2; then the page is left as it is. TEST=bounds:: for some tests.
+proof-monitor: build guest ## the tests of monitor's loops, cycles and causes in guests of other kernels, into docs/results/monitor.md; half an hour
+	@tools/bootstrap lab
+	@tools/proof-monitor docs/results/monitor.md $(ISOLATOR) $(ON)
 
 # PROGRAM: cyclictest JACK PipeWire ethercrab. One alone leaves the page as it is.
 proof-programs: ## the loops of cyclictest, jackd, PipeWire and ethercrab, beside what these say of themselves, into docs/results/monitor.md; root only, two minutes

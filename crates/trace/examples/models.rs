@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Prints what kind of loop each thread of the programs in `tests/programs` runs, and when its cycles were
-//! due, for `tools/proof-models`, which compares it with what others infer: `models CYCLES`.
+//! due, for `tools/proof-models`, which compares it with what others infer: `models CYCLES`. `models programs`
+//! builds all programs and prints where they lie: a guest of the lab has no compiler.
 //!
 //! One line for each thread, its fields parted by tabs: program and style, thread number, thread name, period
 //! asked for in ns, what it waits with, kind of release, period in ns, and the due times in ns.
@@ -11,6 +12,7 @@ use trace::model::{Model, Release};
 #[allow(dead_code, reason = "the tests compare more")]
 mod truth;
 
+use truth::build::{program, steps};
 use truth::{Case, Language, Watched, watch};
 
 const STYLES: [(Language, &[&str]); 4] = [
@@ -26,7 +28,11 @@ const STYLES: [(Language, &[&str]); 4] = [
 const PERIOD_US: u64 = 2_000;
 
 fn main() {
-    let cycles = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(500);
+    let asked = std::env::args().nth(1);
+    if asked.as_deref() == Some("programs") {
+        return print_programs();
+    }
+    let cycles = asked.and_then(|word| word.parse().ok()).unwrap_or(500);
     for (language, styles) in STYLES {
         for style in styles {
             let case = Case { language, style, plant: None, period_us: PERIOD_US, cycles };
@@ -35,6 +41,15 @@ fn main() {
                 Err(why) => eprintln!("{language:?} {style}: skipped, {why}"),
             }
         }
+    }
+}
+
+fn print_programs() {
+    let languages = [Language::C, Language::Cpp, Language::Rust];
+    for command in languages.map(program).into_iter().chain([true, false].map(steps)).flatten() {
+        // One that is not in real time by itself is the last argument of chrt.
+        let file = command.get_args().last().unwrap_or(command.get_program());
+        println!("{}", file.display());
     }
 }
 
