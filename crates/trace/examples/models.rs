@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Prints what kind of loop each thread of the programs in `tests/programs` runs, and when its cycles were
-//! due, for `tools/proof-models`, which compares it with what others infer: `models CYCLES`. `models programs`
-//! builds all programs and prints where they lie: a guest of the lab has no compiler.
+//! due, for `tools/proof-models`, which compares it with what others infer: `models CYCLES`.
+//! `models programs` builds all programs and prints where they lie: a guest of the lab has no compiler.
 //!
 //! One line for each thread, its fields parted by tabs: program and style, thread number, thread name, period
 //! asked for in ns, what it waits with, kind of release, period in ns, and the due times in ns.
