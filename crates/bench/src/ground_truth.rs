@@ -180,6 +180,8 @@ fn measure(
             manifest: &mut manifest,
             stop: &AtomicBool::new(false),
             explainer: &mut Explainer::default(),
+            wants_latency: false,
+            wants_latency: false,
             observe: &mut |_| {},
         });
         over.store(true, Ordering::SeqCst);

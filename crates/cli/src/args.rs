@@ -2,6 +2,7 @@
 //! The command line: parser, `--help`, man pages and completions come from these types. What several verbs
 //! take stands here, the rest in a file per verb.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -291,6 +292,9 @@ pub struct RunOptions {
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+    /// Serve a page that shows the run in a browser while it goes on [default: 127.0.0.1:8710]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8710", help_heading = OUTPUT)]
+    pub live: Option<SocketAddr>,
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run that measures, and what comes of it: the bundle, the table, the JSON, the report, the exit status.
 
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use evidence::document::ProveDocument;
 use evidence::manifest::WrittenBy;
 use run::{RunSpec, SessionContext};
 
 use crate::args::Output;
+use crate::live::page::LivePage;
 use crate::output::{Exit, VerbResult};
 
 /// This program, as evidence names it.
@@ -20,11 +24,32 @@ pub fn this_program() -> WrittenBy {
     }
 }
 
-/// Measures `spec` into `folder`; prints the table, and says whether the limit holds.
+/// The page of a run on `address`, where one is wanted: its thread, and this one from now on, stay on the CPUs
+/// for control.
+pub fn live_page(
+    address: Option<SocketAddr>,
+    spec: &RunSpec,
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<LivePage>, Box<dyn std::error::Error>> {
+    let Some(address) = address else { return Ok(None) };
+    run::control::stay_on(&spec.house_keeping)?;
+    Ok(Some(LivePage::serve(address, title(), Arc::clone(stop))?))
+}
+
+/// The command line, without the folder of the program.
+fn title() -> String {
+    let line = run::command_line();
+    let (program, rest) = line.split_once(' ').unwrap_or((&line, ""));
+    format!("{} {rest}", program.rsplit('/').next().unwrap_or(program))
+}
+
+/// Measures `spec` into `folder`; prints the table, and says whether the limit holds. A page gets the verdict
+/// too.
 pub fn judged(
     setting: SessionContext<'_>,
     spec: &RunSpec,
     folder: Option<&Path>,
+    page: Option<&LivePage>,
     out: &Output,
 ) -> VerbResult {
     let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
@@ -34,7 +59,12 @@ pub fn judged(
     // What was measured is shown even where no more can be written.
     out.print_text(&report::terminal::table(&document, out.style()));
     out.json(&document)?;
-    out.print_text(&format!("Report: {}", report?.display()));
+    let report = report?;
+    out.print_text(&format!("Report: {}", report.display()));
+    if let Some(page) = page {
+        let results = format!("{}; report: {}", report::outcome(&document.verdict), report.display());
+        page.end(document.verdict.held, results);
+    }
     match (document.rows.is_empty(), document.not_run.first()) {
         (true, Some(row)) => {
             Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a person sees while a run goes on: a table that fills, with progress and time left; for one probe
-//! alone a line per thread in cyclictest's form. Without a terminal a line a row; with `--quiet` nothing.
+//! alone a line per thread in cyclictest's form. Without a terminal a line a row; with `--quiet` nothing. With
+//! `--live` also a page.
 
+pub mod page;
 mod picture;
 
 use std::io::{IsTerminal, Write};
@@ -12,6 +14,7 @@ use run::{Observer, RunSpec};
 
 use crate::args::Output;
 use crate::output::{color_allowed, draw, note, terminal_moves};
+use page::LivePage;
 use picture::{Overall, PictureRow, RowFigures, RowState, Screen, footer, table, thread_lines};
 
 /// How a run is shown.
@@ -40,11 +43,13 @@ pub struct LiveDisplay {
     last: Option<RowProgress>,
     /// How the last row that ended stood.
     last_row: Option<RowProgress>,
+    /// The same for a browser.
+    page: Option<LivePage>,
 }
 
 impl LiveDisplay {
     /// A display of the rows that `spec` will make; `out` takes what is announced.
-    pub fn new(view: View, spec: &RunSpec, out: Output) -> LiveDisplay {
+    pub fn new(view: View, spec: &RunSpec, out: Output, page: Option<LivePage>) -> LiveDisplay {
         let moving = view != View::Nothing && terminal_moves() && std::io::stderr().is_terminal();
         let name = |load: &str, probe: &str| match spec.probes.len() {
             1 => load.to_string(),
@@ -65,6 +70,7 @@ impl LiveDisplay {
             row_began: Instant::now(),
             last: None,
             last_row: None,
+            page,
         }
     }
 }
@@ -76,6 +82,10 @@ impl Observer for LiveDisplay {
 
     fn prepares(&mut self, text: &str) {
         self.set(RowState::Says(text.to_string()));
+    }
+
+    fn wants_latency(&self) -> bool {
+        self.page.is_some()
     }
 
     fn progress(&mut self, progress: &RowProgress) {
@@ -118,12 +128,15 @@ impl LiveDisplay {
         if let Some(row) = self.rows.get_mut(self.row) {
             row.state = state;
         }
+        let overall = Overall { elapsed: self.began.elapsed(), left: self.left() };
+        if let Some(page) = &self.page {
+            page.show(&self.rows, overall, self.last.as_ref());
+        }
         if self.drawn.is_none() {
             return;
         }
         let (columns, lines) = rt::thread::terminal_size(std::io::stderr()).unwrap_or((80, 24));
         let screen = Screen { columns: columns.into(), lines: lines.into(), color: color_allowed() };
-        let overall = Overall { elapsed: self.began.elapsed(), left: self.left() };
         let text = match self.view {
             View::Table => table(&self.rows, self.row, overall, screen),
             _ => {

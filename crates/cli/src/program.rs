@@ -22,7 +22,7 @@ use trace::boundary::{CycleBounds, PlaceName};
 use trace::follow::LoopChoice;
 
 use crate::args::{LoopPeriod, Output, RunOptions};
-use crate::judged::{judged, this_program};
+use crate::judged::{judged, live_page, this_program};
 use crate::live::{LiveDisplay, View};
 use crate::metrics::{Exposed, Metrics};
 use crate::output::{Exit, VerbResult};
@@ -123,7 +123,9 @@ pub fn measure(
         }
     };
     let view = if out.quiet { View::Nothing } else { shown.view };
-    let mut observer = LoopDisplay { live: LiveDisplay::new(view, &spec, out.clone()), exposed };
+    let page = live_page(options.live, &spec, &stop)?;
+    let live = LiveDisplay::new(view, &spec, out.clone(), page.clone());
+    let mut observer = LoopDisplay { live, exposed };
     let setting = SessionContext {
         machine,
         program: Some(&mut *program),
@@ -132,7 +134,7 @@ pub fn measure(
         on_spike,
         written_by: this_program(),
     };
-    judged(setting, &spec, options.output.as_deref(), out)
+    judged(setting, &spec, options.output.as_deref(), page.as_ref(), out)
 }
 
 /// `asked` of a program's loops: what the program decides is replaced.
@@ -266,6 +268,10 @@ impl Observer for LoopDisplay {
 
     fn prepares(&mut self, text: &str) {
         self.live.prepares(text);
+    }
+
+    fn wants_latency(&self) -> bool {
+        self.live.wants_latency()
     }
 
     fn progress(&mut self, progress: &RowProgress) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures over HTTP, for programs that scrape them: `GET /metrics`, each connection answered and closed.
+//! Figures over HTTP, for programs that scrape them (`GET /metrics`), and the live page of a run: each
+//! connection is answered and closed.
 //!
-//! No server library: there is one page in two formats, no state, and nothing of a request is used but its
-//! first line and what it accepts. One thread serves several peers at once, so that a peer that says nothing,
+//! No server library: there are a few pages, no state, and nothing of a request is used but its head. One thread serves several peers at once, so that a peer that says nothing,
 //! or reads slowly, keeps none of the others waiting. Each exchange has a bound as a whole, and where there
 //! are too many the oldest makes room.
 
@@ -35,19 +35,12 @@ pub struct Served {
 impl Served {
     /// Serves on `address`, in a thread of its own, which stays on the CPUs of this one.
     pub fn on(address: SocketAddr) -> Result<Served> {
-        let cannot = |error: std::io::Error| {
-            Error::on("serve on", address, error::reason(&error), "choose another address and port")
-        };
-        let listener = TcpListener::bind(address).map_err(cannot)?;
-        listener.set_nonblocking(true).map_err(cannot)?;
-        let at = listener.local_addr().map_err(cannot)?;
-        let served = Served { families: Arc::default(), at };
-        let families = Arc::clone(&served.families);
+        let families: Arc<Mutex<Vec<Family>>> = Arc::default();
+        let shown = Arc::clone(&families);
         let page =
-            move |format: MetricsFormat| format.of(&families.lock().unwrap_or_else(PoisonError::into_inner));
-        let spawned = std::thread::Builder::new().name("metrics".to_string());
-        spawned.spawn(move || serve(&listener, PATIENCE, page)).map_err(cannot)?;
-        Ok(served)
+            move |format: MetricsFormat| format.of(&shown.lock().unwrap_or_else(PoisonError::into_inner));
+        let at = serve_on(address, "metrics", move |head| answer(head, &page))?;
+        Ok(Served { families, at })
     }
 
     /// Where it is served: the port that was given for 0.
@@ -61,13 +54,32 @@ impl Served {
     }
 }
 
+/// Serves on `address` until the program ends, in a thread called `name`, which stays on the CPUs of this one.
+/// `answer` makes the answer to a request of which it is given the head. Returns the address with the port
+/// that was given for 0.
+pub fn serve_on(
+    address: SocketAddr,
+    name: &str,
+    answer: impl Fn(&str) -> Vec<u8> + Send + 'static,
+) -> Result<SocketAddr> {
+    let cannot = |error: std::io::Error| {
+        Error::on("serve on", address, error::reason(&error), "choose another address and port")
+    };
+    let listener = TcpListener::bind(address).map_err(cannot)?;
+    listener.set_nonblocking(true).map_err(cannot)?;
+    let at = listener.local_addr().map_err(cannot)?;
+    let spawned = std::thread::Builder::new().name(name.to_string());
+    spawned.spawn(move || serve(&listener, PATIENCE, answer)).map_err(cannot)?;
+    Ok(at)
+}
+
 /// Serves for ever; no exchange takes longer than `patience`.
-fn serve(listener: &TcpListener, patience: Duration, page: impl Fn(MetricsFormat) -> Vec<u8>) {
+fn serve(listener: &TcpListener, patience: Duration, answer: impl Fn(&str) -> Vec<u8>) {
     // The oldest first.
     let mut peers: VecDeque<HttpExchange> = VecDeque::with_capacity(PEERS);
     loop {
         wait(listener, patience, &peers);
-        peers.retain_mut(|peer| peer.began.elapsed() < patience && peer.goes_on(&page));
+        peers.retain_mut(|peer| peer.began.elapsed() < patience && peer.goes_on(&answer));
         // As many as there is room for, so that a flood of connections keeps none of those waiting that ask.
         for _ in 0..PEERS {
             match listener.accept() {
@@ -116,8 +128,8 @@ impl HttpExchange {
     }
 
     /// Does what can be done without waiting; false where the exchange has ended.
-    fn goes_on(&mut self, page: &impl Fn(MetricsFormat) -> Vec<u8>) -> bool {
-        let done = if self.answer.is_none() { self.read(page) } else { Ok(()) };
+    fn goes_on(&mut self, answer: &impl Fn(&str) -> Vec<u8>) -> bool {
+        let done = if self.answer.is_none() { self.read(answer) } else { Ok(()) };
         match done.and_then(|()| self.write()) {
             Ok(over) => !over,
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
@@ -125,14 +137,14 @@ impl HttpExchange {
     }
 
     /// Reads to the end of the head: a connection closed on unread bytes would lose the answer.
-    fn read(&mut self, page: &impl Fn(MetricsFormat) -> Vec<u8>) -> std::io::Result<()> {
+    fn read(&mut self, answer: &impl Fn(&str) -> Vec<u8>) -> std::io::Result<()> {
         let mut part = [0; 1024];
         loop {
             let read = self.stream.read(&mut part)?;
             self.request.extend_from_slice(&part[..read]);
             let whole = self.request.windows(4).any(|end| end == b"\r\n\r\n");
             if whole || read == 0 || self.request.len() > REQUEST {
-                self.answer = Some((answer(&String::from_utf8_lossy(&self.request), page), 0));
+                self.answer = Some((answer(&String::from_utf8_lossy(&self.request)), 0));
                 return Ok(());
             }
         }

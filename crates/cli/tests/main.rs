@@ -23,6 +23,7 @@ mod kernel;
 mod kills;
 mod lab;
 mod lint;
+mod live;
 mod monitor;
 mod on_spike;
 mod options;

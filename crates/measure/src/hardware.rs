@@ -11,6 +11,7 @@
 //! the CPU, other probes included. SMIs alone have no length and make no row.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use evidence::Histogram;
@@ -106,7 +107,7 @@ fn trace(tracer: &Hwlat, series: &[SeriesSpec], length: Length, recording: &mut 
         (recording.observe)(&RowProgress {
             elapsed: Duration::from_nanos(elapsed_ns),
             length: length.duration(),
-            series: records.iter_mut().map(HardwareSeries::progress).collect(),
+            series: records.iter_mut().map(|record| record.progress(recording.wants_latency)).collect(),
         });
     }
     let state = recording.state();
@@ -205,7 +206,7 @@ impl HardwareSeries {
         Ok(())
     }
 
-    fn progress(&mut self) -> SeriesProgress {
+    fn progress(&mut self, wants_latency: bool) -> SeriesProgress {
         SeriesProgress {
             key: self.spec.key.clone(),
             thread: 0,
@@ -214,7 +215,7 @@ impl HardwareSeries {
             last_ns: self.last_ns,
             limit_ns: self.spec.limit_ns,
             lost: 0,
-            latency: None,
+            latency: wants_latency.then(|| Arc::new(self.histogram.clone())),
             spike: self.new_spike.take(),
         }
     }

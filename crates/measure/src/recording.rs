@@ -23,6 +23,8 @@ pub struct Recording<'a> {
     pub stop: &'a AtomicBool,
     /// Gives each spike its causes.
     pub explainer: &'a mut Explainer,
+    /// Whether that which looks on wants all samples so far of each series.
+    pub wants_latency: bool,
     /// Is told how the row stands, some times a second.
     pub observe: &'a mut dyn FnMut(&RowProgress),
 }

@@ -226,7 +226,7 @@ fn drain(
             }
         }
         let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
-        let series = armed.iter().flat_map(Armed::progress).collect();
+        let series = armed.iter().flat_map(|armed| armed.progress(recording.wants_latency)).collect();
         (recording.observe)(&RowProgress { elapsed, length: length.duration(), series });
         if over {
             return Ok(());
@@ -272,8 +272,8 @@ fn finish(armed: Vec<Armed>, state: RunState, steal: &Steal, recording: &mut Rec
 }
 
 impl Armed {
-    fn progress(&self) -> impl Iterator<Item = SeriesProgress> + '_ {
-        self.series.iter().map(|ThreadSeries { spec, drain, .. }| SeriesProgress {
+    fn progress(&self, wants_latency: bool) -> impl Iterator<Item = SeriesProgress> + '_ {
+        self.series.iter().map(move |ThreadSeries { spec, drain, .. }| SeriesProgress {
             key: spec.key.clone(),
             thread: self.granted.thread.unwrap_or(0),
             priority: self.granted.priority.unwrap_or(0),
@@ -281,7 +281,7 @@ impl Armed {
             last_ns: drain.last_ns(),
             limit_ns: spec.limit_ns,
             lost: drain.lost(),
-            latency: None,
+            latency: wants_latency.then(|| Arc::new(drain.latency(&drain.so_far()))),
             spike: drain.new_spike(),
         })
     }

@@ -124,6 +124,12 @@ pub(crate) fn judged(verdict: &Verdict) -> OutcomeText {
     said
 }
 
+/// A verdict in a few words: `Does not hold 100 us`.
+pub fn outcome(verdict: &Verdict) -> String {
+    let OutcomeText { word, rest, .. } = judged(verdict);
+    format!("{word}{rest}")
+}
+
 pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
     let verdict = &run.document.verdict;
     let OutcomeText { state, mark, word, rest } = judged(verdict);

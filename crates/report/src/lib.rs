@@ -28,6 +28,7 @@ mod text;
 mod why;
 mod write;
 
+pub use figures::outcome;
 pub use fleet::fleet;
 pub use html::{html, html_of};
 pub use junit::{junit, junit_error, junit_lint, junit_lint_error};

@@ -47,6 +47,11 @@ pub trait Observer {
         let _ = text;
     }
 
+    /// Whether it wants all samples so far of each series, live.
+    fn wants_latency(&self) -> bool {
+        false
+    }
+
     /// How the present row stands.
     fn progress(&mut self, progress: &RowProgress) {
         let _ = progress;
@@ -284,13 +289,20 @@ impl RunSession<'_, '_> {
         let RunSession { spec, setting, manifest, bundle, last, explainer } = self;
         let (observer, on_spike) = (&mut *setting.observer, &mut setting.on_spike);
         let folder = bundle.folder().to_path_buf();
+        let wants_latency = observer.wants_latency();
         let mut observe = |progress: &RowProgress| {
             on_spike.look(&folder, progress);
             observer.progress(progress);
             *last = Some(progress.clone());
         };
-        let mut recording =
-            Recording { bundle, manifest, stop: &setting.stop, explainer, observe: &mut observe };
+        let mut recording = Recording {
+            bundle,
+            manifest,
+            stop: &setting.stop,
+            explainer,
+            wants_latency,
+            observe: &mut observe,
+        };
         match (probe, &mut setting.program) {
             (ProbeKind::Loop, Some(program)) => {
                 let series = rows::loops(spec, load, &program.loops());

@@ -9,7 +9,7 @@ use evidence::manifest::{Asked, LOOP};
 use run::{RunSpec, SessionContext};
 
 use crate::args::{LoopPeriod, Output, ProveArgs, RunOptions};
-use crate::judged::{judged, this_program};
+use crate::judged::{judged, live_page, this_program};
 use crate::live::{LiveDisplay, View};
 use crate::output::VerbResult;
 use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
@@ -107,8 +107,10 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     out.ready()?;
     let machine = machine::read(Path::new("/"));
     let spec = RunSpec::of(run::complete(options.over(asked), &machine))?;
-    let mut live = LiveDisplay::new(if out.quiet { View::Nothing } else { view }, &spec, out.clone());
     let stop = stop_on_signals()?;
+    let page = live_page(options.live, &spec, &stop)?;
+    let view = if out.quiet { View::Nothing } else { view };
+    let mut live = LiveDisplay::new(view, &spec, out.clone(), page.clone());
     let setting = SessionContext {
         machine,
         program: None,
@@ -117,5 +119,5 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
         on_spike: on_spike(&options.spikes)?,
         written_by: this_program(),
     };
-    judged(setting, &spec, options.output.as_deref(), out)
+    judged(setting, &spec, options.output.as_deref(), page.as_ref(), out)
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--live`: a run as a page of HTTP while it goes on.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::common::{command, folder, isolator, read, short, skipped, skipped_for_lack_of_cpus, wait_for};
+
+/// A run of ten minutes with a page, and the page's address.
+fn live(folder: &Path, more: &[&str]) -> (Child, String) {
+    let more = [&["--duration", "10m", "--live=127.0.0.1:0"], more].concat();
+    let mut child =
+        command(folder, &short("run", &more)).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut served = lines.filter_map(|line| Some(line.strip_prefix("live page: http://")?.to_string()));
+    let address = served.next().unwrap().trim_end_matches('/').to_string();
+    // A reader remains.
+    std::thread::spawn(move || served.for_each(drop));
+    (child, address)
+}
+
+fn ask(address: &str, request: &str) -> String {
+    let (mut peer, mut answer) = (TcpStream::connect(address).unwrap(), String::new());
+    peer.write_all(format!("{request} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+    peer.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn state(address: &str) -> Value {
+    let answer = ask(address, "GET /state.json");
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// The number in the page that a request to stop must carry.
+fn token(address: &str) -> String {
+    let page = ask(address, "GET /");
+    let (_, rest) = page.split_once("const TOKEN = '").unwrap();
+    rest.split('\'').next().unwrap().to_string()
+}
+
+#[test]
+fn a_page_shows_the_run_and_ends_it_with_results() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let (mut child, address) = live(folder.path(), &["--loads", "idle,cpu"]);
+    wait_for("samples on the page", || state(&address)["series"][0]["count"].as_u64() > Some(0));
+    let seen = state(&address);
+    assert_eq!(seen["rows"].as_array().unwrap().len(), 2, "{seen}");
+    assert_eq!(seen["ended"], Value::Null);
+    let bars = seen["series"][0]["histogram"].as_array().unwrap();
+    assert!(bars.iter().map(|bar| bar[2].as_u64().unwrap()).sum::<u64>() > 0, "{seen}");
+    wait_for("two points", || state(&address)["series"][0]["points"].as_array().unwrap().len() > 1);
+    // The threads that serve stay off the measured CPU.
+    let measured = read(&folder.path().join("run/manifest.json"))["rows"][0]["cpu"].to_string();
+    for thread in fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten() {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let allowed =
+            |line: &str| line.strip_prefix("Cpus_allowed_list:").map(|list| list.trim().to_string());
+        if status.starts_with("Name:\tlive\n") {
+            let allowed: machine::CpuSet = status.lines().find_map(allowed).unwrap().parse().unwrap();
+            assert!(!allowed.contains(measured.parse().unwrap()), "{status}");
+        }
+    }
+    let answer = ask(&address, &format!("POST /stop?token={}", token(&address)));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    // As a browser does: it goes on asking until it has the results.
+    let mut results = Value::Null;
+    wait_for("the results", || {
+        results = state(&address)["ended"].clone();
+        !results.is_null()
+    });
+    let status = child.wait().unwrap().code().unwrap();
+    assert_eq!(results["held"].as_bool().unwrap(), status == 0, "{results}");
+    assert!(results["text"].as_str().unwrap().contains("report"), "{results}");
+    let manifest = read(&folder.path().join("run/manifest.json"));
+    assert_eq!(manifest["rows"][0]["state"], "interrupted");
+    assert_eq!(manifest["rows"][0]["granted"]["page_faults"], 0);
+}
+
+#[test]
+fn an_address_that_is_taken_is_refused_before_the_run() {
+    let folder = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let live = format!("--live={}", taken.local_addr().unwrap());
+    let line = isolator(folder.path(), &short("run", &[&live])).line();
+    assert!(line.contains("choose another address and port"), "{line}");
+    assert!(!folder.path().join("run").exists());
+}
+
+#[test]
+fn a_browser_draws_the_run() {
+    let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    });
+    if skipped(browser.is_none(), "chromium") || skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let (mut child, address) = live(folder.path(), &["--threshold", "1ns"]);
+    wait_for("spikes on the page", || !state(&address)["spikes"].as_array().unwrap().is_empty());
+    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+    let output = Command::new(browser.unwrap())
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--dump-dom",
+            "--timeout=5000",
+        ])
+        .args([&profile, &format!("http://{address}/")])
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    let drawn = String::from_utf8(output.stdout).unwrap();
+    let _ = child.kill();
+    let _ = child.wait();
+    let body = drawn.split("<main>").nth(1).and_then(|rest| rest.split("<script>").next()).unwrap();
+    for part in ["id=\"rows\"><tr", "class=\"bar", "class=\"max\" d=\"M", "limit ", "id=\"spikes\"><tr"] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+}
