@@ -181,7 +181,6 @@ fn measure(
             stop: &AtomicBool::new(false),
             explainer: &mut Explainer::default(),
             wants_latency: false,
-            wants_latency: false,
             observe: &mut |_| {},
         });
         over.store(true, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator-bench ISOLATOR PAGE [PART...]`: the figures of `docs/results/performance.md`, all or those of
-//! some parts, each part in one run. `isolator-bench side-by-side BEFORE AFTER`: what the hot loops of two builds
-//! of the program cost.
+//! some parts, each part in one run. `isolator-bench side-by-side BEFORE AFTER`: what the hot loops of two
+//! builds of the program cost.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

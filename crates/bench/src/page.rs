@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of `docs/results/performance.md`, from the figures of one run; the words around them are written
-//! by hand.
+//! The tables of `docs/results/performance.md`, from the figures of one run; the words around them are
+//! written by hand.
 
 use std::fmt::Write;
 

@@ -24,8 +24,8 @@ pub fn this_program() -> WrittenBy {
     }
 }
 
-/// The page of a run on `address`, where one is wanted: its thread, and this one from now on, stay on the CPUs
-/// for control.
+/// The page of a run on `address`, where one is wanted: its thread, and this one from now on, stay on the
+/// CPUs for control.
 pub fn live_page(
     address: Option<SocketAddr>,
     spec: &RunSpec,

@@ -2,9 +2,9 @@
 //! Figures over HTTP, for programs that scrape them (`GET /metrics`), and the live page of a run: each
 //! connection is answered and closed.
 //!
-//! No server library: there are a few pages, no state, and nothing of a request is used but its head. One thread serves several peers at once, so that a peer that says nothing,
-//! or reads slowly, keeps none of the others waiting. Each exchange has a bound as a whole, and where there
-//! are too many the oldest makes room.
+//! No server library: there are a few pages, no state, and nothing of a request is used but its head. One
+//! thread serves several peers at once, so that a peer that says nothing, or reads slowly, keeps none of the
+//! others waiting. Each exchange has a bound as a whole, and where there are too many the oldest makes room.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -54,9 +54,9 @@ impl Served {
     }
 }
 
-/// Serves on `address` until the program ends, in a thread called `name`, which stays on the CPUs of this one.
-/// `answer` makes the answer to a request of which it is given the head. Returns the address with the port
-/// that was given for 0.
+/// Serves on `address` until the program ends, in a thread called `name`, which stays on the CPUs of this
+/// one. `answer` makes the answer to a request of which it is given the head. Returns the address with the
+/// port that was given for 0.
 pub fn serve_on(
     address: SocketAddr,
     name: &str,

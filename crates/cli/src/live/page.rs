@@ -2,8 +2,8 @@
 //! A run as a page of HTTP while it goes on (`--live`): one document, its figures as JSON twice a second, and
 //! a request that ends the run in order.
 //!
-//! The thread that serves stays on the house-keeping CPUs. Without a page nothing here exists; with one and no
-//! browser, the figures are put together four times a second by the thread that carries samples anyway.
+//! The thread that serves stays on the house-keeping CPUs. Without a page nothing here exists; with one and
+//! no browser, the figures are put together four times a second by the thread that carries samples anyway.
 //!
 //! Only the page itself can end the run: the request carries a number that the page alone has, and a page
 //! served on loopback answers to no other host's name, so that no foreign site can read that number.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel part: `bpf/threads.bpf.c`, loaded for as long as this value lives.
 //!
-//! Memory of the kernel: a ring of 4 MiB, 8 MiB to find threads in, 3 MiB for those that are watched, and nothing that grows. The programs
-//! go with the file descriptors that hold them, however this process ends.
+//! Memory of the kernel: a ring of 4 MiB, 8 MiB to find threads in, 3 MiB for those that are watched, and
+//! nothing that grows. The programs go with the file descriptors that hold them, however this process ends.
 
 mod record;
 
