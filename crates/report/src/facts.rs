@@ -12,6 +12,7 @@ use machine::snapshot::Preemption;
 use machine::{CpuSet, Snapshot};
 use serde::Serialize;
 
+use crate::runs::{ProbePeriod, ShownRun};
 use crate::text;
 
 /// One line: a name and a value for each run.
@@ -31,12 +32,88 @@ pub(crate) struct Grant {
 
 const UNKNOWN: &str = "unknown";
 
+/// Loads that a card names.
+const LOADS: usize = 10;
+
 pub(crate) fn machine(bundles: &[Bundle]) -> Vec<Fact> {
     facts(bundles, |bundle| machine_of(&bundle.manifest.machine))
 }
 
 pub(crate) fn asked(bundles: &[Bundle]) -> Vec<Fact> {
     facts(bundles, asked_of)
+}
+
+/// What a verdict's card says of the run: machine, kernel, date, loads, and what measured.
+pub(crate) fn card(run: &ShownRun) -> Vec<(&'static str, String)> {
+    let (manifest, machine) = (&run.bundle.manifest, &run.bundle.manifest.machine);
+    let asked = &manifest.asked;
+    let joined = |parts: Vec<Option<String>>| parts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    let online = machine.online().len();
+    let kernel = &machine.kernel;
+    let loads = run.loads();
+    let mut named: Vec<String> = loads.iter().take(LOADS).map(|load| text::short(load, 80)).collect();
+    if loads.len() > LOADS {
+        named.push(format!("and {} more", loads.len() - LOADS));
+    }
+    let probes = probes(run);
+    let cpus: CpuSet = run.rows().map(|row| row.row.entry.key.cpu).collect();
+    let policy = asked.policy.as_ref().map(|policy| {
+        let priority = asked.priority.map(|priority| format!(" {priority}")).unwrap_or_default();
+        format!("{policy}{priority}")
+    });
+    let measured = (!cpus.is_empty()).then(|| format!("{} on {}", probes.join("; "), text::cpus(&cpus)));
+    let length = asked.duration_ns.map(|ns| format!("{} a row", text::duration(ns)));
+    let by = &manifest.written_by;
+    let by = (by.program != "isolator").then(|| format!("measured by {}", by.program));
+    let facts = [
+        (
+            "Machine",
+            joined(vec![
+                machine.hostname.clone(),
+                machine.cpu_model.clone(),
+                (online > 0).then(|| text::plural(online, "CPU")),
+                machine.hypervisor.as_ref().map(|name| format!("virtual ({name})")),
+            ]),
+        ),
+        (
+            "Kernel",
+            joined(vec![
+                kernel.release.clone(),
+                (kernel.preemption != Preemption::Unknown).then(|| preemption(kernel.preemption).to_string()),
+            ]),
+        ),
+        ("Date", joined(vec![manifest.started_at.as_deref().map(day), length, by])),
+        ("Load", named.join(", ")),
+        ("Measured", joined(vec![measured, policy])),
+    ];
+    let known = |(name, words): (&'static str, String)| match words.is_empty() {
+        true => (name, UNKNOWN.to_string()),
+        false => (name, text::clean(&words)),
+    };
+    facts.into_iter().map(known).collect()
+}
+
+/// The probes of a run; those of one loop together: `loop, execution of servo every 2 ms`.
+fn probes(run: &ShownRun) -> Vec<String> {
+    let mut groups: Vec<ProbePeriod> = Vec::new();
+    for kind in run.kinds() {
+        let same = |group: &&mut ProbePeriod| {
+            group.thread_name == kind.thread_name && group.period_ns == kind.period_ns
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.probe = format!("{}, {}", group.probe, kind.probe),
+            None => groups.push(kind),
+        }
+    }
+    groups.iter().map(ToString::to_string).collect()
+}
+
+/// `2026-03-01 10:00 UTC` of RFC 3339 in UTC; anything else as it is.
+fn day(time: &str) -> String {
+    match (time.get(..10), time.get(10..11), time.get(11..16), time.ends_with('Z')) {
+        (Some(date), Some("T"), Some(minutes), true) => format!("{date} {minutes} UTC"),
+        _ => time.to_string(),
+    }
 }
 
 /// Sets the facts of all bundles side by side; drops what none of them has.

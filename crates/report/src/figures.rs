@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of figures: a line a row, the worst spikes, what the tails suggest.
 
-use evidence::Bundle;
 use evidence::Verdict;
-use evidence::cause::Cause;
-use evidence::manifest::Spike;
+use evidence::manifest::{LOOP, PeriodSource};
 use evidence::tail::{Estimate, Level, Tail};
 use evidence::verdict::{RowVerdict, VerdictOutcome};
 use serde::Serialize;
 
 use crate::chart::LoadStyle;
-use crate::runs::{self, ProbePeriod, RowView, Runs, ShownRun};
-use crate::{lab, taints, text};
+use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
+use crate::{claim, facts, lab, taints, text};
 
-/// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away
+/// Reasons shown without unfolding; where there are more, one fewer is shown, so that none is folded away
 /// alone.
-const REASONS: usize = 8;
-
-/// Spikes shown for each run.
-const SPIKES: usize = 20;
+const REASONS: usize = 4;
 
 /// The verdict on one run.
 #[derive(Debug, Serialize)]
@@ -30,17 +25,35 @@ pub(crate) struct VerdictCard {
     /// Empty where nothing is judged.
     pub mark: &'static str,
     pub words: String,
-    /// Limit, worst maximum, samples, and how much there is to read on.
+    /// What stands beside the words because it narrows them; may be empty.
+    pub but: String,
+    /// How much the samples support, in a sentence; empty where nothing is judged.
+    pub claim: String,
+    /// The figures that matter most.
+    pub tiles: Vec<Tile>,
+    /// Machine, kernel, date, loads, limit.
     pub facts: Vec<(&'static str, String)>,
+    /// Why it does not say more.
     pub reasons: Vec<String>,
     /// How many of them are not folded away.
     pub reasons_shown: usize,
+}
+
+/// A large figure with its name.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tile {
+    pub name: &'static str,
+    pub value: String,
+    /// What it is to be seen against.
+    pub note: String,
 }
 
 /// The lines of one probe in the table of all rows.
 #[derive(Debug, Serialize)]
 pub(crate) struct FigureGroup {
     pub title: String,
+    /// What is measured, and where it is known how.
+    pub gloss: String,
     pub rows: Vec<FigureRow>,
 }
 
@@ -58,27 +71,6 @@ pub(crate) struct FigureRow {
     pub limit: String,
     pub state: &'static str,
     pub result: String,
-}
-
-/// The worst spikes of one run.
-#[derive(Debug, Serialize)]
-pub(crate) struct SpikeTable {
-    pub run: String,
-    /// How many there were, and how many of them are listed.
-    pub words: String,
-    pub rows: Vec<SpikeRow>,
-}
-
-/// One spike.
-#[derive(Debug, Serialize)]
-pub(crate) struct SpikeRow {
-    pub latency_us: String,
-    pub place: String,
-    pub at: String,
-    pub wall_time: String,
-    pub missed: u64,
-    pub causes: Vec<String>,
-    pub unexplained_us: String,
 }
 
 /// What the tail of some rows suggests, or why it says nothing.
@@ -131,34 +123,79 @@ pub fn outcome(verdict: &Verdict) -> String {
 }
 
 pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
-    let verdict = &run.document.verdict;
-    let OutcomeText { state, mark, word, rest } = judged(verdict);
-    let mut facts = Vec::new();
-    if let Some(worst) = run.rows().max_by_key(worst_first) {
-        let sum = |of: fn(&RowVerdict) -> u64| untrusted::total(run.rows().map(|row| of(row.verdict)));
-        facts.push(("Worst maximum", worst.latency(worst.summary.max_ns)));
-        facts.push(("Where", worst.place()));
-        facts.push(("Samples", text::count(untrusted::total(run.rows().map(|row| row.summary.count)))));
-        facts.push(("Late cycles", range(sum(|row| row.late), sum(|row| row.late_at_most))));
-    }
-    let reasons = taints::reasons(run.document);
-    facts.push(("Caveats", caveats(run)));
+    let OutcomeText { state, mark, word, rest } = judged(&run.document.verdict);
     let card = VerdictCard {
         run: run.mark(several),
         name: run.name.clone(),
         state,
         mark,
         words: format!("{word}{rest}"),
-        facts,
+        but: claim::but(run),
+        claim: claim::supported(run),
+        tiles: tiles(run),
+        facts: facts::card(run),
         reasons_shown: 0,
-        reasons,
+        reasons: claim::short_of(run),
     };
     let mut card = match &run.bundle.lab {
         Some(lab) => lab::card::of(run, lab, card),
         None => card,
     };
-    card.reasons_shown = if card.reasons.len() > REASONS { REASONS - 2 } else { REASONS };
+    card.reasons_shown = if card.reasons.len() > REASONS { REASONS - 1 } else { REASONS };
     card
+}
+
+/// The figures that matter most; none where nothing was measured.
+fn tiles(run: &ShownRun) -> Vec<Tile> {
+    let Some(worst) = run.rows().max_by_key(worst_first) else { return Vec::new() };
+    let sum = |of: fn(&RowVerdict) -> u64| untrusted::total(run.rows().map(|row| of(row.verdict)));
+    let (late, at_most, samples) = (sum(|row| row.late), sum(|row| row.late_at_most), sum(|row| row.count));
+    let max_ns = worst.summary.max_ns;
+    let against = match worst.row.entry.limit_ns {
+        Some(limit_ns) if limit_ns > 0 && max_ns > limit_ns => {
+            format!("{} times its limit", times(max_ns as f64 / limit_ns as f64))
+        }
+        Some(limit_ns) if limit_ns > 0 => match max_ns as f64 / limit_ns as f64 * 100.0 {
+            share @ ..10.0 => format!("{share:.1} % of its limit"),
+            share => format!("{share:.0} % of its limit"),
+        },
+        _ => "no limit".to_string(),
+    };
+    let mut limits: Vec<_> = run.rows().filter_map(|row| row.row.entry.limit_ns).collect();
+    limits.sort_unstable();
+    limits.dedup();
+    let limit = match limits[..] {
+        [] => ("none".to_string(), "latencies are judged by --limit".to_string()),
+        [only] => (worst.latency(only), String::new()),
+        [least, .., most] => (worst.latency(least), format!("up to {}, by row", worst.latency(most))),
+    };
+    let asked = run.bundle.manifest.asked.limit.as_ref().filter(|asked| asked.ends_with('%'));
+    let limit_note = match (limit.1.is_empty(), asked) {
+        (true, Some(share)) => format!("{} % of the period", text::clean(share.trim_end_matches('%'))),
+        _ => limit.1,
+    };
+    let rows = text::plural(run.bundle.rows.len(), "row");
+    vec![
+        Tile { name: "Worst maximum", value: worst.latency(max_ns), note: against },
+        Tile { name: "Limit", value: limit.0, note: limit_note },
+        Tile { name: "Late", value: range(late, at_most), note: share_of(at_most, samples) },
+        Tile { name: "Samples", value: text::count(samples), note: format!("in {rows}") },
+    ]
+}
+
+/// `1.4`, `26`, `1,200`.
+fn times(ratio: f64) -> String {
+    if ratio < 9.95 { format!("{ratio:.1}") } else { text::count(ratio.round() as u64) }
+}
+
+/// `0.38 % of all`; empty for none.
+fn share_of(part: u64, all: u64) -> String {
+    match part as f64 / all.max(1) as f64 * 100.0 {
+        0.0 => "none".to_string(),
+        ..0.001 => "less than 0.001 %".to_string(),
+        share @ ..1.0 => format!("{share:.3} %"),
+        share => format!("{share:.1} %"),
+    }
 }
 
 /// How much there is to read on disturbances and missing data.
@@ -183,8 +220,30 @@ fn worst_first(row: &RowView) -> (u64, u64) {
 }
 
 pub(crate) fn rows(runs: &Runs) -> Vec<FigureGroup> {
-    let group = |kind: &ProbePeriod| FigureGroup { title: kind.to_string(), rows: rows_of(runs, kind) };
+    let group = |kind: &ProbePeriod| FigureGroup {
+        title: kind.to_string(),
+        gloss: gloss(runs, kind),
+        rows: rows_of(runs, kind),
+    };
     runs.kinds.iter().map(group).collect()
+}
+
+/// What a probe's samples are; of a loop that was followed from outside also how it waits.
+fn gloss(runs: &Runs, kind: &ProbePeriod) -> String {
+    let mut parts = vec![kind.gloss().to_string()];
+    let mut followed = runs.rows_of(kind).filter_map(|row| row.row.entry.followed.as_ref());
+    if let Some(followed) = followed.next().filter(|_| kind.probe == LOOP) {
+        let period = match followed.period_from {
+            PeriodSource::Inferred => "period inferred from when it was due",
+            PeriodSource::Given => "period as given",
+        };
+        let thread = &followed.thread;
+        parts.push(format!("waits with {}", text::clean(&followed.waits_with)));
+        parts.push(format!("thread {}, {} {}", thread.tid, text::clean(&thread.policy), thread.priority));
+        parts.push(period.to_string());
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
 }
 
 fn rows_of(runs: &Runs, kind: &ProbePeriod) -> Vec<FigureRow> {
@@ -215,7 +274,7 @@ fn range(least: u64, most: u64) -> String {
 
 fn figures(row: RowView, place: usize) -> FigureRow {
     let (key, s) = (&row.row.entry.key, row.summary);
-    let us = |ns: u64| text::us(ns as f64);
+    let us = |ns: u64| text::figure(ns as f64);
     let periodic = key.period_ns.is_some();
     let only_if = |shown: bool, text: String| if shown { text } else { "–".to_string() };
     let unless = |known: Option<String>| known.unwrap_or("–".to_string());
@@ -238,8 +297,8 @@ fn figures(row: RowView, place: usize) -> FigureRow {
             only_if(periodic || s.missed > 0, text::count(s.missed)),
             text::count(s.count),
             unless(s.min_ns.map(us)),
-            unless(s.mean_ns.map(text::us)),
-            unless(s.stddev_ns.map(text::us)),
+            unless(s.mean_ns.map(text::figure)),
+            unless(s.stddev_ns.map(text::figure)),
             unless(s.p50_ns.map(us)),
             unless(s.p99_ns.map(us)),
             unless(s.p99_9_ns.map(us)),
@@ -248,61 +307,11 @@ fn figures(row: RowView, place: usize) -> FigureRow {
         corrected: vec![
             only_if(periodic, unless(s.p99_9_corrected_ns.map(us))),
             only_if(periodic && limited, unless(s.over_limit_corrected.map(text::count))),
-            only_if(key.is_cyclic(), format!("{:.1e}", row.verdict.miss_rate_below)),
+            only_if(key.is_cyclic(), claim::once_in(row.verdict.miss_rate_below)),
         ],
         limit: s.limit_ns.map_or("–".to_string(), us),
         state: if row.late() { "late" } else { "ok" },
         result,
-    }
-}
-
-pub(crate) fn spikes(run: &ShownRun, several: bool) -> SpikeTable {
-    let bundle: &Bundle = run.bundle;
-    let mut worst: Vec<&Spike> = bundle.spikes.iter().collect();
-    worst.sort_by(|a, b| b.latency_ns.cmp(&a.latency_ns).then(a.monotonic_ns.cmp(&b.monotonic_ns)));
-    worst.truncate(SPIKES);
-    let seen = untrusted::total(bundle.manifest.rows.iter().map(|row| row.spikes));
-    let seen = seen.max(bundle.spikes.len() as u64);
-    let above = bundle.manifest.asked.threshold_ns.map(|ns| format!(" above {}", text::time(ns as f64)));
-    let above = above.unwrap_or_default();
-    let words = match (seen, bundle.spikes.len() as u64) {
-        _ if run.counts_only() => "Excursions were counted, and no latency measured.".to_string(),
-        (0, _) => format!("No spike{above} was recorded."),
-        (seen, listed) if seen == listed && listed <= SPIKES as u64 => {
-            format!("All {} spikes{above}.", text::count(seen))
-        }
-        (seen, listed) => format!(
-            "The worst {} of {} spikes{above}; the bundle lists {}.",
-            worst.len(),
-            text::count(seen),
-            text::count(listed)
-        ),
-    };
-    SpikeTable {
-        run: run.mark(several),
-        words,
-        rows: worst.into_iter().map(|one| spike(one, run.virtual_time)).collect(),
-    }
-}
-
-fn spike(spike: &Spike, virtual_time: bool) -> SpikeRow {
-    SpikeRow {
-        latency_us: text::us(spike.latency_ns as f64),
-        place: runs::place(&spike.key, virtual_time),
-        at: format!("{:.3} s", spike.at_ns as f64 / 1e9),
-        wall_time: spike.wall_time.clone().unwrap_or_default(),
-        missed: spike.missed,
-        causes: spike.causes.iter().map(describe).collect(),
-        unexplained_us: spike.unexplained_ns.map(|ns| text::us(ns as f64)).unwrap_or_default(),
-    }
-}
-
-/// A cause in a line: `irq 45 nvme0q3 3.90 us`; a suspect as `softirq NET_RX?`.
-fn describe(cause: &Cause) -> String {
-    let name = text::clean(&format!("{} {}", cause.kind.label(), cause.name));
-    match cause.duration_ns {
-        Some(ns) => format!("{name} {} us", text::us(ns as f64)),
-        None => format!("{name}?"),
     }
 }
 
@@ -331,7 +340,7 @@ pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
 fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
     let level = |level: &Level| {
         let [latency, low, high] =
-            [level.latency_ns, level.low_ns, level.high_ns].map(|ns| text::us(ns as f64));
+            [level.latency_ns, level.low_ns, level.high_ns].map(|ns| text::figure(ns as f64));
         (format!("once in {}", text::count(level.once_in)), format!("{latency} us ({low}–{high})"))
     };
     let mut words: Vec<_> = estimate.levels.iter().map(level).collect();
@@ -339,7 +348,7 @@ fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
         ("above".to_string(), text::us_unit(estimate.threshold_ns)),
         ("exceedances".to_string(), text::count(estimate.exceedances)),
         ("shape".to_string(), format!("{:.3}", estimate.shape)),
-        ("scale".to_string(), format!("{} us", text::us(estimate.scale_ns))),
+        ("scale".to_string(), format!("{} us", text::figure(estimate.scale_ns))),
         ("fit p".to_string(), format!("{:.2}", estimate.fit_p_value)),
     ]);
     words
@@ -348,14 +357,6 @@ fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::cause::CauseKind;
-
-    #[test]
-    fn a_cause_is_put_in_words_and_a_suspect_is_in_doubt() {
-        let cause = Cause::timed(CauseKind::Irq, "45 nvme0q3", 1_100, 8_612);
-        assert_eq!(describe(&cause), "irq 45 nvme0q3 8.61 us");
-        assert_eq!(describe(&Cause::suspect(CauseKind::Softirq, "NET_RX", 3)), "softirq NET_RX?");
-    }
 
     #[test]
     fn an_estimate_is_stated_with_its_interval_and_its_diagnostics() {

@@ -11,7 +11,9 @@
 //! than a page can carry, the worst are drawn and the page says how many are not.
 #![forbid(unsafe_code)]
 
+mod change;
 mod chart;
+mod claim;
 mod facts;
 mod figures;
 mod fleet;
@@ -30,7 +32,7 @@ mod write;
 
 pub use figures::outcome;
 pub use fleet::fleet;
-pub use html::{html, html_of};
+pub use html::{compared, html, html_of};
 pub use junit::{junit, junit_error, junit_lint, junit_lint_error};
 pub use sarif::sarif;
 pub use write::write_into;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evidence::document::ProveDocument;
 use evidence::lab::Mode;
-use evidence::manifest::RowKey;
+use evidence::manifest::{EXECUTION, LOOP, LOOP_RESPONSE, MARK, RESPONSE, RowKey};
 use evidence::verdict::RowVerdict;
 use evidence::{Bundle, Row, Summary};
 
@@ -121,23 +121,65 @@ impl<'a> ShownRun<'a> {
         self.bundle.lab.is_some() && self.bundle.rows.is_empty()
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = RowView<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = RowView<'a>> {
         (0..self.bundle.rows.len()).map(|place| self.row_at(place))
     }
 
-    pub fn row(&self, kind: &ProbePeriod, load: &str, cpu: u32) -> Option<RowView<'_>> {
+    /// The loads that it was measured under, in the order of measurement.
+    pub fn loads(&self) -> Vec<&str> {
+        let mut loads = Vec::new();
+        self.rows().for_each(|row| push_new(&mut loads, row.row.entry.key.load.as_str()));
+        loads
+    }
+
+    /// Its probes with their periods, in the order of measurement.
+    pub fn kinds(&self) -> Vec<ProbePeriod> {
+        let mut kinds = Vec::new();
+        self.rows().for_each(|row| push_new(&mut kinds, row.kind()));
+        kinds
+    }
+
+    pub fn row(&self, kind: &ProbePeriod, load: &str, cpu: u32) -> Option<RowView<'a>> {
         let ProbePeriod { probe, period_ns, thread_name, .. } = kind.clone();
         let key = RowKey { probe, load: load.to_string(), cpu, period_ns, thread_name };
         let place = self.places.get(&key).filter(|_| kind.virtual_time == self.virtual_time);
         place.map(|place| self.row_at(*place))
     }
 
-    fn row_at(&self, place: usize) -> RowView<'_> {
+    fn row_at(&self, place: usize) -> RowView<'a> {
+        let (bundle, document) = (self.bundle, self.document);
         RowView {
-            row: &self.bundle.rows[place],
-            summary: &self.document.rows[place],
-            verdict: &self.document.verdict.rows[place],
+            row: &bundle.rows[place],
+            summary: &document.rows[place],
+            verdict: &document.verdict.rows[place],
             virtual_time: self.virtual_time,
+        }
+    }
+}
+
+impl ProbePeriod {
+    /// What a sample is, as an axis is called.
+    pub fn measures(&self) -> &'static str {
+        match self.probe.as_str() {
+            "spin" | "hardware" => "gap",
+            EXECUTION => "execution time",
+            LOOP_RESPONSE => "response time",
+            LOOP | "wakeup" => "wakeup latency",
+            probe if probe.starts_with(RESPONSE) => "response time",
+            probe if probe.starts_with(MARK) => "time to the mark",
+            _ => "latency",
+        }
+    }
+
+    /// What that is, in half a sentence.
+    pub fn gloss(&self) -> &'static str {
+        match self.probe.as_str() {
+            "wakeup" => "from when the timer was due to the thread running again",
+            "spin" => "time that a loop without a pause did not run",
+            LOOP => "wakeup latency of the program's own cycle: from due to running",
+            EXECUTION => "from a cycle's begin to its end",
+            LOOP_RESPONSE => "from when a cycle was due to its end",
+            _ => "",
         }
     }
 }

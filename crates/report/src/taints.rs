@@ -24,6 +24,15 @@ pub(crate) fn groups(taints: &[Taint]) -> Vec<TaintGroup<'_>> {
     groups
 }
 
+/// Taints that the user accepted, as reasons why a verdict does not say more.
+pub(crate) fn accepted(document: &ProveDocument) -> Vec<String> {
+    let groups = groups(&document.taints);
+    let accepted = groups.iter().filter(|group| group.accepted());
+    accepted
+        .map(|group| format!("accepted taint {}{}: {}", group.code(), group.place(), group.reason()))
+        .collect()
+}
+
 /// Everything that speaks against a verdict, with taints that are alike as one reason.
 pub(crate) fn reasons(document: &ProveDocument) -> Vec<String> {
     let groups = groups(&document.taints);

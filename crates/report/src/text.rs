@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers and foreign text as people read them.
 
+use std::borrow::Cow;
+
 use machine::CpuSet;
 
 /// Nanoseconds as a figure in microseconds, without its unit: three digits that matter, never fewer than all
@@ -12,6 +14,52 @@ pub(crate) fn us(ns: f64) -> String {
         9.995..99.95 => format!("{us:.1}"),
         _ => format!("{us:.0}"),
     }
+}
+
+/// The same in groups of three digits: a figure of the page.
+pub(crate) fn figure(ns: f64) -> String {
+    if ns < 999_500.0 { us(ns) } else { count((ns / 1e3).round() as u64) }
+}
+
+/// A label of an axis of microseconds: `0.5`, `10`, `1,000`.
+pub(crate) fn axis(ns: f64) -> String {
+    let us = ns / 1e3;
+    if us < 1_000.0 { format!("{}", (us * 1e4).round() / 1e4) } else { count(us.round() as u64) }
+}
+
+/// Words beside which a number is one of samples, and not a name: `of 10000`, `3000 samples`.
+const COUNTED: [&str; 6] = ["samples", "periods", "cycles", "without", "late", "of"];
+
+/// A text as the page shows it: its microseconds by their sign, and they and numbers of samples in groups of
+/// three digits, as all figures there. Other numbers may be names, and stay as they are.
+pub(crate) fn with_signs(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return Cow::Borrowed(text);
+    }
+    let words: Vec<&str> = text.split(' ').collect();
+    let bare = |word: &str| word.trim_end_matches([',', ';', ')', '.', ':']).to_string();
+    let mut is_changed = false;
+    let mut shown = |(place, word): (usize, &&str)| {
+        let after = words.get(place + 1).map_or(String::new(), |next| bare(next));
+        let before = place.checked_sub(1).map_or("", |place| words[place]);
+        if bare(word) == "us" && before.ends_with(|last: char| last.is_ascii_digit()) {
+            is_changed = true;
+            return format!("µs{}", &word[2..]);
+        }
+        let is_figure = after == "us" || before == "of" || COUNTED.contains(&after.as_str());
+        let digits = word.trim_start_matches('(');
+        let number = bare(digits);
+        match number.parse::<u64>() {
+            Ok(figure) if is_figure && number.len() > 3 => {
+                is_changed = true;
+                let [open, rest] = [&word[..word.len() - digits.len()], &digits[number.len()..]];
+                format!("{open}{}{rest}", count(figure))
+            }
+            _ => word.to_string(),
+        }
+    };
+    let shown = words.iter().enumerate().map(&mut shown).collect::<Vec<_>>().join(" ");
+    if is_changed { Cow::Owned(shown) } else { Cow::Borrowed(text) }
 }
 
 /// The same in groups of three digits, with its unit.
@@ -101,6 +149,18 @@ mod tests {
         let figures = [21.0, 9_994.0, 9_996.0, 99_940.0, 99_960.0, 40_005_000.0].map(us);
         assert_eq!(figures, ["0.02", "9.99", "10.0", "99.9", "100", "40005"]);
         assert_eq!(us_unit(40_005_499), "40,005 us");
+    }
+
+    #[test]
+    fn figures_of_the_page_are_grouped_alike() {
+        let figures = [9_994.0, 999_400.0, 999_600.0, 40_005_000.0].map(figure);
+        assert_eq!(figures, ["9.99", "999", "1,000", "40,005"]);
+        assert_eq!([50.0, 500.0, 10e3, 1e6, 2.5e9].map(axis), ["0.05", "0.5", "10", "1,000", "2,500,000"]);
+        let said = "every 1000 us: maximum 2605 us, 2,605 us of 0.5 us; (2 late of 10000, 3000 samples); 100us, pid 5000";
+        let shown = "every 1,000 µs: maximum 2,605 µs, 2,605 µs of 0.5 µs; (2 late of 10,000, 3,000 samples); 100us, pid 5000";
+        assert_eq!(with_signs(said), shown);
+        assert_eq!(with_signs("a bus us, 80.2–130 us)"), "a bus us, 80.2–130 µs)");
+        assert!(matches!(with_signs("a bus used"), Cow::Borrowed(_)));
     }
 
     #[test]

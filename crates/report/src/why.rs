@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the terminal and the page say of causes: names, groups and bars, from [`evidence::why`].
 
+use std::collections::BTreeMap;
+
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind, ChainLink, Owner, Sender};
 use evidence::why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 use serde::Serialize;
 
+use crate::runs::{self, ShownRun};
 use crate::text;
 
 /// Causes of one spike that are listed one by one; the shortest others are joined.
 const CAUSES: usize = 16;
 
-/// Spikes drawn for each run of a page.
-const DRAWN: usize = 8;
+/// Groups of spikes with one cause that a page draws for each run.
+const DRAWN: usize = 3;
+
+/// Stretches of a bar that are drawn.
+const STRETCHES: usize = 400;
 
 /// Causes in a page's table.
 const SUMMED: usize = 20;
@@ -60,7 +66,9 @@ fn colour(kind: CauseKind) -> usize {
 
 /// `kernel thread kworker/3:1H`.
 pub(crate) fn named(kind: CauseKind, name: &str) -> String {
-    text::clean(format!("{} {name}", kind.label()).trim_end())
+    let label = kind.label();
+    // The tick is called so by its kind and by its name.
+    if name == label { label.to_string() } else { text::clean(format!("{label} {name}").trim_end()) }
 }
 
 /// The same in a table, where a suspect is to be told from a cause.
@@ -279,7 +287,7 @@ pub(crate) fn collected(document: &WhyDocument) -> String {
     format!("{seen} {one}{listed}{by}{lost}")
 }
 
-/// The section of a page for one run.
+/// The causes of one run's spikes, for its page.
 #[derive(Debug, Serialize)]
 pub(crate) struct WhySection {
     pub run: String,
@@ -299,12 +307,21 @@ pub(crate) struct SumRow {
     pub cells: Vec<String>,
 }
 
-/// Spikes with one cause.
+/// Spikes with one cause: the longest of them, and what to do.
 #[derive(Debug, Serialize)]
 pub(crate) struct Pictured {
     pub title: String,
-    pub spikes: Vec<Picture>,
+    pub spike: Picture,
     pub advice: Vec<String>,
+}
+
+/// The longest spikes of one run, a line each that folds out.
+#[derive(Debug, Serialize)]
+pub(crate) struct SpikeList {
+    pub run: String,
+    /// How many there were, and how many of them are listed.
+    pub words: String,
+    pub spikes: Vec<Picture>,
 }
 
 /// One spike, drawn.
@@ -312,9 +329,13 @@ pub(crate) struct Pictured {
 pub(crate) struct Picture {
     pub length: String,
     pub place: String,
+    /// What took most of it, and how much of it in per cent.
+    pub mostly: String,
+    pub colour: usize,
+    pub share: f64,
     pub due: &'static str,
     pub description: String,
-    pub bars: Vec<Stretch>,
+    pub bars: Vec<Stretches>,
     pub lines: Vec<LegendLine>,
     pub unexplained: Option<String>,
     pub much: bool,
@@ -322,12 +343,11 @@ pub(crate) struct Picture {
     pub siblings: Vec<String>,
 }
 
-/// A stretch of the bar, in hundredths of a per cent.
+/// The stretches of one colour, as a path in a box of 10,000 by 1.
 #[derive(Debug, Serialize)]
-pub(crate) struct Stretch {
+pub(crate) struct Stretches {
     pub colour: usize,
-    pub from: f64,
-    pub width: f64,
+    pub path: String,
 }
 
 /// A cause under the bar.
@@ -340,27 +360,50 @@ pub(crate) struct LegendLine {
     pub detail: String,
 }
 
-/// The section of `bundle`.
-pub(crate) fn of(run: String, bundle: &Bundle) -> WhySection {
-    let document = &WhyDocument::of(bundle, &Question { top: TOP, ..Question::default() });
-    let mut left = DRAWN;
-    let mut pictured = Vec::new();
-    // One of each group before the second of any.
-    let groups = groups(document);
-    let each = |group: &CauseGroup, take: usize| {
-        group.spikes.iter().take(take).map(|spike| picture(spike)).collect()
-    };
-    let share = (DRAWN / groups.len().max(1)).max(1);
-    for group in groups.iter().filter(|group| group.spikes.iter().any(|spike| !spike.causes.is_empty())) {
-        if left == 0 {
-            break;
-        }
-        let take = share.min(left);
-        let spikes: Vec<Picture> = each(group, take);
-        left -= spikes.len();
-        let advice = group.advice.iter().map(|line| text::clean(line)).collect();
-        pictured.push(Pictured { title: title(group, document), spikes, advice });
+/// The causes and the longest spikes of `bundle`; each is left out where there is none.
+pub(crate) fn of(run: &ShownRun, several: bool) -> (Option<WhySection>, Option<SpikeList>) {
+    let document = &WhyDocument::of(run.bundle, &Question { top: TOP, ..Question::default() });
+    let mark = run.mark(several);
+    let spikes: Vec<_> = document.spikes.iter().map(|spike| picture(spike, run.virtual_time)).collect();
+    let list = (!spikes.is_empty()).then(|| SpikeList {
+        run: mark.clone(),
+        words: listed(run.bundle, document),
+        spikes,
+    });
+    let section = section(mark, document, run.virtual_time);
+    (Some(section).filter(|section| !section.sums.is_empty()), list)
+}
+
+/// Why a run has no causes, or no spikes.
+pub(crate) fn none_of(bundle: &Bundle) -> Vec<String> {
+    let document = WhyDocument::of(bundle, &Question { top: 0, ..Question::default() });
+    let notes = if document.by_cause.is_empty() { document.notes } else { Vec::new() };
+    notes.iter().map(|note| text::clean(note)).collect()
+}
+
+/// How many spikes there were, and how many of them the page has.
+fn listed(bundle: &Bundle, document: &WhyDocument) -> String {
+    let above = bundle.manifest.asked.threshold_ns.map(|ns| format!(" above {}", text::time(ns as f64)));
+    let above = above.unwrap_or_default();
+    let (seen, drawn) = (document.spikes_seen, document.spikes.len() as u64);
+    match seen > drawn {
+        false => format!("All {}{above}, the longest first.", text::plural(seen as usize, "spike")),
+        true => format!(
+            "The longest {drawn} of {} spikes{above}; the bundle lists {}.",
+            text::count(seen),
+            text::count(document.spikes_listed)
+        ),
     }
+}
+
+fn section(run: String, document: &WhyDocument, virtual_time: bool) -> WhySection {
+    let drawn = |group: &&CauseGroup| group.spikes.iter().any(|spike| !spike.causes.is_empty());
+    let all = groups(document);
+    let pictured = all.iter().filter(drawn).take(DRAWN).map(|group| Pictured {
+        title: title(group, document),
+        spike: picture(group.spikes[0], virtual_time),
+        advice: group.advice.iter().map(|line| text::clean(line)).collect(),
+    });
     let sum = |sum: &CauseTotal| {
         let timed = |ns| if sum.suspect { "–".to_string() } else { tenth(ns) };
         SumRow {
@@ -386,18 +429,11 @@ pub(crate) fn of(run: String, bundle: &Bundle) -> WhySection {
         notes,
         sums: document.by_cause.iter().take(SUMMED).map(sum).collect(),
         more: document.by_cause.len().saturating_sub(SUMMED),
-        groups: pictured,
+        groups: pictured.collect(),
     }
 }
 
-fn picture(spike: &ExplainedSpike) -> Picture {
-    let share = |ns: u64| (ns as f64 / spike.latency_ns.max(1) as f64 * 10_000.0).round() / 100.0;
-    let bars = timeline(spike.latency_ns, &spike.causes).into_iter().filter_map(|one| {
-        let colour = colour(spike.causes.get(one.cause?)?.kind);
-        // What is too short to be seen is drawn all the same.
-        let width = share(one.to_ns - one.from_ns).max(0.25);
-        Some(Stretch { colour, from: share(one.from_ns).min(99.75), width })
-    });
+fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
     let (causes, more, more_ns) = shown(spike);
     let line = |cause: &&Cause| LegendLine {
         colour: colour(cause.kind),
@@ -408,29 +444,71 @@ fn picture(spike: &ExplainedSpike) -> Picture {
     };
     let mut lines: Vec<_> = causes.iter().map(line).collect();
     if more > 0 {
-        let name = format!("{more} shorter ones");
         lines.push(LegendLine {
             colour: 7,
             at: String::new(),
-            name,
+            name: format!("{more} shorter ones"),
             took: tenth(more_ns),
             detail: String::new(),
         });
     }
     let words =
         lines.iter().map(|line| format!("{} {} us", line.name, line.took)).collect::<Vec<_>>().join(", ");
+    let (mostly, colour, share) = mostly(spike);
     Picture {
-        length: text::us_unit(spike.latency_ns),
+        length: runs::latency(spike.latency_ns, virtual_time),
         place: place(spike),
+        mostly,
+        colour,
+        share,
         due: due(spike),
         description: words,
-        bars: bars.take(200).collect(),
+        bars: stretches(spike),
         lines,
         unexplained: unexplained(spike),
         much: spike.much_unexplained,
         suspects: suspects(spike),
         siblings: siblings(spike),
     }
+}
+
+/// What took most of a spike, its colour, and its share in per cent.
+fn mostly(spike: &ExplainedSpike) -> (String, usize, f64) {
+    let Some(mostly) = &spike.mostly else {
+        let words = if spike.causes.is_empty() { "no cause collected" } else { "suspects only" };
+        return (words.to_string(), 7, 0.0);
+    };
+    let same = |cause: &&Cause| cause.kind == mostly.kind && cause.name == mostly.name;
+    let took = match mostly.kind {
+        CauseKind::Unexplained => spike.unexplained_ns.unwrap_or(0),
+        _ => spike
+            .causes
+            .iter()
+            .filter(same)
+            .filter_map(|cause| cause.duration_ns)
+            .fold(0, u64::saturating_add),
+    };
+    let name = match mostly.kind {
+        CauseKind::Unexplained => "no recorded event".to_string(),
+        kind => named(kind, &mostly.name),
+    };
+    let share = (took as f64 / spike.latency_ns.max(1) as f64 * 100.0).min(100.0);
+    (name, colour(mostly.kind), share.round())
+}
+
+/// The bar: a path for each colour. What is too short to be seen is drawn all the same.
+fn stretches(spike: &ExplainedSpike) -> Vec<Stretches> {
+    use std::fmt::Write;
+    let at = |ns: u64| (ns as f64 / spike.latency_ns.max(1) as f64 * 10_000.0).round();
+    let mut paths: BTreeMap<usize, String> = BTreeMap::new();
+    for one in timeline(spike.latency_ns, &spike.causes).iter().take(STRETCHES) {
+        let Some(cause) = one.cause.and_then(|place| spike.causes.get(place)) else { continue };
+        let width = (at(one.to_ns) - at(one.from_ns)).max(25.0);
+        let from = at(one.from_ns).min(9_975.0);
+        let path = paths.entry(colour(cause.kind)).or_default();
+        let _ = write!(path, "M{from} 0h{width}v1h-{width}z");
+    }
+    paths.into_iter().map(|(colour, path)| Stretches { colour, path }).collect()
 }
 
 /// A bar of `width` letters: what had the CPU for the most of each stretch.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page in a real browser: on a desk, on a phone, on paper.
+//! The page in a real browser: on a desk, on a phone, on paper, in the dark, by keyboard alone.
 //!
-//! Needs Chromium; without it the test says so and passes. A wrapper that only this test has measures what
-//! was laid out. Pages and pictures stay in cargo's temporary folder for people to look at.
+//! Needs Chromium; without it the tests say so and pass. A wrapper that only these tests have measures what
+//! was laid out, and presses keys. Pages and pictures stay in cargo's temporary folder for people to look at.
+//! axe-core looks for barriers where `tools/bootstrap` could get it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{Plan, lab};
+use evidence::compare::compare;
 use serde_json::Value;
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -17,12 +19,12 @@ const SECTIONS: [&str; 14] = [
     "verdict",
     "maxima",
     "figures",
-    "histograms",
-    "time",
-    "persistence",
-    "spikes",
     "why",
-    "tail",
+    "spikes",
+    "time",
+    "histograms",
+    "jitter",
+    "persistence",
     "machine",
     "asked",
     "taints",
@@ -30,25 +32,14 @@ const SECTIONS: [&str; 14] = [
     "claims",
 ];
 
-const LAB_SECTIONS: [&str; 11] = [
-    "verdict",
-    "beside",
-    "excursions",
-    "storms",
-    "witness",
-    "log",
-    "lab",
-    "machine",
-    "asked",
-    "missing",
-    "claims",
-];
+const LAB_SECTIONS: [&str; 10] =
+    ["verdict", "beside", "excursions", "storms", "witness", "log", "lab", "machine", "asked", "claims"];
 
 /// A browser that hangs ends the test instead of the build.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Measures the page in a frame of its own: a browser's window has a smallest width, a frame has none.
-const MEASURE: &str = r#"<!doctype html><body style="margin:0"><iframe id="f" style="border:0" height="900" width="WIDTH" src="PAGE"></iframe>
+const MEASURE: &str = r#"<!doctype html><body style="margin:0"><iframe id="f" style="border:0" height="844" width="WIDTH" src="PAGE"></iframe>
 <script>
 addEventListener("load", () => {
   const inner = document.getElementById("f").contentDocument;
@@ -60,8 +51,12 @@ addEventListener("load", () => {
     sections: Object.fromEntries(all("section").map(s => [s.id, box(s)])),
     frames: all("svg.frame").map(box),
     texts: all("svg.frame text").map(t => [t.textContent, ...box(t)]),
-    timelines: all("svg.timeline").map(box), lists: all(".when li > *").map(box),
-    tables: all(".scroll").map(box),
+    timelines: all("svg.timeline").map(box).filter(r => r[2] > 0), lists: all(".when li > *").map(box),
+    words: all("h1,h2,h3,p,dd,li,figcaption,summary,.bar-name,.bar-value,.card *").filter(e => !e.closest(".scroll,svg"))
+      .map(e => [e.textContent.slice(0, 60), ...box(e)]),
+    card: box(inner.querySelector(".card")),
+    outside: all("main *").filter(e => !e.closest("svg,.scroll") && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden" && !e.closest(".unseen,button")).length,
+    tables: all(".scroll").map(box), bars: all(".bars-of").map(box),
     unfolded: all(".unfold").map(box),
     headings: all("h1,h2,h3").map(h => +h.tagName[1]),
     unnamed: all("svg.frame, svg.timeline").filter(s => !named(s)).length,
@@ -116,14 +111,24 @@ fn folder() -> PathBuf {
 
 /// What the browser laid out of `page` at `width`.
 fn laid_out(browser: &str, page: &Path, width: u32) -> Value {
+    measured(browser, page, MEASURE, width)
+}
+
+/// What `wrapper` measures in `page` at `width`.
+fn measured(browser: &str, page: &Path, wrapper: &str, width: u32) -> Value {
     let probe = page.with_extension(format!("{width}.html"));
-    let measure = MEASURE.replace("WIDTH", &width.to_string());
+    let measure = wrapper.replace("WIDTH", &width.to_string());
     let name = page.file_name().unwrap().to_str().unwrap();
     std::fs::write(&probe, measure.replace("PAGE", name)).unwrap();
     let arguments = ["--dump-dom", "--allow-file-access-from-files", "--window-size=1400,900"];
     let dom = browse(browser, &probe, &arguments.map(String::from));
     let json = dom.split("<pre id=\"measured\">").nth(1).and_then(|rest| rest.split("</pre>").next());
     let json = json.unwrap_or_else(|| panic!("the browser measured nothing in {}", probe.display()));
+    read(json)
+}
+
+/// JSON as a browser writes it into a page.
+fn read(json: &str) -> Value {
     serde_json::from_str(&json.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")).unwrap()
 }
 
@@ -157,6 +162,11 @@ fn is_laid_out_within(found: &Value, width: u32, sections: &[&str], charts: usiz
     {
         assert!(numbers(part)[1] <= window, "{part} in {window}");
     }
+    for words in found["words"].as_array().unwrap() {
+        let [left, right, ..] = numbers(words)[..] else { panic!("{words}") };
+        assert!(left >= -1.0 && right <= window + 1.0, "{words} is cut off at {window}");
+    }
+    assert_eq!(found["outside"], 0, "text that its own box hides");
     assert_eq!(found["unnamed"], 0, "charts without a title and a description");
     let headings = numbers(&found["headings"]);
     assert_eq!(headings[0], 1.0);
@@ -181,13 +191,22 @@ fn a_page_is_whole_on_a_desk_on_a_phone_and_on_paper() {
     let evidence = tempfile::tempdir().unwrap();
     let (before, after) = (Plan::before().on_disk(evidence.path()), Plan::after().on_disk(evidence.path()));
     let one = report::html(std::slice::from_ref(&before)).unwrap();
-    let two = report::html(&[before, after]).unwrap();
-    for (name, html) in [("two.html", &two), ("one.html", &one)] {
+    let two = report::html(&[before.clone(), after.clone()]).unwrap();
+    let change = compare(&before, &after, true);
+    let change = report::compared(&[before, after], &change).unwrap();
+    for (name, html) in [("two.html", &two), ("one.html", &one), ("change.html", &change)] {
         let page = folder().join(name);
         std::fs::write(&page, html).unwrap();
-        for width in [1280, 360] {
+        for width in if name == "one.html" { [1920, 360] } else { [1280, 390] } {
             let found = laid_out(browser, &page, width);
             is_laid_out_within(&found, width, &SECTIONS, 10);
+            if name == "change.html" {
+                is_laid_out_within(&found, width, &["change", "overlaid"], 10);
+            }
+            if name == "one.html" && width > 390 {
+                // The first screen of a desk holds the whole card.
+                assert!(numbers(&found["card"])[3] < 700.0, "{} at {width}", found["card"]);
+            }
             let timelines = found["timelines"].as_array().unwrap();
             assert!(
                 !timelines.is_empty() && timelines.iter().all(|one| numbers(one)[2] > 250.0),
@@ -197,7 +216,7 @@ fn a_page_is_whole_on_a_desk_on_a_phone_and_on_paper() {
     }
 
     let page = folder().join("one.html");
-    for (width, height) in [(1280, 4000), (360, 4000)] {
+    for (width, height) in [(1280, 9000), (360, 4000)] {
         let picture = folder().join(format!("one-{width}.png"));
         let shot = format!("--screenshot={}", picture.display());
         browse(browser, &page, &[shot, format!("--window-size={width},{height}")]);
@@ -207,13 +226,151 @@ fn a_page_is_whole_on_a_desk_on_a_phone_and_on_paper() {
         if width == 1280 {
             let screen = pixels.iter().filter(|pixel| **pixel == [6, 14, 10]).count();
             assert!(screen > 5_000, "{screen} pixels of an oscilloscope's screen");
+            assert_eq!(pixels[0], [255, 255, 255]);
         }
     }
+    let picture = folder().join("one-dark.png");
+    let shot = format!("--screenshot={}", picture.display());
+    let dark = "--blink-settings=preferredColorScheme=0".to_string();
+    browse(browser, &page, &[shot, dark, "--window-size=1280,900".into()]);
+    let (_, _, pixels) = pixels(&picture);
+    assert!(pixels[0].iter().all(|part| *part < 40), "{:?} is not dark", pixels[0]);
 
     let paper = folder().join("one.pdf");
     browse(browser, &page, &[format!("--print-to-pdf={}", paper.display()), "--no-pdf-header-footer".into()]);
     let pdf = std::fs::read(&paper).unwrap();
     assert!(pdf.starts_with(b"%PDF-") && pdf.len() > 20_000, "{} bytes", pdf.len());
+}
+
+/// Presses keys and moves a pointer in the page of a frame; its policy and its script are the page's own.
+const PRESS: &str = r##"<!doctype html><body style="margin:0"><iframe id="f" style="border:0" height="900" width="WIDTH" src="PAGE"></iframe>
+<script>
+addEventListener("load", () => {
+  const inner = document.getElementById("f").contentDocument, view = inner.defaultView;
+  const all = s => [...inner.querySelectorAll(s)], one = s => inner.querySelector(s);
+  const seen = s => all(s).filter(e => e.getClientRects().length > 0).length;
+  const key = (e, name) => e.dispatchEvent(new view.KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  const point = (e, kind, share) => {
+    const r = e.getBoundingClientRect();
+    e.dispatchEvent(new view.PointerEvent(kind, { clientX: r.left + share * r.width, clientY: r.top + 5, button: 0, pointerId: 1, bubbles: true }));
+  };
+  const found = {};
+  // Rows off, and on again.
+  const button = one('.switches button[data-of="load"]'), rows = () => seen(".figures tbody tr[data-load]");
+  found.rows = [rows()];
+  for (const n of [0, 1]) { button.focus(); button.click(); found.rows.push(rows()); }
+  found.focused = inner.activeElement === button;
+  // Keys on a histogram.
+  const histogram = one("#histograms svg.frame");
+  histogram.focus();
+  for (let n = 0; n < 40; n++) key(histogram, "ArrowLeft");
+  found.histogram = one(".tip").hidden ? "" : one(".tip").textContent;
+  key(histogram, "Escape");
+  found.hidden = one(".tip").hidden;
+  const jitter = one("#jitter svg.frame");
+  point(jitter, "pointermove", 0.5001);
+  found.jitter = one(".tip").textContent;
+  // Zoom by keys, and by a pointer; back again.
+  const strip = one("#time svg.frame"), box = () => strip.querySelector(".box").getAttribute("viewBox");
+  strip.setPointerCapture = () => {};
+  found.zoom = [box()];
+  strip.focus(); key(strip, "+"); found.zoom.push(box());
+  found.ticks = all("#time svg.frame:first-of-type text.zoomed").map(t => t.textContent);
+  key(strip, "Escape"); found.zoom.push(box());
+  point(strip, "pointerdown", 0.25); point(strip, "pointermove", 0.5); point(strip, "pointerup", 0.5); found.zoom.push(box());
+  strip.dispatchEvent(new view.MouseEvent("dblclick", { bubbles: true })); found.zoom.push(box());
+  point(strip, "pointermove", 0.01);
+  found.strip = one(".tip").textContent;
+  // Every part that answers can be reached without a pointer, and shows that it is.
+  const parts = all("a, button, summary, .scroll, svg.frame[data-reads]").filter(e => e.getClientRects().length > 0);
+  found.parts = parts.length;
+  found.unreached = parts.filter(e => e.tabIndex < 0).length;
+  const line = one("details.fold"); line.querySelector("summary").click();
+  found.unfolded = line.open && line.querySelector("svg.timeline").getBoundingClientRect().width > 200;
+  const pre = document.createElement("pre"); pre.id = "measured"; pre.textContent = JSON.stringify(found);
+  document.body.append(pre);
+});
+</script>"##;
+
+#[test]
+fn keys_alone_reach_figures_rows_and_zoom() {
+    let Some(browser) = browser() else { return };
+    let bundle = Plan::before().in_memory();
+    let page = folder().join("keys.html");
+    std::fs::write(&page, report::html(std::slice::from_ref(&bundle)).unwrap()).unwrap();
+    let found = measured(browser, &page, PRESS, 1280);
+    let rows = numbers(&found["rows"]);
+    assert_eq!((rows[0], rows[2]), (bundle.rows.len() as f64, bundle.rows.len() as f64), "{found:#}");
+    let of_load = bundle.rows.iter().filter(|row| row.entry.key.load == "idle").count();
+    assert_eq!(rows[1], (bundle.rows.len() - of_load) as f64, "{found:#}");
+    let text = |name: &str| found[name].as_str().unwrap();
+    assert!(text("histogram").contains(" µs") && text("histogram").contains("idle: "), "{found:#}");
+    assert!(text("jitter").starts_with("0 to +") && text("jitter").contains(" samples"), "{found:#}");
+    assert!(text("strip").contains(" s to ") && text("strip").contains("maximum "), "{found:#}");
+    assert_eq!(
+        (&found["hidden"], &found["focused"], &found["unfolded"]),
+        (&true.into(), &true.into(), &true.into())
+    );
+    let zoom: Vec<&str> = found["zoom"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let whole = "0 0 4000 1000";
+    assert_eq!(zoom, [whole, "1000 0 2000 1000", whole, "1000 0 1000 1000", whole]);
+    assert!(found["ticks"].as_array().unwrap().len() >= 3, "{found:#}");
+    assert!(found["parts"].as_u64().unwrap() > 30);
+    assert_eq!(found["unreached"], 0, "{found:#}");
+}
+
+#[test]
+fn no_serious_barrier_is_found() {
+    let Some(browser) = browser() else { return };
+    let axe =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/python/axe_playwright_python/axe.min.js");
+    if !axe.is_file() {
+        println!("skipped: axe-core missing; tools/bootstrap test");
+        return;
+    }
+    let evidence = tempfile::tempdir().unwrap();
+    let (before, after) = (Plan::before().on_disk(evidence.path()), Plan::after().on_disk(evidence.path()));
+    let change = compare(&before, &after, true);
+    let pages = [
+        ("one", report::html(std::slice::from_ref(&before)).unwrap()),
+        ("change", report::compared(&[before, after], &change).unwrap()),
+        ("lab", report::html(&[lab::stock(), lab::isolated()]).unwrap()),
+    ];
+    let run = "<script>axe.run(document, { resultTypes: ['violations'] }).then(found => {
+        const told = found.violations.map(v => [v.impact, v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].any.map(a => a.message)]);
+        const pre = document.createElement('pre'); pre.id = 'measured';
+        pre.textContent = JSON.stringify({ passes: found.passes.length, told });
+        document.body.append(pre);
+    });</script>";
+    for (name, html) in pages {
+        // The page's policy admits no script but its own; what axe needs is left out of it here.
+        let open = html.replacen("default-src 'none'", "default-src * data: 'unsafe-inline'", 1);
+        let from = open.find("; script-src").unwrap();
+        let to = from + open[from..].find('"').unwrap();
+        let open = format!("{}{}", &open[..from], &open[to..]);
+        assert_ne!(html, open);
+        let page = open
+            .replace("</body>", &format!("<script src=\"file://{}\"></script>{run}</body>", axe.display()));
+        for dark in ["1", "0"] {
+            let path = folder().join(format!("axe-{name}-{dark}.html"));
+            std::fs::write(&path, &page).unwrap();
+            let scheme = format!("--blink-settings=preferredColorScheme={dark}");
+            let patience = "--virtual-time-budget=60000".to_string();
+            let dom = browse(
+                browser,
+                &path,
+                &["--dump-dom".into(), scheme, patience, "--window-size=1280,900".into()],
+            );
+            let json = dom.split("<pre id=\"measured\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+            let found =
+                read(json.unwrap_or_else(|| panic!("axe found nothing at all in {}", path.display())));
+            assert!(found["passes"].as_u64().unwrap() > 10, "{found:#}");
+            let told = found["told"].as_array().unwrap();
+            let bad: Vec<_> =
+                told.iter().filter(|one| matches!(one[0].as_str(), Some("serious" | "critical"))).collect();
+            assert!(bad.is_empty(), "{name}, {dark}: {bad:#?}");
+        }
+    }
 }
 
 #[test]
@@ -227,7 +384,8 @@ fn a_lab_page_is_whole_on_a_desk_and_on_a_phone_folded_and_unfolded() {
         std::fs::write(&page, html).unwrap();
         for width in [1280, 360] {
             let found = laid_out(browser, &page, width);
-            is_laid_out_within(&found, width, &LAB_SECTIONS, 1);
+            is_laid_out_within(&found, width, &LAB_SECTIONS, 0);
+            assert!(numbers(&found["bars"][0])[2] > 250.0, "{}", found["bars"]);
             assert_eq!(found["unfolded"].as_array().unwrap().len(), 5);
         }
     }

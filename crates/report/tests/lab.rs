@@ -149,7 +149,10 @@ fn virtual_and_real_latencies_share_no_axis_and_counts_none() {
     let page = html(&[real, lab::virtual_time("virtual", 1.0), lab::isolated()]);
     let titles = |id: &str| section(&page, id).matches("wakeup every 1 ms").count();
     assert_eq!(titles("figures"), 2);
-    assert!(section(&page, "spikes").contains("Excursions were counted, and no latency measured."));
+    assert!(
+        section(&page, "taints")
+            .contains("counted excursions and measured no latency, so there are no spikes")
+    );
     assert!(page.contains("evidence report"), "not all of it is of the lab");
 }
 
@@ -184,7 +187,7 @@ fn foreign_text_of_a_guest_never_becomes_markup() {
         }
     }
     for page in [html(&bundles), html(&bundles[..1])] {
-        assert!(!page.contains("<script"), "{}", &page[page.find("<script").unwrap_or(0)..][..200]);
+        assert_eq!(page.matches("<script").count(), 1, "but for the page's own");
         assert!(page.contains("&lt;script&gt;alert(1)"));
         assert!(!page.contains('\u{1b}'));
     }

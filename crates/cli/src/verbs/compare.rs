@@ -22,7 +22,7 @@ pub fn run(args: &CompareArgs) -> VerbResult {
     }
     args.out.print_text(&report::terminal::comparison(&comparison, args.out.style()));
     if let Some(output) = &args.output {
-        evidence::writer::replace(output, report::html(&[before, after])?.as_bytes())?;
+        evidence::writer::replace(output, report::compared(&[before, after], &comparison)?.as_bytes())?;
         args.out.print_text(&format!("Report: {}", output.display()));
     }
     Ok(Exit::Held)

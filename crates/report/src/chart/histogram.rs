@@ -9,9 +9,10 @@
 use evidence::Row;
 
 use crate::chart::{
-    HEIGHT, LoadStyle, Panels, Plot, PlotMark, Polyline, WIDTH, drawn_cpus, limits, range_ns, share,
+    HEIGHT, LoadStyle, Panels, Plot, PlotMark, Polyline, WIDTH, drawn_cpus, latency_title, limits, listed,
+    range_ns, share,
 };
-use crate::runs::{ProbePeriod, Runs, ShownRun};
+use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
 use crate::scale::{LogScale, hundredth};
 use crate::text;
 
@@ -22,47 +23,97 @@ const STEPS_OF_A_LINE: usize = 200;
 /// The lower end of the count axis: one sample must stand above it.
 const BELOW_ONE: f64 = 0.5;
 
+/// The axes that all panels of a probe share.
+struct Axes {
+    x: LogScale,
+    y: LogScale,
+    /// Where steps begin and end.
+    edges: Vec<u64>,
+}
+
+/// A line of a panel: a row, what it is called there, and how it is drawn beside its load's colour.
+type Named<'a> = (RowView<'a>, String, &'static str);
+
+impl Axes {
+    fn of(runs: &Runs, kind: &ProbePeriod, lines: usize) -> Axes {
+        let (low, high) = range_ns(runs, kind);
+        let x = LogScale::around(low, high);
+        let resolution_ns = runs.rows_of(kind).filter_map(|row| row.row.entry.coarse.as_ref());
+        let resolution_ns = resolution_ns.map(|coarse| coarse.resolution_ns).max().unwrap_or(1);
+        let edges = edges(x, share(STEPS_IN_ALL, lines, 24, STEPS_OF_A_LINE), resolution_ns);
+        let tallest = runs.rows_of(kind).flat_map(|row| steps(drawn(row.row), &edges)).max();
+        let tallest = tallest.unwrap_or(1).max(9) as f64;
+        Axes { x, y: LogScale { from: BELOW_ONE, to: 10f64.powf(tallest.log10().ceil()) }, edges }
+    }
+
+    fn panels(&self, kind: &ProbePeriod, plots: Vec<Plot>, left_out: String) -> Panels {
+        let edges = listed(self.edges.iter().map(|ns| Some(*ns as f64 / 1e3)));
+        Panels { title: kind.to_string(), edges, plots, left_out }
+    }
+}
+
 /// All panels of `kind`.
 pub(crate) fn panels(runs: &Runs, kind: &ProbePeriod) -> Panels {
     let (cpus, left_out) = drawn_cpus(runs, kind);
-    let lines = cpus.len() * runs.all.len() * runs.loads.len();
-    let (low, high) = range_ns(runs, kind);
-    let x = LogScale::around(low, high);
-    let resolution_ns = runs.rows_of(kind).filter_map(|row| row.row.entry.coarse.as_ref());
-    let resolution_ns = resolution_ns.map(|coarse| coarse.resolution_ns).max().unwrap_or(1);
-    let edges = edges(x, share(STEPS_IN_ALL, lines, 24, STEPS_OF_A_LINE), resolution_ns);
-    let tallest = runs.rows_of(kind).flat_map(|row| steps(drawn(row.row), &edges)).max();
-    let y = LogScale { from: BELOW_ONE, to: 10f64.powf((tallest.unwrap_or(1).max(9) as f64).log10().ceil()) };
-    let plots =
-        cpus.iter().flat_map(|cpu| runs.all.iter().map(|run| panel(runs, run, kind, *cpu, x, y, &edges)));
-    Panels { title: kind.to_string(), plots: plots.collect(), left_out }
+    let axes = Axes::of(runs, kind, cpus.len() * runs.all.len() * runs.loads.len());
+    let of = |cpu: &u32, run: &ShownRun| {
+        let rows = runs.loads.iter().filter_map(|load| run.row(kind, load, *cpu));
+        let rows = rows.map(|row| (row, text::short(&row.row.entry.key.load, 40), "")).collect();
+        Plot {
+            title: format!("cpu {cpu}"),
+            run: run.mark(runs.several()),
+            cpu: *cpu,
+            ..panel(runs, kind, rows, &axes)
+        }
+    };
+    let plots = cpus.iter().flat_map(|cpu| runs.all.iter().map(move |run| of(cpu, run))).collect();
+    axes.panels(kind, plots, left_out)
 }
 
-fn panel(
-    runs: &Runs,
-    run: &ShownRun,
-    kind: &ProbePeriod,
-    cpu: u32,
-    x: LogScale,
-    y: LogScale,
-    edges: &[u64],
-) -> Plot {
-    let rows: Vec<_> = runs.loads.iter().filter_map(|load| run.row(kind, load, cpu)).collect();
+/// A panel for each row that two runs have: both laid over each other.
+pub(crate) fn overlaid(runs: &Runs, kind: &ProbePeriod) -> Option<Panels> {
+    let [before, after] = &runs.all[..] else { return None };
+    let (cpus, left_out) = drawn_cpus(runs, kind);
+    let axes = Axes::of(runs, kind, cpus.len() * 2 * runs.loads.len());
+    let mut plots = Vec::new();
+    for (cpu, load) in cpus.iter().flat_map(|cpu| runs.loads.iter().map(move |load| (*cpu, load))) {
+        let rows = [(before, "before"), (after, "after")].map(|(run, class)| {
+            let row = run.row(kind, load, cpu).filter(|row| row.summary.count > 0)?;
+            Some((row, class.to_string(), class))
+        });
+        if let [Some(before), Some(after)] = rows {
+            let plot = panel(runs, kind, vec![before, after], &axes);
+            plots.push(Plot { title: format!("cpu {cpu} · {}", text::short(load, 40)), cpu, ..plot });
+        }
+    }
+    (!plots.is_empty()).then(|| axes.panels(kind, plots, left_out))
+}
+
+fn panel(runs: &Runs, kind: &ProbePeriod, rows: Vec<Named>, axes: &Axes) -> Plot {
+    let Axes { x, y, edges } = axes;
+    let (x, y) = (*x, *y);
     let (mut lines, mut marks, mut words) = (Vec::new(), Vec::new(), Vec::new());
-    for row in rows.iter().filter(|row| row.summary.count > 0) {
+    for (row, name, class) in rows.iter().filter(|(row, ..)| row.summary.count > 0) {
         let load = &row.row.entry.key.load;
         let style = LoadStyle::of(runs.load_place(load));
         let steps = steps(drawn(row.row), edges);
         let last = steps.iter().rev().find(|count| **count > 0).copied().unwrap_or(1);
-        lines.push(Polyline { class: format!("s{}", style.colour), path: path(&steps, edges, x, y) });
+        lines.push(Polyline {
+            style,
+            class,
+            name: name.clone(),
+            path: path(&steps, edges, x, y),
+            values: listed(steps.iter().map(|count| (*count > 0).then_some(*count))),
+            span: [0.0, 100.0],
+        });
         marks.push(PlotMark {
             style,
+            class,
             x: hundredth(x.at(row.summary.max_ns as f64)),
             y: hundredth(y.at(last as f64)),
         });
         words.push(format!(
-            "{}: {} samples, 99.9 % up to {}, maximum {}",
-            text::short(load, 30),
+            "{name}: {} samples, 99.9 % up to {}, maximum {}",
             text::count(row.summary.count),
             row.summary.p99_9_ns.map_or("an unknown latency".to_string(), |ns| row.latency(ns)),
             row.latency(row.summary.max_ns)
@@ -75,13 +126,14 @@ fn panel(
         }
     }
     Plot {
-        title: format!("cpu {cpu}"),
-        run: run.mark(runs.several()),
         description: format!("{}.", words.join("; ")),
         height: 170,
-        x: x.ticks(6, text::time),
+        x_title: format!("{}, logarithmic", latency_title(kind)),
+        y_title: "samples per step, logarithmic",
+        reading: format!("log,{},{}", x.from / 1e3, x.to / 1e3),
+        x: x.ticks(6, text::axis),
         y: y.ticks(6, samples),
-        limits_x: limits(rows.iter().copied(), |ns| x.at(ns)),
+        limits_x: limits(rows.iter().map(|(row, ..)| *row), |ns| x.at(ns)),
         empty: if lines.is_empty() { "not measured".to_string() } else { String::new() },
         lines,
         marks,
@@ -89,13 +141,12 @@ fn panel(
     }
 }
 
-/// A number of samples as a label: `1`, `10k`, `1M`.
-fn samples(number: f64) -> String {
+/// A number of samples as a label: `1`, `10,000`, `1 M`.
+pub(super) fn samples(number: f64) -> String {
     match number {
-        ..1e3 => format!("{number}"),
-        1e3..1e6 => format!("{}k", number / 1e3),
-        1e6..1e9 => format!("{}M", number / 1e6),
-        _ => format!("{}G", number / 1e9),
+        ..1e6 => text::count(number as u64),
+        1e6..1e9 => format!("{} M", number / 1e6),
+        _ => format!("{} G", number / 1e9),
     }
 }
 
@@ -192,6 +243,6 @@ mod tests {
 
     #[test]
     fn counts_are_labelled_shortly() {
-        assert_eq!([1.0, 100.0, 1e4, 1e6, 1e9].map(samples), ["1", "100", "10k", "1M", "1G"]);
+        assert_eq!([1.0, 100.0, 1e4, 1e6, 1e9].map(samples), ["1", "100", "10,000", "1 M", "1 G"]);
     }
 }

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::chart::{LoadStyle, range_ns};
+use crate::chart::{LoadStyle, latency_title, range_ns};
 use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
 use crate::scale::{GridLine, LogScale, hundredth, linear_ticks};
 use crate::text;
@@ -16,19 +16,18 @@ pub(crate) struct Bars {
     /// What the bars are of.
     pub what: &'static str,
     pub title: String,
-    pub description: String,
-    pub height: u32,
+    pub x_title: String,
     pub x: Vec<GridLine>,
+    /// The limit, where all bars have the same.
+    pub limit: Option<GridLine>,
     pub bars: Vec<MaximumBar>,
 }
 
 /// One load of one run.
 #[derive(Debug, Serialize)]
 pub(crate) struct MaximumBar {
-    /// Where its line of text begins, in CSS pixels from the top.
-    pub top: u32,
-    /// From there to the next bar.
-    pub height: u32,
+    /// Whether it is of the same load as the one above it.
+    pub same: bool,
     pub style: LoadStyle,
     pub load: String,
     /// The run's letter, where there are several.
@@ -41,14 +40,9 @@ pub(crate) struct MaximumBar {
     pub length: f64,
     /// The maxima of all CPUs.
     pub cpus: Vec<f64>,
-    /// The limit.
+    /// The limit, where it is this bar's own.
     pub limit: Option<f64>,
 }
-
-/// Height of a bar with its line of text.
-pub(crate) const BAR: u32 = 34;
-/// Between two loads.
-pub(crate) const GAP: u32 = 8;
 
 enum MaximaAxis {
     Linear(f64),
@@ -70,38 +64,34 @@ pub(crate) fn bars(runs: &Runs, kind: &ProbePeriod) -> Bars {
     let (least, high) = (least.unwrap_or(1) as f64, range_ns(runs, kind).1);
     let (axis, x) = if high / least > 25.0 {
         let log = LogScale::around(least / 2.0, high * 1.2);
-        (MaximaAxis::Log(log), log.ticks(5, text::time))
+        (MaximaAxis::Log(log), log.ticks(5, text::axis))
     } else {
         let to = high * 1.05;
-        let mut ticks = linear_ticks(to, 5, text::time);
-        ticks[0].label = "0".to_string();
-        (MaximaAxis::Linear(to), ticks)
+        (MaximaAxis::Linear(to), linear_ticks(to, 5, text::axis))
     };
-    let (mut bars, mut top, mut words) = (Vec::new(), 0, Vec::new());
+    let mut bars = Vec::new();
     for load in &runs.loads {
         let before = bars.len();
         for run in &runs.all {
-            if let Some(mut bar) = bar(runs, run, kind, load, &axis) {
-                (bar.top, top) = (top, top + BAR);
-                let run = if bar.run.is_empty() { String::new() } else { format!(" in run {}", bar.run) };
-                words.push(format!("{}{run}: {}", bar.load, bar.value));
-                bars.push(bar);
-            }
-        }
-        if let Some(last) = bars[before..].last_mut() {
-            last.height += GAP;
-            top += GAP;
+            let same = bars.len() > before;
+            bars.extend(bar(runs, run, kind, load, &axis).map(|bar| MaximumBar { same, ..bar }));
         }
     }
-    let limits = super::limits(runs.rows_of(kind), |_| 0.0);
-    let limit = if let [only] = &limits[..] { format!(" · {}", only.label) } else { String::new() };
-    let scale = if matches!(axis, MaximaAxis::Log(_)) { " · logarithmic" } else { "" };
+    let at = |ns: f64| axis.at(ns as u64);
+    let limit = match &mut super::limits(runs.rows_of(kind), at)[..] {
+        [only] => Some(only.clone()),
+        _ => None,
+    };
+    if limit.is_some() {
+        bars.iter_mut().for_each(|bar| bar.limit = None);
+    }
+    let scale = if matches!(axis, MaximaAxis::Log(_)) { ", logarithmic" } else { "" };
     Bars {
         what: "Maxima under each load",
-        title: format!("{kind}{limit}{scale}"),
-        description: format!("Largest latency under each load. {}.", words.join("; ")),
-        height: top,
+        title: kind.to_string(),
+        x_title: format!("largest {}{scale}", latency_title(kind)),
         x,
+        limit,
         bars,
     }
 }
@@ -113,10 +103,9 @@ fn bar(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, load: &str, axis: &Maxim
         return None;
     }
     let blank = MaximumBar {
-        top: 0,
-        height: BAR,
+        same: false,
         style: LoadStyle::of(runs.load_place(load)),
-        load: text::short(load, 16),
+        load: text::short(load, 80),
         run: run.mark(runs.several()),
         value: "not run".to_string(),
         state: "none",

@@ -13,6 +13,7 @@ use crate::scale::{GridLine, hundredth};
 use crate::text;
 
 pub(crate) mod histogram;
+pub(crate) mod jitter;
 pub(crate) mod maxima;
 pub(crate) mod persistence;
 pub(crate) mod responses;
@@ -38,8 +39,13 @@ pub(crate) struct Plot {
     pub run: String,
     /// What a person who cannot see it should know.
     pub description: String,
+    /// The CPU that it is of.
+    pub cpu: u32,
     /// Its height in CSS pixels.
     pub height: u32,
+    /// What the axes are of.
+    pub x_title: String,
+    pub y_title: &'static str,
     /// Ticks from the left.
     pub x: Vec<GridLine>,
     /// Ticks from the bottom.
@@ -54,6 +60,11 @@ pub(crate) struct Plot {
     pub marks: Vec<PlotMark>,
     /// The smallest and the largest, from the left.
     pub extremes: Vec<GridLine>,
+    /// How the script of the page reads places as values, in the axis's unit: `log,FROM,TO`,
+    /// `linear,FROM,TO`.
+    pub reading: String,
+    /// Figures below the plot.
+    pub notes: Vec<PlotNote>,
     /// A picture that fills the plot, as a data URI.
     pub picture: String,
     /// Why there is nothing to draw.
@@ -63,14 +74,32 @@ pub(crate) struct Plot {
 /// A path.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Polyline {
-    pub class: String,
+    pub style: LoadStyle,
+    /// What its drawing is beside its colour; may be empty.
+    pub class: &'static str,
+    pub name: String,
     pub path: String,
+    /// The figures that it is drawn from, one for each step and nothing where there is none, with commas
+    /// between: what the page's script shows under the pointer.
+    pub values: String,
+    /// Where the first step begins and the last one ends, per cent from the left.
+    pub span: [f64; 2],
+}
+
+/// A line of figures below a plot.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PlotNote {
+    pub style: LoadStyle,
+    pub name: String,
+    pub words: String,
 }
 
 /// A shape at a point.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PlotMark {
     pub style: LoadStyle,
+    /// As [`Polyline::class`].
+    pub class: &'static str,
     /// Per cent from the left.
     pub x: f64,
     /// Per cent from the bottom.
@@ -81,7 +110,7 @@ pub(crate) struct PlotMark {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Band {
     pub style: LoadStyle,
-    /// Its name where there is room for it even on a phone.
+    /// Its name where there is room for all of it even on a phone.
     pub name: String,
     /// Where it begins, per cent from the left.
     pub from: f64,
@@ -90,13 +119,15 @@ pub(crate) struct Band {
 /// What marks a load in every chart.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct LoadStyle {
+    /// Its place among all loads.
+    pub load: usize,
     pub colour: usize,
     pub shape: usize,
 }
 
 impl LoadStyle {
     pub fn of(place: usize) -> LoadStyle {
-        LoadStyle { colour: place % STYLES, shape: (place + place / STYLES) % STYLES }
+        LoadStyle { load: place, colour: place % STYLES, shape: (place + place / STYLES) % STYLES }
     }
 }
 
@@ -104,9 +135,35 @@ impl LoadStyle {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Panels {
     pub title: String,
+    /// Where the steps of all lines begin and end, as [`Polyline::values`]; may be empty.
+    pub edges: String,
     pub plots: Vec<Plot>,
     /// What is not drawn, in words; may be empty.
     pub left_out: String,
+}
+
+/// Numbers with commas between them, nothing for none.
+fn listed<T: std::fmt::Display>(numbers: impl Iterator<Item = Option<T>>) -> String {
+    use std::fmt::Write;
+    let mut out = String::new();
+    for (place, number) in numbers.enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        if let Some(number) = number {
+            let _ = write!(out, "{number}");
+        }
+    }
+    out
+}
+
+/// What an axis of latencies is called.
+fn latency_title(kind: &ProbePeriod) -> String {
+    let what = kind.measures();
+    match kind.virtual_time {
+        true => format!("{what}, thousands of virtual ns"),
+        false => format!("{what}, µs"),
+    }
 }
 
 /// The CPUs of `kind` that are drawn — the worst where there are too many — and a word on the others.
@@ -146,7 +203,7 @@ fn limits<'r>(
     let limits: std::collections::BTreeSet<u64> = rows.filter_map(|row| row.row.entry.limit_ns).collect();
     let tick = |ns: u64| GridLine {
         at: hundredth(at(ns as f64)),
-        label: format!("limit {}", text::time(ns as f64)),
+        label: format!("limit {} us", text::axis(ns as f64)),
     };
     limits.into_iter().map(tick).collect()
 }

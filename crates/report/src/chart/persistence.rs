@@ -12,7 +12,7 @@ use evidence::histogram::index;
 use evidence::series::{LEVEL_SHIFT, Persistence, SWEEP_COLUMNS};
 use evidence::{Error, Result};
 
-use crate::chart::{LoadStyle, Plot, left_out, limits};
+use crate::chart::{LoadStyle, Plot, latency_title, left_out, limits};
 use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
 use crate::scale::{GridLine, hundredth, linear_ticks};
 use crate::text;
@@ -47,6 +47,9 @@ const PHOSPHOR: [[u8; 3]; 16] = [
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Pictures {
     pub title: String,
+    /// What the upright axis and the other one are of.
+    pub y_title: String,
+    pub x_title: String,
     /// How many stand side by side where there is room.
     pub columns: usize,
     pub plots: Vec<Plot>,
@@ -75,7 +78,7 @@ impl Levels {
         let ends = [self.lowest, self.highest + 1].map(|level| Persistence::level_from_ns(level) as f64);
         let decades = (2..12).map(|power| 10f64.powi(power)).filter(|ns| (ends[0]..=ends[1]).contains(ns));
         let mut ticks: Vec<GridLine> =
-            decades.map(|ns| GridLine { at: hundredth(self.at(ns)), label: text::time(ns) }).collect();
+            decades.map(|ns| GridLine { at: hundredth(self.at(ns)), label: text::axis(ns) }).collect();
         // Low levels are narrow: of two names that would lie upon each other, the upper one stays.
         for lower in (1..ticks.len()).rev() {
             if ticks[lower].at - ticks[lower - 1].at < LINE {
@@ -114,7 +117,9 @@ pub(crate) fn pictures(runs: &Runs, kind: &ProbePeriod) -> Result<Option<Picture
         }
     }
     let columns = columns(runs.all.len(), runs.loads_of(kind), runs.cpus(kind).len());
-    Ok(Some(Pictures { title: kind.to_string(), columns, plots, left_out: note }))
+    let y_title = format!("{}, logarithmic", latency_title(kind));
+    let x_title = "time within the sweep, µs".to_string();
+    Ok(Some(Pictures { title: kind.to_string(), y_title, x_title, columns, plots, left_out: note }))
 }
 
 /// So many columns that the runs of a load stay side by side, and lines are as equally filled as they can be:
@@ -134,19 +139,20 @@ fn plot(runs: &Runs, run: &ShownRun, row: RowView, levels: Levels) -> Result<Plo
         0.0 => String::new(),
         half_life_s => format!(", glowing half as bright after {half_life_s} s"),
     };
-    let mut x = linear_ticks(sweep_ns.max(1.0), 3, text::time);
+    let mut x = linear_ticks(sweep_ns.max(1.0), 3, text::axis);
     // The ends are named, which is what the narrowest picture has room for.
     let last = x.len() - 1;
     x[1..last].iter_mut().for_each(|tick| tick.label.clear());
     x[0].label = "0".to_string();
     Ok(Plot {
-        title: format!("cpu {} · {}", key.cpu, text::short(&key.load, 18)),
+        title: format!("cpu {} · {}", key.cpu, text::short(&key.load, 60)),
         run: run.mark(runs.several()),
         description: format!(
             "Latency over the time within a sweep of {SWEEP_COLUMNS} periods{fades}; maximum {}.",
             row.latency(row.summary.max_ns)
         ),
         height: 116,
+        cpu: key.cpu,
         x,
         y: levels.ticks(),
         limits_y: limits(std::iter::once(row), |ns| levels.at(ns)),
@@ -247,7 +253,7 @@ mod tests {
         let levels = Levels { lowest: 8, highest: 47 };
         assert_eq!(levels.at(1_024.0), 0.0);
         assert_eq!(levels.at(2_048.0), 20.0);
-        assert_eq!(levels.ticks().iter().map(|tick| tick.label.as_str()).collect::<Vec<_>>(), ["10 us"]);
+        assert_eq!(levels.ticks().iter().map(|tick| tick.label.as_str()).collect::<Vec<_>>(), ["10"]);
     }
 
     #[test]

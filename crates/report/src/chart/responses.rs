@@ -12,7 +12,7 @@ use evidence::Result;
 use evidence::manifest::RESPONSE;
 
 use crate::chart::persistence::{Pictures, columns, data_uri, encode, strength};
-use crate::chart::{Band, LoadStyle, Plot, left_out};
+use crate::chart::{Band, LoadStyle, Plot, latency_title, left_out};
 use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
 use crate::scale::{GridLine, LogScale, hundredth, linear_ticks};
 use crate::text;
@@ -68,8 +68,8 @@ impl ResponseAxis {
     fn ticks(&self) -> Vec<GridLine> {
         let edge = 100.0 * BEFORE as f64 / WIDTH as f64;
         let ticks = match self {
-            ResponseAxis::Linear(to) => linear_ticks(*to, 5, text::time),
-            ResponseAxis::Log(log) => log.ticks(5, text::time),
+            ResponseAxis::Linear(to) => linear_ticks(*to, 5, text::axis),
+            ResponseAxis::Log(log) => log.ticks(5, text::axis),
         };
         let moved =
             |tick: GridLine| GridLine { at: hundredth(edge + tick.at / 100.0 * (100.0 - edge)), ..tick };
@@ -102,7 +102,12 @@ pub(crate) fn pictures(runs: &Runs, kind: &ProbePeriod) -> Result<Option<Picture
     let drawn = rows().count();
     let note = if drawn > PICTURES { left_out(PICTURES, drawn, "rows") } else { String::new() };
     let columns = columns(runs.all.len(), runs.loads_of(kind), runs.cpus(kind).len()).min(2 * runs.all.len());
-    Ok(Some(Pictures { title: kind.to_string(), columns, plots, left_out: note }))
+    let x_title = match axis {
+        ResponseAxis::Linear(_) => latency_title(kind),
+        ResponseAxis::Log(_) => format!("{}, logarithmic", latency_title(kind)),
+    };
+    let y_title = "input above, output below".to_string();
+    Ok(Some(Pictures { title: kind.to_string(), y_title, x_title, columns, plots, left_out: note }))
 }
 
 fn plot(runs: &Runs, run: &ShownRun, row: RowView, axis: ResponseAxis) -> Result<Plot> {
@@ -115,7 +120,8 @@ fn plot(runs: &Runs, run: &ShownRun, row: RowView, axis: ResponseAxis) -> Result
         label: format!("{name} {}", time(ns)),
     };
     Ok(Plot {
-        title: format!("cpu {} · {} · spread {}", key.cpu, text::short(&key.load, 18), time(max_ns - min_ns)),
+        title: format!("cpu {} · {} · spread {}", key.cpu, text::short(&key.load, 60), time(max_ns - min_ns)),
+        cpu: key.cpu,
         run: run.mark(runs.several()),
         description: format!(
             "{} responses over each other after the input's edge: the earliest after {}, the latest after {}.",

@@ -8,7 +8,8 @@
 use evidence::manifest::Second;
 
 use crate::chart::{
-    Band, HEIGHT, LoadStyle, Panels, Plot, Polyline, WIDTH, drawn_cpus, limits, range_ns, share,
+    Band, HEIGHT, LoadStyle, Panels, Plot, Polyline, WIDTH, drawn_cpus, latency_title, limits, listed,
+    range_ns, share,
 };
 use crate::runs::{ProbePeriod, Runs, ShownRun};
 use crate::scale::{LogScale, hundredth, time_ticks};
@@ -18,8 +19,9 @@ use crate::text;
 const COLUMNS_IN_ALL: usize = 24_000;
 const COLUMNS_OF_A_STRIP: usize = 720;
 
-/// The width in characters that the narrowest strip has for its bands' names.
-const CHARACTERS: f64 = 40.0;
+/// The width in characters that the narrowest strip has for its bands' names. Where one does not fit as a
+/// whole, its shape alone stands there, and the legend names it.
+const CHARACTERS: f64 = 34.0;
 
 /// Where a load lies on the common axis of seconds.
 struct LoadSpan<'a> {
@@ -37,12 +39,13 @@ pub(crate) fn panels(runs: &Runs, kind: &ProbePeriod) -> Option<Panels> {
     let columns = share(COLUMNS_IN_ALL, cpus.len() * runs.all.len(), 60, COLUMNS_OF_A_STRIP);
     // The axis begins at the typical second, not at the smallest latency: maxima are what is drawn.
     let seconds = || runs.rows_of(kind).flat_map(|row| &row.row.series.seconds).filter(|s| s.count > 0);
-    let lowest = seconds().map(|second| second.max_ns).min().unwrap_or(1_000);
+    let limit = runs.rows_of(kind).filter_map(|row| row.row.entry.limit_ns).min();
+    let lowest = seconds().map(|second| second.max_ns).chain(limit).min().unwrap_or(1_000);
     let y = LogScale::around(lowest.max(10) as f64, range_ns(runs, kind).1.max(lowest as f64));
     let axes = Axes { y, length_s, columns, height: if cpus.len() > 4 { 72 } else { 120 } };
     let plots =
         cpus.iter().flat_map(|cpu| runs.all.iter().map(|run| strip(runs, run, kind, *cpu, &parts, &axes)));
-    Some(Panels { title: kind.to_string(), plots: plots.collect(), left_out })
+    Some(Panels { title: kind.to_string(), edges: String::new(), plots: plots.collect(), left_out })
 }
 
 struct Axes {
@@ -66,13 +69,22 @@ fn parts<'a>(runs: &'a Runs, kind: &ProbePeriod) -> Vec<LoadSpan<'a>> {
     parts
 }
 
+/// The title of the upright axis stands above all strips of a probe: it is the same.
+pub(crate) fn title(kind: &ProbePeriod) -> String {
+    format!("largest {}, logarithmic", latency_title(kind))
+}
+
 fn strip(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, cpu: u32, parts: &[LoadSpan], axes: &Axes) -> Plot {
     let mut plot = Plot {
         title: format!("cpu {cpu}"),
         run: run.mark(runs.several()),
         height: axes.height,
+        cpu,
+        x_title: "time of measurement".to_string(),
+        y_title: "",
+        reading: format!("linear,0,{}", axes.length_s),
         x: time_ticks(axes.length_s as f64, 6),
-        y: axes.y.ticks(if axes.height > 100 { 5 } else { 3 }, text::time),
+        y: axes.y.ticks(if axes.height > 100 { 5 } else { 3 }, text::axis),
         ..Plot::default()
     };
     let rows: Vec<_> = parts.iter().map(|part| run.row(kind, part.load, cpu)).collect();
@@ -80,22 +92,30 @@ fn strip(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, cpu: u32, parts: &[Loa
     for (part, row) in parts.iter().zip(&rows) {
         let share = part.length_s as f64 / axes.length_s as f64;
         let from = part.from_s as f64 / axes.length_s as f64;
-        let room = (share * CHARACTERS) as usize;
-        let name = if room >= 4 { text::short(part.load, room) } else { String::new() };
+        let fits = text::clean(part.load).chars().count() <= (share * CHARACTERS) as usize;
+        let name = if fits { text::clean(part.load) } else { String::new() };
         plot.bands.push(Band { style: part.style, name, from: hundredth(100.0 * from) });
         let Some(row) = row.filter(|row| !row.row.series.seconds.is_empty()) else { continue };
         let columns =
             ((axes.columns as f64 * share).round() as usize).clamp(2, part.length_s.max(2) as usize);
         let maxima = maxima(&row.row.series.seconds, part.length_s, columns);
         let across = |column: usize| ((from + share * column as f64 / columns as f64) * WIDTH).round();
-        let class = format!("s{}", part.style.colour);
-        plot.lines.push(Polyline { class, path: path(&maxima, across, axes.y) });
-        if let Some(limit_ns) = row.row.entry.limit_ns {
-            let path = stems(&maxima, limit_ns, across, axes.y);
-            if !path.is_empty() {
-                plot.lines.push(Polyline { class: "over".to_string(), path });
-            }
-        }
+        let line = Polyline {
+            style: part.style,
+            class: "",
+            name: text::short(part.load, 40),
+            path: path(&maxima, across, axes.y),
+            values: listed(maxima.iter().map(|max_ns| max_ns.map(|ns| text::us(ns as f64)))),
+            span: [hundredth(100.0 * from), hundredth(100.0 * (from + share))],
+        };
+        let over = row.row.entry.limit_ns.map(|limit_ns| stems(&maxima, limit_ns, across, axes.y));
+        let over = over.filter(|path| !path.is_empty()).map(|path| Polyline {
+            class: "over",
+            path,
+            values: String::new(),
+            ..line.clone()
+        });
+        plot.lines.extend([Some(line), over].into_iter().flatten());
         let above =
             row.row.series.seconds.iter().filter(|s| s.max_ns > row.row.entry.limit_ns.unwrap_or(u64::MAX));
         let seconds = row.row.series.seconds.len();

@@ -33,7 +33,12 @@ pub(crate) fn of(run: &ShownRun, lab: &LabDocument, judged: VerdictCard) -> Verd
     if lab.mode != Mode::Real {
         facts.push(("Caveats", figures::caveats(run)));
     }
-    VerdictCard { run: judged.run, name: judged.name, state, mark, words, facts, reasons, reasons_shown: 0 }
+    // Only a real processor's latencies are judged.
+    let is_judged = lab.mode == Mode::Real && failures.is_empty();
+    let claim = if is_judged { judged.claim } else { String::new() };
+    let tiles = if lab.mode == Mode::Real { judged.tiles } else { Vec::new() };
+    let but = if is_judged { judged.but } else { String::new() };
+    VerdictCard { state, mark, words, but, claim, tiles, facts, reasons, ..judged }
 }
 
 /// What was counted, as a headline.

@@ -32,6 +32,9 @@ pub(crate) struct LabSection {
     bars: Option<Bars>,
     tables: Vec<CountsTable>,
     disturbed: Vec<Disturbed>,
+    /// Whether anything disturbed, and whether any guest watched itself.
+    storms: bool,
+    witness: bool,
     facts: Vec<Fact>,
 }
 
@@ -87,12 +90,15 @@ pub(crate) fn of(runs: &Runs, bundles: &[Bundle]) -> Option<LabSection> {
         return None;
     }
     let several = runs.several();
+    let disturbed: Vec<_> = labs.iter().map(|(run, lab)| disturbed(run, lab, several)).collect();
     Some(LabSection {
+        storms: disturbed.iter().any(|one| !one.storms.is_empty()),
+        witness: disturbed.iter().any(|one| !one.witness.is_empty()),
         modes: modes(&labs),
         comparisons: side_by_side::all(&labs),
         bars: side_by_side::bars(&labs),
         tables: counts::tables(&labs, several),
-        disturbed: labs.iter().map(|(run, lab)| disturbed(run, lab, several)).collect(),
+        disturbed,
         facts: facts::facts(bundles, set_up),
     })
 }

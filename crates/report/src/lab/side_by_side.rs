@@ -10,7 +10,7 @@ use super::card::no_result;
 use super::change::{self, FigureChange};
 use super::{boot_line, counts};
 use crate::chart::LoadStyle;
-use crate::chart::maxima::{BAR, Bars, GAP, MaximumBar};
+use crate::chart::maxima::{Bars, MaximumBar};
 use crate::runs::{RowView, ShownRun};
 use crate::text;
 
@@ -210,19 +210,17 @@ pub(super) fn bars(labs: &[LabRun]) -> Option<Bars> {
     let keys = keys(labs.iter().flat_map(|(_, lab)| lab.rows.iter().map(key)))?;
     let rows = labs.iter().flat_map(|(_, lab)| &lab.rows);
     let axis = counts::axis(rows.map(|row| row.excursions).max()?);
-    let (mut bars, mut top, mut words): (Vec<MaximumBar>, u32, Vec<String>) = (Vec::new(), 0, Vec::new());
+    let mut bars: Vec<MaximumBar> = Vec::new();
     for (scenario, cpu) in &keys {
         let cpus = keys.iter().filter(|(other, _)| other == scenario).count();
         let place = if cpus > 1 { format!(" · cpu {cpu}") } else { String::new() };
+        let before = bars.len();
         for (run, lab) in &labs {
             let Some(row) = lab.rows.iter().find(|row| key(row) == (scenario, *cpu)) else { continue };
-            let load = format!("{}{place}", text::short(scenario, 22));
-            words.push(format!("{load} in run {}: {}", run.letter, text::count(row.excursions)));
             bars.push(MaximumBar {
-                top,
-                height: BAR,
+                same: bars.len() > before,
                 style: LoadStyle::of(0),
-                load,
+                load: format!("{}{place}", text::short(scenario, 80)),
                 run: run.letter.clone(),
                 value: text::count(row.excursions),
                 state: "count",
@@ -230,15 +228,13 @@ pub(super) fn bars(labs: &[LabRun]) -> Option<Bars> {
                 cpus: Vec::new(),
                 limit: None,
             });
-            top += BAR;
         }
-        top += GAP;
     }
     (labs.len() > 1 && bars.len() <= MOST_BARS).then(|| Bars {
         what: "Excursions in each scenario",
-        title: "Excursions · logarithmic".to_string(),
-        description: format!("{}.", words.join("; ")),
-        height: top,
+        title: "Excursions".to_string(),
+        x_title: "excursions, logarithmic".to_string(),
+        limit: None,
         x: counts::ticks(&axis, 5),
         bars,
     })

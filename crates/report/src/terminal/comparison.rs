@@ -4,6 +4,7 @@
 use evidence::compare::{Change, ComparedRun, Comparison, Difference};
 use evidence::manifest::RowKey;
 
+use crate::change::{self, figure, percent};
 use crate::figures::outcome_text;
 use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, banner, tainted, wrapped};
@@ -77,25 +78,15 @@ fn changes(out: &mut String, rows: &[Change], style: Style) {
     out.push_str("\n\n");
 }
 
-/// The figure as the table of rows heads it: `p99.9`, `max`.
-fn figure(row: &Change) -> String {
-    let name = serde_json::to_value(row.figure).unwrap_or_default();
-    let name = name.as_str().unwrap_or_default().trim_end_matches("_ns");
-    name.replace('_', ".")
-}
-
-fn percent(percent: f64) -> String {
-    format!("{percent:+.1} %")
-}
-
-/// Whether chance alone within the two runs could explain the change.
+/// The word for a change, and its colour.
 fn judged(row: &Change) -> (ResultPaint, &'static str) {
-    match row.interval_percent {
-        Some([_, high]) if high < 0.0 => (ResultPaint::Good, "better"),
-        Some([low, _]) if low > 0.0 => (ResultPaint::Bad, "worse"),
-        Some(_) => (ResultPaint::Quiet, "no clear change"),
-        None => (ResultPaint::Quiet, ""),
-    }
+    let judged = change::judged(row);
+    let paint = match judged {
+        change::BETTER => ResultPaint::Good,
+        change::WORSE => ResultPaint::Bad,
+        _ => ResultPaint::Quiet,
+    };
+    (paint, judged.word)
 }
 
 fn named(key: &RowKey) -> String {
