@@ -59,7 +59,11 @@ fn a_spike_is_a_timeline_and_the_json_is_what_others_rely_on() {
     );
     let cpu = with_spikes(folder.path(), "b", Some("bpf"), &[small, pictured()]);
 
-    let told = isolator(folder.path(), &["why", "b"]).ended(0).stdout;
+    let first = isolator(folder.path(), &["why", "b"]).ended(0).stdout;
+    assert!(first.contains("402.2 us  kernel thread kworker/3:1H, woken by irq 45"), "{first}");
+    assert!(first.contains("advice: ") && first.contains("1 shorter 1.2 us · unexplained 4.7 us"), "{first}");
+    assert!(!first.contains("not seen: ") && first.contains("isolator why --all"), "{first}");
+    let told = isolator(folder.path(), &["why", "b", "--all"]).ended(0).stdout;
     for part in [
         "2 spikes; causes collected by bpf; 3 events were lost".to_string(),
         "not seen: firmware: no counter".to_string(),
@@ -158,7 +162,7 @@ fn counters_name_suspects_without_times_for_anybody() {
     }
     let folder = folder();
     bundle(folder.path(), "b", &["--causes", "counters", "--threshold", "1us", "--quiet"]);
-    let ran = isolator(folder.path(), &["why", "b", "--json"]).ended(0);
+    let ran = isolator(folder.path(), &["why", "b", "--all", "--json"]).ended(0);
     let document = ran.json();
     conforms(&document, "why");
     assert_eq!(document["collector"], "counters");

@@ -57,5 +57,6 @@ pub fn render(bundle: &Bundle) {
     let families = monitor("loop", &rows.collect::<Vec<_>>());
     let _ = (MetricsFormat::Text.of(&families), MetricsFormat::Protobuf.of(&families));
     let why = WhyDocument::of(bundle, &Question { top: 5, cpus: None, load: None });
-    let _ = (terminal::why(&why, STYLE), serde_json::to_string(&why));
+    let _ =
+        (terminal::why(&why, false, STYLE), terminal::why(&why, true, STYLE), serde_json::to_string(&why));
 }

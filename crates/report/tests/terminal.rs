@@ -175,7 +175,7 @@ fn why_of(style: Style) -> String {
     let bundle = plan(Plan::before()).in_memory();
     let document = WhyDocument::of(&bundle, &Question { top: 20, ..Question::default() });
     assert_eq!(document.spikes.len(), 20);
-    why(&document, style)
+    why(&document, true, style)
 }
 
 #[test]
@@ -194,6 +194,35 @@ fn spikes_are_told_by_cause_with_their_timeline_and_what_to_do() {
         "suspects: irq 45 nvme0q3 (12), softirq BLOCK (9)",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn three_causes_with_one_timeline_each_fit_a_screen() {
+    let bundle = plan(Plan::before()).in_memory();
+    let document = WhyDocument::of(&bundle, &Question { top: 20, ..Question::default() });
+    for width in [80, 100, 120] {
+        let text = why(&document, false, Style { color: false, width });
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}\n{text}");
+        let lines = text.lines().count();
+        assert!(
+            lines <= 32 && lines < why_of(Style { color: false, width }).lines().count(),
+            "{lines}\n{text}"
+        );
+        for said in [
+            "causes collected by bpf; 12 events were lost",
+            "Kernel thread kworker/3:1H took the most of ",
+            "Tick sched_timer took the most of ",
+            "Suspects only; the longest:",
+            "k ",
+            "unexplained ",
+            "suspects: irq 45 nvme0q3 (12), softirq BLOCK (9)",
+            "if it was irq 45 nvme0q3: move irq 45 off ",
+            " causes in all; isolator why --all shows each",
+        ] {
+            assert!(text.contains(said), "{said}\n{text}");
+        }
+        assert_eq!(text.matches("advice: ").count(), 3, "{text}");
     }
 }
 

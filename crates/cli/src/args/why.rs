@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use evidence::why::TOP;
 use machine::CpuSet;
 
 use super::Output;
@@ -19,6 +18,7 @@ second, which does not prove that it caused the spike.
 
 Examples:
   isolator prove -o before && isolator why before
+  isolator why before --all
   isolator why before --top 3 --cpu 3 --load storage
   isolator why before --json
 
@@ -30,9 +30,12 @@ pub struct WhyArgs {
     /// A bundle: its folder, or its .tar.zst
     #[arg(value_name = "BUNDLE")]
     pub bundle: PathBuf,
-    /// Number of spikes to show, the longest first
-    #[arg(long, value_name = "N", default_value_t = TOP, allow_negative_numbers = true)]
-    pub top: usize,
+    /// Every cause with the timelines of its spikes, not the first three causes alone
+    #[arg(long)]
+    pub all: bool,
+    /// Number of spikes to show, the longest first; implies --all [default: 20]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub top: Option<usize>,
     /// Only spikes of these CPUs
     #[arg(long, visible_alias = "cpus", value_name = "LIST", value_parser = cpus)]
     pub cpu: Option<CpuSet>,

@@ -2,7 +2,7 @@
 //! `isolator why`: the spikes of a bundle by their causes, from the evidence alone.
 
 use evidence::Bundle;
-use evidence::why::{Question, WhyDocument};
+use evidence::why::{Question, TOP, WhyDocument};
 use machine::CpuSet;
 
 use crate::args::WhyArgs;
@@ -10,11 +10,12 @@ use crate::output::{Exit, VerbResult};
 
 pub fn run(args: &WhyArgs) -> VerbResult {
     let bundle = Bundle::open(&args.bundle)?;
-    let question = Question { top: args.top, cpus: args.cpu.clone(), load: args.load.clone() };
+    let question = Question { top: args.top.unwrap_or(TOP), cpus: args.cpu.clone(), load: args.load.clone() };
     sensible(&bundle, &question)?;
     let document = WhyDocument::of(&bundle, &question);
     args.out.json(&document)?;
-    args.out.print_text(&report::terminal::why(&document, args.out.style()));
+    let all = args.all || args.top.is_some();
+    args.out.print_text(&report::terminal::why(&document, all, args.out.style()));
     Ok(Exit::Held)
 }
 

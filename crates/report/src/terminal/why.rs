@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator why` for a terminal: a table of causes, then the worst spikes by what took most of them.
+//! `isolator why` for a terminal: on one screen the causes of the longest spikes, with the timeline of one
+//! spike each and what to do; or all of it, with a table of causes.
 
 use evidence::cause::Cause;
 use evidence::why::{CauseTotal, ExplainedSpike, WhyDocument};
@@ -17,8 +18,92 @@ const SUSPECTS: usize = 3;
 /// Where a cause's name begins: behind `  12,345.6 us  `.
 const NAMES: usize = 17;
 
-/// The answer, the worst last but one: the advice ends each group.
-pub fn why(document: &WhyDocument, style: Style) -> String {
+/// Causes that one screen holds.
+const FIRST: usize = 3;
+
+/// Parts of a timeline that one screen holds.
+const PARTS: usize = 2;
+
+/// The answer, the worst first; the advice ends each group. Without `all` it is one screen.
+pub fn why(document: &WhyDocument, all: bool, style: Style) -> String {
+    if all { whole(document, style) } else { first(document, style) }
+}
+
+/// The first causes, and how to see the others.
+fn first(document: &WhyDocument, style: Style) -> String {
+    let mut out = String::new();
+    wrapped(&mut out, "", &why::collected(document), ResultPaint::Plain, style);
+    for note in &document.notes {
+        wrapped(&mut out, "note: ", &text::clean(note), ResultPaint::Unsure, style);
+    }
+    for part in &document.missing {
+        wrapped(&mut out, "missing: ", &text::clean(part), ResultPaint::Unsure, style);
+    }
+    let groups = why::groups(document);
+    let told = groups.iter().filter(|group| !group.spikes[0].causes.is_empty()).take(FIRST);
+    for group in told {
+        out.push('\n');
+        let longest = group.spikes[0];
+        let title = why::title(group, document);
+        wrapped(&mut out, "", &format!("{title}; the longest:"), ResultPaint::Bad, style);
+        short_spike(&mut out, longest, style);
+        if let Some(line) = group.advice.first() {
+            wrapped(&mut out, "advice: ", &text::clean(line), ResultPaint::Good, style);
+        } else if let Some(line) = suspected(document, group).next() {
+            wrapped(&mut out, "advice: ", &text::clean(&line), ResultPaint::Good, style);
+        }
+    }
+    if !document.by_cause.is_empty() {
+        let causes = text::plural(document.by_cause.len(), "cause");
+        let words = format!("{causes} in all; isolator why --all shows each, and more timelines");
+        out.push('\n');
+        wrapped(&mut out, "", &words, ResultPaint::Quiet, style);
+    }
+    out.trim_end().to_string()
+}
+
+/// One spike with the longest parts of its timeline.
+fn short_spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
+    let head = format!("{} · {}", text::us_unit(spike.latency_ns), why::place(spike));
+    wrapped(out, "", &head, ResultPaint::Plain, style);
+    let mut timed: Vec<&Cause> = spike.causes.iter().filter(|cause| !cause.is_suspect()).collect();
+    if timed.is_empty() {
+        within(out, "suspects: ", &why::suspects(spike), ResultPaint::Plain, style);
+        return;
+    }
+    out.push_str(&format!("  {}\n", style.paint(ResultPaint::Quiet, &why::bar(spike, style.width() - 4))));
+    timed.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
+    let (shown, rest) = timed.split_at(timed.len().min(PARTS));
+    for cause in shown {
+        let name = why::named(cause.kind, &cause.name);
+        let (took, detail) = (why::tenth(cause.duration_ns.unwrap_or(0)), why::detail(cause));
+        let line = format!("{} {took:>9} us  {name}", why::letter(cause.kind));
+        let detail = if detail.is_empty() { String::new() } else { format!(", {detail}") };
+        out.push_str(&format!("  {}\n", text::short(&format!("{line}{detail}"), style.width() - 2)));
+    }
+    let rest_ns = rest.iter().filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
+    let shorter = match rest.len() {
+        0 => None,
+        number => Some(format!("{number} shorter {} us", why::tenth(rest_ns))),
+    };
+    let unexplained = why::unexplained(spike).map(|words| format!("unexplained {words}"));
+    let paint = if spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Quiet };
+    let words: Vec<String> = [shorter, unexplained].into_iter().flatten().collect();
+    if !words.is_empty() {
+        within(out, "", &words.join(" · "), paint, style);
+    }
+}
+
+/// What the likeliest suspects would ask for, where nothing with times was collected.
+fn suspected<'a>(document: &'a WhyDocument, group: &why::CauseGroup) -> impl Iterator<Item = String> + 'a {
+    let is_open = group.mostly.is_none();
+    let suspects = document.by_cause.iter().filter(move |sum| sum.suspect && is_open).take(SUSPECTS);
+    suspects.filter_map(|sum| {
+        Some(format!("if it was {}: {}", why::named(sum.kind, &sum.name), sum.advice.as_ref()?))
+    })
+}
+
+fn whole(document: &WhyDocument, style: Style) -> String {
     let mut out = String::new();
     wrapped(&mut out, "", &why::collected(document), ResultPaint::Plain, style);
     for note in &document.notes {
@@ -48,11 +133,7 @@ pub fn why(document: &WhyDocument, style: Style) -> String {
             spike(&mut out, explained, style);
         }
         let advice = group.advice.iter().map(|line| line.to_string());
-        let suspected = document.by_cause.iter().filter(|sum| sum.suspect && group.mostly.is_none());
-        let suspected = suspected.take(SUSPECTS).filter_map(|sum| {
-            Some(format!("if it was {}: {}", why::named(sum.kind, &sum.name), sum.advice.as_ref()?))
-        });
-        for line in advice.chain(suspected) {
+        for line in advice.chain(suspected(document, &group)) {
             wrapped(&mut out, "advice: ", &text::clean(&line), ResultPaint::Good, style);
         }
     }
