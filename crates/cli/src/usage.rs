@@ -87,6 +87,11 @@ fn value_text(value: &ContextValue) -> String {
 }
 
 #[cfg(test)]
+#[path = "../tests/common/pages.rs"]
+#[expect(dead_code, reason = "the tests of the pages themselves need the rest")]
+mod pages;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
@@ -143,5 +148,24 @@ mod tests {
             "{verbs}"
         );
         assert!(verbs.ends_with("; see isolator --help") && !verbs.contains("generate"), "{verbs}");
+    }
+
+    #[test]
+    fn each_command_of_a_page_can_be_parsed() {
+        let (mut wrong, mut parsed) = (Vec::new(), 0);
+        for block in pages::pages().iter().flat_map(|page| &page.blocks) {
+            for words in block.commands() {
+                parsed += 1;
+                let args = join_json(words.iter().map(OsString::from));
+                if let Err(error) = Cli::try_parse_from(args)
+                    && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+                {
+                    let verb = words.get(1).map(String::as_str);
+                    wrong.push(format!("{}: {}: {}", block.place, words.join(" "), line(&error, verb)));
+                }
+            }
+        }
+        assert!(parsed > 0, "no command was found");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

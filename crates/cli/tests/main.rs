@@ -9,6 +9,7 @@ mod bad_input;
 mod command;
 mod common;
 mod doctor;
+mod documents;
 mod ending;
 mod ethercat;
 mod fleet;

@@ -3,6 +3,7 @@
 //! asserts a time.
 
 pub mod looping;
+pub mod pages;
 pub mod stranger;
 
 use std::fs;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tutorial, the how-tos and the questions do what they say: blocks that need nothing are run, and a page
+//! tells why others are not. That each command can be parsed, a test of `usage` shows.
+
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+use crate::common::pages::{Page, pages};
+use crate::common::{PROGRAM, Ran, folder};
+
+fn marked(page: &Page) -> bool {
+    page.name != "README.md"
+}
+
+#[test]
+fn blocks_that_are_not_run_name_the_reason() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for page in pages().iter().filter(|page| marked(page)) {
+        for block in &page.blocks {
+            seen += 1;
+            let reason = match block.mark.as_str() {
+                "run" => continue,
+                "root" => "Root: ",
+                "hardware" => "Hardware: ",
+                "long" => "Long: ",
+                _ => {
+                    wrong.push(format!("{}: mark it run, root, hardware or long", block.place));
+                    continue;
+                }
+            };
+            if !page.text.lines().any(|line| line.trim_start_matches("- ").starts_with(reason)) {
+                wrong.push(format!("{}: no line begins with '{reason}' and the reason", block.place));
+            }
+        }
+    }
+    assert!(seen > 0, "no block was found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn blocks_marked_run_succeed_without_privilege() {
+    let mut ran = 0;
+    for page in pages().iter().filter(|page| marked(page)) {
+        // One folder a page: a later block finds the files of an earlier one.
+        let folder = folder();
+        let programs = folder.path().join("bin");
+        std::fs::create_dir(&programs).unwrap();
+        symlink(PROGRAM, programs.join("isolator")).unwrap();
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+        for block in page.blocks.iter().filter(|block| block.mark == "run") {
+            let mut shell = Command::new("sh");
+            shell.args(["-euc", &block.script]).current_dir(folder.path()).env("PATH", &path);
+            let end = Ran::from(shell.stdin(Stdio::null()).output().unwrap());
+            assert_eq!(end.status, Some(0), "{}: {end:#?}", block.place);
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "no block is marked run");
+}
+
+#[test]
+fn links_of_a_page_lead_to_files() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let here = root.join(&page.name);
+        for (at, open) in page.text.match_indices("](") {
+            let target = page.text[at + open.len()..].split([')', '#']).next().unwrap();
+            let is_local = !target.is_empty() && !target.contains("://");
+            if is_local && !here.parent().unwrap().join(target).exists() {
+                wrong.push(format!("{}: there is no {target}", page.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
