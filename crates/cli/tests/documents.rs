@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
 use crate::common::pages::{Page, pages};
-use crate::common::{PROGRAM, Ran, folder};
+use crate::common::{PROGRAM, Ran, folder, isolator, skipped};
 
 fn marked(page: &Page) -> bool {
     page.name != "README.md"
@@ -39,6 +39,10 @@ fn blocks_that_are_not_run_name_the_reason() {
 
 #[test]
 fn blocks_marked_run_succeed_without_privilege() {
+    let planned = isolator(folder().path(), &["tune", "plan", "--quiet"]);
+    if skipped(planned.status != Some(0), "the pages plan, and no plan is made for a machine of one core") {
+        return;
+    }
     let mut ran = 0;
     for page in pages().iter().filter(|page| marked(page)) {
         // One folder a page: a later block finds the files of an earlier one.

@@ -146,10 +146,11 @@ mod tests {
         let block = Block {
             place: String::new(),
             mark: String::new(),
-            script: "sudo isolator prove --loads 'custom=a b' \\\n  -o x > out.txt 2>&1 && isolator why x # y\n\
+            script:
+                "sudo isolator prove --loads 'custom=a b' \\\n  -o x > out.txt 2>&1 && isolator why x # y\n\
                      (cd store && isolator fleet query outliers | duckdb)\nNAME=1 isolator lint \"$P\"\n\
                      echo isolator; isolator monitor $(pgrep -x servo) --quiet\n"
-                .to_string(),
+                    .to_string(),
         };
         let commands = block.commands().iter().map(|words| words.join("~")).collect::<Vec<_>>();
         let expected = [
