@@ -4,7 +4,8 @@
 //! ```text
 //! threads are found ─► loops are known ─► functions are probed ─► settled ─► watched ─► judged
 //! ```
-//! What a thread did before its loop was known is its beginning, and may be anything.
+//! What a thread did before its loop was known is its beginning, and may be anything. A program that executes
+//! another one is judged by what it did until then.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use cause::names::Names;
 use error::{Error, Result};
-use machine::inventory::Thread;
+use machine::inventory::{Thread, live_thread};
 use trace::bpf::ThreadWatch;
 use trace::follow::{LoopChoice, chosen};
 use trace::model::infer;
@@ -69,21 +70,34 @@ pub struct LintChoice {
 /// Watches and judges a process; `None` where `stop` was set before anything was seen.
 pub fn lint(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<LintDocument>> {
     let process = choice.process;
-    let Some(threads) = find(choice, stop)? else { return Ok(None) };
+    check_numbers(process)?;
+    let first = image(process);
+    let mut loops = ThreadWatch::load(&Names::read(Path::new("/")))?;
+    let mut bpf = EventWatch::load()?;
+    bpf.watch_process(process)?;
+    if image(process) != first && !choice.is_new {
+        return Err(executed_too_early(process));
+    }
+    let Some(threads) = find(choice, &mut loops, &mut bpf, stop)? else { return Ok(None) };
+    drop(loops);
+    let program = name(process);
     let mut places = PlaceFinder::open(process).map_err(|error| match lives(process) {
         true => error,
         false => ended(process, "it ended before its cycles were watched"),
     })?;
     let memory = MappedMemory::read(process).as_ref().and_then(still::memory);
-    let mut bpf = EventWatch::load()?;
     let mut not_seen = probe(process, &mut bpf)?;
     std::thread::sleep(settling(&threads));
+    if executed_ns(&bpf.take()).is_some() {
+        return Err(executed_too_early(process));
+    }
+    let mut probes = probe_memory(process);
     let began = Instant::now();
     bpf.watch(process, threads.keys().copied())?;
-    let events = take(&mut bpf, choice, stop);
+    let Taken { events, is_other } = take(&mut bpf, choice, stop);
     let watched = began.elapsed();
-    if events.iter().any(|event| event.kind == LintEventKind::Executed) {
-        return Err(ended(process, "it runs another program since"));
+    if !is_other {
+        probes.extend(probe_memory(process));
     }
     let events =
         events.into_iter().map(|event| (bpf.times(&event), event)).map(|(times, event)| (event, times));
@@ -91,19 +105,20 @@ pub fn lint(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<LintDocumen
         process,
         events: events.collect(),
         shown: memory.map(|shown| (0, shown)).into_iter().collect(),
-        probes: probe_memory(process),
+        probes,
         threads,
     };
     prefer_own_timer(&mut seen);
-    show(&mut seen, &bpf);
+    show(&mut seen, &bpf, is_other);
     let findings = findings(&seen, &mut places);
     not_seen.extend(bpf.could_not_see().iter().cloned());
     not_seen.extend(places.notes().iter().cloned());
-    not_seen.extend(not_watched(&seen, &bpf, lives(process)));
+    not_seen.extend(not_watched(&seen, &bpf));
+    not_seen.extend(changed(&seen, is_other));
     Ok(Some(LintDocument {
         schema_version: SCHEMA_VERSION,
         process,
-        program: program(process),
+        program,
         watched_ns: u64::try_from(watched.as_nanos()).unwrap_or(u64::MAX),
         threads: seen.threads.values().map(linted).collect(),
         findings,
@@ -115,17 +130,45 @@ fn ended(process: u32, why: &str) -> Error {
     Error::on("lint the process", process, why, "give a program that runs for some seconds")
 }
 
-fn program(process: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    name.trim_end().to_string()
+fn executed_too_early(process: u32) -> Error {
+    ended(process, &format!("it executed {} before its cycles were watched", name(process)))
 }
 
-/// The threads that are meant, and their loops.
-fn find(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<BTreeMap<u32, WatchedThread>>> {
+/// What tells the program of a process from one that it executes: its file, and where its stack begins
+/// (proc_pid_stat(5), field 28).
+fn image(process: u32) -> Option<(std::path::PathBuf, Option<String>)> {
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The first field after the name, which is anything, is the third.
+    let stack = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(28 - 3));
+    let file = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+    Some((file, stack.map(str::to_string)))
+}
+
+/// When the process executed another program, where it did.
+fn executed_ns(events: &[LintEvent]) -> Option<u64> {
+    events.iter().find(|event| event.kind == LintEventKind::Executed).map(|event| event.at_ns)
+}
+
+/// The name of the program that a process runs.
+fn name(process: u32) -> String {
+    let name = std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+    match String::from_utf8_lossy(&name).trim_end() {
+        "" => "another program".to_string(),
+        name => name.to_string(),
+    }
+}
+
+/// The threads that are meant, and their loops, as `bpf` tells them. A program that was just started may
+/// execute another one, which is meant then; `events` tell of that.
+fn find(
+    choice: &LintChoice,
+    bpf: &mut ThreadWatch,
+    events: &mut EventWatch,
+    stop: &AtomicBool,
+) -> Result<Option<BTreeMap<u32, WatchedThread>>> {
     let process = choice.process;
     let meant = LoopChoice { threads: choice.threads.clone(), ..LoopChoice::default() };
-    check_numbers(process)?;
-    let mut bpf = ThreadWatch::load(&Names::read(Path::new("/")))?;
     let mut pasts: BTreeMap<u32, Vec<Stay>> = BTreeMap::new();
     let mut threads: BTreeMap<u32, Thread> = BTreeMap::new();
     let began = Instant::now();
@@ -151,17 +194,21 @@ fn find(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<BTreeMap<u32, W
             return Ok(None);
         }
         std::thread::sleep(LOOK);
+        let is_other = executed_ns(&events.take()).is_some();
+        if is_other && !choice.is_new {
+            return Err(executed_too_early(process));
+        }
         for record in bpf.take() {
-            match record.kind {
-                ThreadEvent::Stay(stay) => {
-                    let past = pasts.entry(record.thread).or_default();
-                    if past.len() < KEPT {
-                        past.push(*stay);
-                    }
+            if let ThreadEvent::Stay(stay) = record.kind {
+                let past = pasts.entry(record.thread).or_default();
+                if past.len() < KEPT {
+                    past.push(*stay);
                 }
-                ThreadEvent::Executed { .. } => pasts.clear(),
-                _ => {}
             }
+        }
+        if is_other {
+            pasts.clear();
+            found_at = None;
         }
         let Some(found_at) = found_at else { continue };
         let is_known = |thread: &u32| {
@@ -219,26 +266,35 @@ fn settling(threads: &BTreeMap<u32, WatchedThread>) -> Duration {
     (4 * longest).clamp(SETTLES, SETTLES_AT_MOST)
 }
 
-/// What is done until the time is over, the process ends, or `stop` is set.
-fn take(bpf: &mut EventWatch, choice: &LintChoice, stop: &AtomicBool) -> Vec<LintEvent> {
+/// What was done, and whether the process runs another program since.
+struct Taken {
+    events: Vec<LintEvent>,
+    is_other: bool,
+}
+
+/// What is done until the time is over, the process ends or executes another program, or `stop` is set.
+fn take(bpf: &mut EventWatch, choice: &LintChoice, stop: &AtomicBool) -> Taken {
     let began = Instant::now();
     let mut events = Vec::new();
     loop {
-        events.extend(bpf.take());
-        events.truncate(EVENTS);
+        // Before the last look: what was done until then is in it.
         let is_over = began.elapsed() >= choice.duration || stop.load(Ordering::SeqCst);
-        let is_other = events.iter().any(|event| event.kind == LintEventKind::Executed);
-        if is_over || is_other || !lives(choice.process) {
-            return events;
+        let is_over = is_over || !lives(choice.process);
+        let new = bpf.take();
+        let executed_ns = executed_ns(&new);
+        events.extend(new.into_iter().filter(|event| executed_ns.is_none_or(|ns| event.at_ns < ns)));
+        events.truncate(EVENTS);
+        if is_over || executed_ns.is_some() {
+            return Taken { events, is_other: executed_ns.is_some() };
         }
         std::thread::sleep(LOOK.min(choice.duration.saturating_sub(began.elapsed())));
     }
 }
 
-/// Adds what shows without being done.
-fn show(seen: &mut Seen, bpf: &EventWatch) {
+/// Adds what shows without being done; of a program that was executed meanwhile nothing.
+fn show(seen: &mut Seen, bpf: &EventWatch, is_other: bool) {
     let irqs = still::irq_threads();
-    let mapped = MappedMemory::read(seen.process);
+    let mapped = if is_other { None } else { MappedMemory::read(seen.process) };
     let mut shown = Vec::new();
     for (id, watched) in &seen.threads {
         let thread = &watched.thread;
@@ -246,7 +302,8 @@ fn show(seen: &mut Seen, bpf: &EventWatch) {
             shown.extend(still::of_thread(thread, &irqs));
         }
         shown.extend(mapped.as_ref().and_then(|mapped| still::stack(mapped, deepest(seen, *id)?)));
-        shown.extend(bpf.float_state(*id).and_then(still::denormals));
+        let float_state = bpf.float_state(*id).filter(|_| !is_other);
+        shown.extend(float_state.and_then(still::denormals));
         shown.extend(still::frequency(Path::new("/"), &thread.cpus));
         seen.shown.extend(shown.drain(..).map(|shown| (*id, shown)));
     }
@@ -263,7 +320,7 @@ fn probe_memory(process: u32) -> Vec<Range<u64>> {
 }
 
 /// What was watched less well than asked, in sentences.
-fn not_watched(seen: &Seen, bpf: &EventWatch, is_there: bool) -> Vec<String> {
+fn not_watched(seen: &Seen, bpf: &EventWatch) -> Vec<String> {
     let mut sentences = Vec::new();
     for watched in seen.threads.values().filter(|watched| watched.model.is_none()) {
         let (name, id) = (&watched.thread.name, watched.thread.id);
@@ -275,10 +332,44 @@ fn not_watched(seen: &Seen, bpf: &EventWatch, is_there: bool) -> Vec<String> {
         0 => {}
         lost => sentences.push(format!("{lost} events, for which there was no room")),
     }
-    if !is_there {
-        sentences.push("what the program would have done later: it ended while it was watched".into());
-    }
     sentences
+}
+
+/// What became of the program while it was watched, in sentences.
+fn changed(seen: &Seen, is_other: bool) -> Vec<String> {
+    let process = seen.process;
+    if is_other {
+        let name = name(process);
+        return vec![format!(
+            "what came after the program executed {name}: that is another program, and not judged; what was seen until then counts"
+        )];
+    }
+    if !lives(process) {
+        return vec!["what the program would have done later: it ended while it was watched".into()];
+    }
+    let of_thread = |watched: &WatchedThread| {
+        let then = &watched.thread;
+        let Some(now) = live_thread(Some(process), then.id) else {
+            return Some(format!(
+                "what {} (thread {}) would have done later: it ended while it was watched",
+                then.name, then.id
+            ));
+        };
+        let (then_has, now_has) = (scheduled(then), scheduled(&now));
+        (then_has != now_has).then(|| {
+            format!(
+                "when {} (thread {}) got {now_has} instead of {then_has}: all that it did counts",
+                then.name, then.id
+            )
+        })
+    };
+    seen.threads.values().filter_map(of_thread).collect()
+}
+
+/// The policy of a thread, and its priority where it has one.
+fn scheduled(thread: &Thread) -> String {
+    let policy = format!("SCHED_{}", thread.policy.name().to_uppercase());
+    if thread.priority == 0 { policy } else { format!("{policy} {}", thread.priority) }
 }
 
 fn linted(watched: &WatchedThread) -> LintedThread {

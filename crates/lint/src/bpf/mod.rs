@@ -98,12 +98,19 @@ impl EventWatch {
         })
     }
 
+    /// From now on it is told where the process executes another program.
+    pub fn watch_process(&mut self, process: u32) -> Result<()> {
+        let room = |error: MapError| {
+            EVENTS.cannot(format!("the process found no room: {}", whole(&error)), "report this as a defect")
+        };
+        self.processes.insert(process, 1, 0).map_err(room)
+    }
+
     /// From now on, what these threads of the process do counts.
     pub fn watch(&mut self, process: u32, threads: impl Iterator<Item = u32>) -> Result<()> {
         let room = |error: MapError| {
             EVENTS.cannot(format!("a thread found no room: {}", whole(&error)), "name fewer by --thread")
         };
-        self.processes.insert(process, 1, 0).map_err(room)?;
         for thread in threads {
             self.threads.insert(thread, [process, 0, 0, 0], 0).map_err(room)?;
         }
