@@ -22,11 +22,9 @@ use std::ops::Range;
 
 use syscalls::Sysno;
 
+use crate::collect::BEFORE;
 use crate::edges::{Beside, Edges, divide};
 use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
-
-/// Events before the window that are looked at, to know what ran when it began.
-const BEFORE: usize = 512;
 
 /// System calls that no event ends: their thread is gone, and what comes after it has nothing to do with it.
 const ENDS: [u64; 2] = [Sysno::exit as u64, Sysno::exit_group as u64];
@@ -322,7 +320,7 @@ impl<'a> Book<'a> {
                 if self.requests.len() == REQUESTS {
                     self.requests.remove(0);
                 }
-                self.requests.push(sent.clone());
+                self.requests.push((**sent).clone());
             }
             EventKind::Kept { woken, stack } => self.keeps(event.monotonic_ns, *woken, stack),
             EventKind::Renamed { pid, comm } => self.renamed(*pid, comm),

@@ -54,6 +54,11 @@ pub struct Windows {
 pub(crate) type Lacking<T> = std::result::Result<T, String>;
 
 impl Windows {
+    /// When the first of them begins.
+    pub fn begin_ns(&self) -> u64 {
+        self.windows.iter().map(|window| window.start).min().unwrap_or(u64::MAX)
+    }
+
     /// Interrupts a thread on `cpu`, which `armed` is told of before. The inner error is a reason why this
     /// CPU's edges cannot be known.
     pub fn on(cpu: u32, armed: impl FnOnce(u32) -> Result<()>) -> Result<Lacking<Windows>> {

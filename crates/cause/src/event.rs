@@ -60,8 +60,8 @@ pub enum EventKind {
         /// Where to.
         to: u32,
     },
-    /// Another CPU asked this one for something.
-    Sent(Sent),
+    /// Another CPU asked this one for something. There are few of them, and they are long.
+    Sent(Box<Sent>),
     /// A measuring thread was woken while another thread had this CPU, in the kernel.
     Kept {
         /// The measuring thread, where that is told.

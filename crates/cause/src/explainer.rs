@@ -3,6 +3,7 @@
 //! here. The control thread asks, on a housekeeping CPU; only a calibration runs on measured CPUs.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use evidence::cause::{self, Cause, Causes, Choice, Collector, OnSibling};
@@ -10,7 +11,7 @@ use evidence::manifest::{RowKey, Spike};
 use machine::{CpuSet, Snapshot};
 
 use crate::Result;
-use crate::account::account;
+use crate::account::{Account, account};
 use crate::calibrate::{Windows, calibrated};
 use crate::causes::{KernelFacts, causes};
 use crate::collect::Collect;
@@ -55,24 +56,24 @@ struct Events {
     /// What entry and exit take on each CPU, as last measured; and the longest of all rows.
     edges: BTreeMap<u32, Edges>,
     longest: BTreeMap<u32, Edges>,
-    /// What was read of each CPU, the latest of it.
+    /// What was read of each CPU since the last look: spikes come together.
     seen: BTreeMap<u32, Seen>,
+    /// Events of each CPU that were overwritten untold, and not counted as lost yet.
+    overwritten: BTreeMap<u32, u64>,
     could_not_see: Vec<String>,
     lost_events: u64,
 }
 
 /// What was read of a CPU.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Seen {
+    /// All from about then on.
+    from_ns: u64,
     events: Vec<Event>,
-    /// Whether it is to be read again before the next spike is explained.
-    is_old: bool,
-    /// Events that were overwritten unread, and not counted as lost yet.
-    overwritten: u64,
 }
 
-/// Events of one CPU that are kept.
-const KEPT: usize = 32_768;
+/// Events that are held while another CPU is read; those of more are read again where they are needed.
+const HELD: usize = 8_192;
 
 impl Explainer {
     /// Starts the collector of `choice`; an error where that is a certain collector and this machine does not
@@ -149,6 +150,11 @@ impl Explainer {
         }
     }
 
+    /// Forgets the causes of spikes that begin before that moment: they were explained, or are not listed.
+    pub fn forget_before(&mut self, monotonic_ns: u64) {
+        self.known.retain(|(.., begin_ns), _| *begin_ns >= monotonic_ns);
+    }
+
     /// Adds to `spike`, which ended at most some hundred milliseconds ago, what is known of it.
     pub fn explain(&mut self, spike: &mut Spike) {
         let name = (spike.key.probe.clone(), spike.key.thread_name.clone(), spike.monotonic_ns);
@@ -191,6 +197,7 @@ impl Events {
             edges: BTreeMap::new(),
             longest: BTreeMap::new(),
             seen: BTreeMap::new(),
+            overwritten: BTreeMap::new(),
             could_not_see,
             lost_events: 0,
         }
@@ -203,7 +210,7 @@ impl Events {
             let edges = match Windows::on(cpu, |thread| self.arm(&[(cpu, thread)]))? {
                 Ok(windows) => {
                     self.look_again();
-                    self.look(cpu)?;
+                    self.look(cpu, windows.begin_ns())?;
                     let events = self.seen.get(&cpu).map_or(&[][..], |seen| &seen.events);
                     calibrated(cpu, events, &windows)
                 }
@@ -241,18 +248,15 @@ impl Events {
     /// Forgets what the rings held: the next spike looks again.
     fn look_again(&mut self) {
         self.unseen.look();
-        self.seen.values_mut().for_each(|seen| seen.is_old = true);
+        self.seen.clear();
     }
 
     /// Fills in what happened in a spike, and on the siblings of its CPU.
     fn explain(&mut self, spike: &mut Spike) -> Result<()> {
         let cpu = spike.key.cpu;
         let window = spike.monotonic_ns..spike.monotonic_ns + spike.latency_ns;
-        self.look(cpu)?;
-        let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
-        let Some(seen) = self.seen.get_mut(&cpu) else { return Ok(()) };
         let edges = self.edges.get(&cpu).copied().unwrap_or_default();
-        let of_cpu = account(cpu, &seen.events, window.clone(), own, &edges);
+        let of_cpu = self.account(cpu, &window, &edges)?;
         spike.causes = causes(&of_cpu, window.start, &self.facts);
         let unseen = self.unseen.explain(cpu, &window, &of_cpu.longest_unexplained);
         let explained: u64 = unseen.iter().filter_map(|cause| cause.duration_ns).sum();
@@ -261,40 +265,36 @@ impl Events {
         spike.causes.sort_by_key(|cause| cause.begin_ns.unwrap_or(u64::MAX));
         if !of_cpu.is_whole {
             // At the most as many of this spike's.
-            self.lost_events += std::mem::take(&mut seen.overwritten);
+            self.lost_events += self.overwritten.remove(&cpu).unwrap_or(0);
         }
         for sibling in self.siblings.get(&cpu).cloned().unwrap_or_default().iter() {
-            self.look(sibling)?;
-            let own = self.own.get(&sibling).map_or(&[][..], Vec::as_slice);
-            let edges = Edges::default();
-            let of_sibling = account(sibling, &self.seen[&sibling].events, window.clone(), own, &edges);
+            let of_sibling = self.account(sibling, &window, &Edges::default())?;
             let causes = causes(&of_sibling, window.start, &self.facts);
             spike.siblings.extend(causes.into_iter().map(|cause| OnSibling { cpu: sibling, cause }));
         }
         Ok(())
     }
 
-    fn look(&mut self, cpu: u32) -> Result<()> {
-        if self.seen.get(&cpu).is_some_and(|seen| !seen.is_old) {
+    /// What had a CPU in a window.
+    fn account(&mut self, cpu: u32, window: &Range<u64>, edges: &Edges) -> Result<Account> {
+        self.look(cpu, window.start)?;
+        let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
+        let events = self.seen.get(&cpu).map_or(&[][..], |seen| &seen.events);
+        Ok(account(cpu, events, window.clone(), own, edges))
+    }
+
+    /// Reads the events of a CPU from about `from_ns` on, where they were not read since the last look. The
+    /// collector's ring is the memory: nothing is kept here that no spike of this look needs.
+    fn look(&mut self, cpu: u32, from_ns: u64) -> Result<()> {
+        if self.seen.get(&cpu).is_some_and(|seen| seen.from_ns <= from_ns) {
             return Ok(());
         }
-        let (new, overwritten) = self.collector.take(cpu)?;
-        let seen = self.seen.entry(cpu).or_default();
-        if overwritten > 0 {
-            // What came before the hole says nothing of what comes after it.
-            seen.events.clear();
-            seen.overwritten += overwritten;
+        if self.seen.values().map(|seen| seen.events.len()).sum::<usize>() > HELD {
+            self.seen.clear();
         }
-        // An event is some hundred bytes: what would go anyway goes first, and the room is never copied.
-        let beyond = (seen.events.len() + new.len()).saturating_sub(KEPT);
-        let of_seen = beyond.min(seen.events.len());
-        seen.events.drain(..of_seen);
-        seen.events.reserve_exact(KEPT - seen.events.len());
-        seen.events.extend(new.into_iter().skip(beyond - of_seen));
-        if !seen.events.is_sorted_by_key(|event| event.monotonic_ns) {
-            seen.events.sort_by_key(|event| event.monotonic_ns);
-        }
-        seen.is_old = false;
+        let (events, overwritten) = self.collector.since(cpu, from_ns)?;
+        *self.overwritten.entry(cpu).or_default() += overwritten;
+        self.seen.insert(cpu, Seen { from_ns, events });
         Ok(())
     }
 
@@ -357,6 +357,10 @@ mod tests {
         }
 
         fn take(&mut self, _: u32) -> Result<(Vec<Event>, u64)> {
+            unreachable!("events stay there")
+        }
+
+        fn since(&mut self, _: u32, _: u64) -> Result<(Vec<Event>, u64)> {
             Ok(self.0.pop_front().unwrap_or_default())
         }
     }
@@ -408,7 +412,8 @@ mod tests {
 
     #[test]
     fn events_that_were_overwritten_are_counted_where_a_spike_misses_them() {
-        let mut explainer = explainer([(story(1_000), 0), (story(2_000_000), 500), (Vec::new(), 0)]);
+        let hole = || story(2_000_000);
+        let mut explainer = explainer([(story(1_000), 0), (hole(), 500), (hole(), 0), (hole(), 0)]);
         explained(&mut explainer, 10_500, 3_000);
         // All that this spike needs has come after the hole.
         let whole = explained(&mut explainer, 2_009_500, 3_000);

@@ -55,7 +55,7 @@ mod tests {
     fn sent(pid: u32, request: Option<u64>, function: u64) -> Event {
         let by = Task { pid, comm: "echo".into(), ..Task::default() };
         let sent = Sent { by, cpu: 0, request, function, stack: Vec::new() };
-        Event { monotonic_ns: 5, cpu: 0, kind: EventKind::Sent(sent) }
+        Event { monotonic_ns: 5, cpu: 0, kind: EventKind::Sent(Box::new(sent)) }
     }
 
     #[test]

@@ -272,6 +272,10 @@ impl Collect for Tried {
     fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
         self.collector.take(cpu)
     }
+
+    fn since(&mut self, cpu: u32, from_ns: u64) -> Result<(Vec<Event>, u64)> {
+        self.collector.since(cpu, from_ns)
+    }
 }
 
 #[cfg(test)]

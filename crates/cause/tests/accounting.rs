@@ -160,8 +160,8 @@ fn an_ipi_has_the_sender_whose_request_it_served() {
     let call = ContextKind::Call { function: 0xf, request: 0xc2 };
     let events = [
         switch(0, 0, OWN),
-        Event { monotonic_ns: 90, cpu: 0, kind: EventKind::Sent(sent(11, 0xc1)) },
-        Event { monotonic_ns: 95, cpu: 0, kind: EventKind::Sent(sent(12, 0xc2)) },
+        Event { monotonic_ns: 90, cpu: 0, kind: EventKind::Sent(Box::new(sent(11, 0xc1))) },
+        Event { monotonic_ns: 95, cpu: 0, kind: EventKind::Sent(Box::new(sent(12, 0xc2))) },
         enter(100, CALL_VECTOR),
         enter(110, call),
         exit(140, call),
@@ -177,7 +177,7 @@ fn an_interrupt_that_called_nothing_served_the_last_request() {
     let wake = Sent { by: task(5), cpu: 1, request: Some(0xaa), function: 0xbb, stack: Vec::new() };
     let events = [
         switch(0, 0, OWN),
-        Event { monotonic_ns: 90, cpu: 1, kind: EventKind::Sent(wake.clone()) },
+        Event { monotonic_ns: 90, cpu: 1, kind: EventKind::Sent(Box::new(wake.clone())) },
         enter(100, CALL_VECTOR),
         exit(150, CALL_VECTOR),
     ];
@@ -189,7 +189,7 @@ fn an_interrupt_that_called_nothing_served_the_last_request() {
 fn one_reschedule_serves_all_who_asked_for_it() {
     let asks = |monotonic_ns, pid| {
         let sent = Sent { by: task(pid), cpu: 0, ..Sent::default() };
-        Event { monotonic_ns, cpu: 0, kind: EventKind::Sent(sent) }
+        Event { monotonic_ns, cpu: 0, kind: EventKind::Sent(Box::new(sent)) }
     };
     let vector = ContextKind::Vector(Vector::Reschedule);
     let events = [
@@ -411,7 +411,7 @@ fn whats() -> impl Strategy<Value = EventKind> {
         1 => (0..9u64).prop_map(|address| EventKind::Kept { woken: Some(OWN), stack: vec![address] }),
         1 => (0..4u32).prop_map(|pid| EventKind::Renamed { pid, comm: "other".into() }),
         1 => (0..2u64).prop_map(|request| {
-            EventKind::Sent(Sent { request: Some(request), ..Sent::default() })
+            EventKind::Sent(Box::new(Sent { request: Some(request), ..Sent::default() }))
         }),
     ]
 }

@@ -77,3 +77,40 @@ fn nothing_of_the_trial_is_left() {
     let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
     assert!(!names.into_iter().any(|name| name.starts_with("trial-")), "its threads have ended");
 }
+
+/// Sleeps so often on a CPU, and says when that began.
+fn sleep_on(cpu: u32, times: usize) -> u64 {
+    let slept = std::thread::spawn(move || {
+        rt::thread::set_affinity(&[cpu]).expect("a CPU of this process");
+        let begin_ns = rt::clock::monotonic_ns();
+        (0..times).for_each(|_| std::thread::sleep(std::time::Duration::from_micros(100)));
+        begin_ns
+    });
+    slept.join().expect("the thread sleeps")
+}
+
+#[test]
+fn the_past_is_told_as_often_as_it_is_asked_for() {
+    const TIMES: usize = 2_000;
+    let _turn = turn();
+    for choice in [Choice::Bpf, Choice::Tracefs] {
+        let Some(mut collector) = started(choice, Depth::Sleeping) else { continue };
+        let cpu = *rt::thread::affinity().last().expect("this thread runs on a CPU");
+        let begin_ns = sleep_on(cpu, TIMES);
+        let (first, _) = collector.since(cpu, begin_ns).unwrap();
+        let before = first.iter().filter(|event| event.monotonic_ns < begin_ns).count();
+        // A whole chunk of the ring may come first.
+        assert!(before < 1_024 && first.len() - before > TIMES, "{choice}: {before} of {}", first.len());
+        assert!(first.is_sorted_by_key(|event| event.monotonic_ns));
+        let (again, _) = collector.since(cpu, begin_ns).unwrap();
+        // What happens now comes behind, and may be told of late.
+        assert_eq!(again[..TIMES], first[..TIMES], "{choice}");
+        let later_ns = sleep_on(cpu, TIMES);
+        let (later, _) = collector.since(cpu, later_ns).unwrap();
+        let before = later.iter().filter(|event| event.monotonic_ns < later_ns).count();
+        assert!(before < 1_024 && later.len() - before > TIMES, "{choice}: {before} of {}", later.len());
+        collector.take(cpu).unwrap();
+        let (left, _) = collector.since(cpu, begin_ns).unwrap();
+        assert!(left.len() < TIMES, "{choice}: {} were taken", left.len());
+    }
+}

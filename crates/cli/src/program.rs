@@ -218,6 +218,8 @@ fn follow(
         Some(LoopPeriod::Given(period)) => Some(period),
         Some(LoopPeriod::Auto) | None => None,
     };
+    // No thread of this process measures, and it may run for days.
+    rt::heap::give_back();
     let bounds = choice.bounds.clone();
     let is_bounded = bounds.is_some();
     let loops = LoopChoice { threads: choice.threads.clone(), period, bounds, is_starting };

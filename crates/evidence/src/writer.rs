@@ -186,12 +186,24 @@ impl BundleWriter {
     /// In flight, leaves in the list the spikes that are kept, and no others: before a row ends.
     pub fn settle_spikes(&mut self) -> Result<()> {
         let Some(flight) = &mut self.flight else { return Ok(()) };
-        let mut text = String::new();
-        flight.kept.all().into_iter().for_each(|spike| spike_line(spike, &mut text));
         flight.lines = flight.kept.len();
-        let written = self.folder.replace("spikes.jsonl", text.as_bytes());
-        written.map_err(|e| failed(&self.folder, "spikes.jsonl", &e))?;
-        self.spikes = append_to(&self.folder, "spikes.jsonl")?;
+        // Megabytes, which are not in memory at once.
+        let new = "spikes.jsonl.new";
+        let written = || -> io::Result<File> {
+            if self.folder.has(new) {
+                self.folder.remove(new)?;
+            }
+            let mut file = self.folder.append(new)?;
+            let mut text = String::new();
+            for spike in flight.kept.all() {
+                text.clear();
+                spike_line(spike, &mut text);
+                file.write_all(text.as_bytes())?;
+            }
+            self.folder.rename(new, "spikes.jsonl")?;
+            Ok(file)
+        };
+        self.spikes = written().map_err(|e| failed(&self.folder, "spikes.jsonl", &e))?;
         Ok(())
     }
 

@@ -152,26 +152,33 @@ impl Program for FollowedProgram {
             let over = recording.is_stopped() || now_ns >= end_ns;
             recording.explainer.look();
             watch.look();
-            let look = self.follower.look();
-            lost += look.lost;
-            rows.iter_mut().for_each(|open| open.is_after_loss |= look.lost > 0);
-            let told_from_ns = match recording.bundle.is_in_flight() {
-                true => told_from_ns(&rows, &look.cycles),
-                false => 0,
-            };
-            for (place, cycle) in &look.cycles {
-                let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
-                let Some(open) = rows.get_mut(*place).filter(|_| is_within) else { continue };
-                if open.is_late(cycle) && cycle.response_ns() >= told_from_ns {
-                    let (wakeup, response) = self.follower.explain(*place, cycle);
-                    let key = &open.spec.key;
-                    recording.explainer.knows(key, cycle.due_ns, wakeup);
-                    let key = RowKey { probe: LOOP_RESPONSE.to_string(), ..key.clone() };
-                    recording.explainer.knows(&key, cycle.due_ns, response);
+            let mut is_more = true;
+            for _ in 0..LOOKS {
+                let look = self.follower.look();
+                lost += look.lost;
+                rows.iter_mut().for_each(|open| open.is_after_loss |= look.lost > 0);
+                let told_from_ns = match recording.bundle.is_in_flight() {
+                    true => told_from_ns(&rows, &look.cycles),
+                    false => 0,
+                };
+                for (place, cycle) in &look.cycles {
+                    let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
+                    let Some(open) = rows.get_mut(*place).filter(|_| is_within) else { continue };
+                    if open.is_late(cycle) && cycle.response_ns() >= told_from_ns {
+                        let (wakeup, response) = self.follower.explain(*place, cycle);
+                        let key = &open.spec.key;
+                        recording.explainer.knows(key, cycle.due_ns, wakeup);
+                        let key = RowKey { probe: LOOP_RESPONSE.to_string(), ..key.clone() };
+                        recording.explainer.knows(&key, cycle.due_ns, response);
+                    }
+                    open.record(cycle, recording)?;
                 }
-                open.record(cycle, recording)?;
+                self.is_over = self.is_over || look.is_over;
+                is_more = look.is_more;
+                if !is_more {
+                    break;
+                }
             }
-            self.is_over = self.is_over || look.is_over;
             let over = over || self.is_over || rows.iter().all(|open| open.left == 0);
             for (open, found) in rows.iter_mut().zip(self.follower.loops()) {
                 if over {
@@ -180,9 +187,15 @@ impl Program for FollowedProgram {
                 }
                 open.row.carry(over, recording)?;
             }
+            // But for each loop's last cycle, which waits for the next one.
+            let waits_ns = rows.iter().map(|open| open.due_ns).min();
+            recording.explainer.forget_before(waits_ns.unwrap_or(0));
             (recording.observe)(&progress(&rows, lost));
             if over {
                 break;
+            }
+            if is_more {
+                continue;
             }
             let may_rest = recording.bundle.is_in_flight() && rows.len() <= FEW;
             std::thread::sleep(if may_rest { DRAIN_EVERY } else { DRAIN_EVERY / 4 });
@@ -205,6 +218,9 @@ impl Program for FollowedProgram {
 
 /// Loops that are looked at less often in flight: of more, records of a quarter of a second may find no room.
 const FEW: usize = 16;
+
+/// Looks that bring what the kernel part's ring holds.
+const LOOKS: usize = 16;
 
 /// Late cycles of one look whose causes are worked out in flight: a program that is late all the time must
 /// not keep a CPU busy for days.

@@ -6,12 +6,38 @@
 //! that way: the lab's scope counted 200 such interruptions in 5 s on an otherwise silent CPU. C libraries
 //! unmap as they see fit (glibc can be told not to, musl cannot), so the program brings its own allocator:
 //! dlmalloc (D. Lea), over mappings that only grow.
+//!
+//! A process that measures nothing by threads of its own, and runs for days, interrupts nobody so:
+//! [`give_back`] lets it return the pages of large blocks.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dlmalloc::{Allocator, Dlmalloc};
+use rustix::mm::{Advice, madvise};
+
+/// A block of so many bytes gives its pages back, where [`give_back`] was called.
+const LARGE: usize = 64 << 10;
+
+static GIVES_BACK: AtomicBool = AtomicBool::new(false);
+
+/// From now on a large block that is freed gives its pages back to the kernel, which interrupts the CPUs that
+/// run threads of this process.
+///
+/// ```
+/// rt::heap::give_back();
+/// drop(vec![7u8; 1 << 20]);
+/// ```
+pub fn give_back() {
+    GIVES_BACK.store(true, Ordering::Relaxed);
+}
+
+fn gives_back(size: usize) -> bool {
+    size >= LARGE && GIVES_BACK.load(Ordering::Relaxed)
+}
 
 /// The heap; a program declares one static of it as its `#[global_allocator]`.
 ///
@@ -65,6 +91,14 @@ unsafe impl GlobalAlloc for KeepingHeap {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if gives_back(layout.size()) {
+            let page = rustix::param::page_size();
+            let begin = block.addr().next_multiple_of(page) - block.addr();
+            let whole = (layout.size() - begin) / page * page;
+            // SAFETY: these pages hold nothing but the block, which its owner gives up; what the heap notes of
+            // it lies before and behind, and is written again into what is free. A refusal leaves all as it is.
+            let _ = unsafe { madvise(block.add(begin).cast::<c_void>(), whole, Advice::LinuxDontNeed) };
+        }
         // SAFETY: the block came from this heap with this layout.
         unsafe { self.locked().free(block, layout.size(), layout.align()) }
     }
@@ -75,6 +109,18 @@ unsafe impl GlobalAlloc for KeepingHeap {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if gives_back(layout.size()) && size > layout.size() {
+            // SAFETY: the size is above that of a layout that was good, and the caller vouches for both.
+            let to = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
+            if !to.is_null() {
+                // SAFETY: both are blocks of at least that length, and the old one is not used any more.
+                unsafe {
+                    ptr::copy_nonoverlapping(block, to, layout.size());
+                    self.dealloc(block, layout);
+                }
+            }
+            return to;
+        }
         // SAFETY: the block came from this heap with this layout.
         unsafe { self.locked().realloc(block, layout.size(), layout.align(), size) }
     }
@@ -129,6 +175,39 @@ mod tests {
             let at = |text| usize::from_str_radix(text, 16).unwrap();
             (at(from)..at(to)).contains(&block.addr())
         })
+    }
+
+    /// How many pages of a block are in memory.
+    fn resident(block: *mut u8, size: usize) -> usize {
+        let page = rustix::param::page_size();
+        let begin = block.addr().next_multiple_of(page) - block.addr();
+        let mut pages = vec![0u8; (size - begin) / page];
+        // SAFETY: the range is mapped, and there is a byte for each of its pages.
+        let told = unsafe { libc::mincore(block.add(begin).cast(), pages.len() * page, pages.as_mut_ptr()) };
+        assert_eq!(told, 0);
+        pages.iter().filter(|page| **page & 1 != 0).count()
+    }
+
+    #[test]
+    fn a_large_block_gives_its_pages_back_where_that_was_asked_for() {
+        let heap = KeepingHeap::new();
+        let (small, large) = (4 << 20, 8 << 20);
+        let layout = |size| Layout::from_size_align(size, 8).unwrap();
+        // SAFETY: every block is freed once, with its layout, and what it held is not looked at after that.
+        unsafe {
+            let block = heap.alloc(layout(small));
+            block.write_bytes(7, small);
+            assert!(resident(block, small) > 0);
+            give_back();
+            let larger = heap.realloc(block, layout(small), large);
+            assert_eq!((*larger.add(small - 1), resident(block, small)), (7, 0));
+            larger.write_bytes(8, large);
+            heap.dealloc(larger, layout(large));
+            assert!(mapped(larger) && resident(larger, large) == 0);
+            let again = heap.alloc_zeroed(layout(large));
+            assert_eq!((again, *again.add(large - 1)), (larger, 0));
+            heap.dealloc(again, layout(large));
+        }
     }
 
     #[test]

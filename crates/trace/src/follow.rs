@@ -31,6 +31,8 @@ pub struct Look {
     pub lost: u64,
     /// Whether no loop is left.
     pub is_over: bool,
+    /// Whether there was more than is looked at in one go: the next look need not wait.
+    pub is_more: bool,
 }
 
 /// A process whose loops are followed.
@@ -61,6 +63,10 @@ pub struct Follower {
 /// Records that are kept of each loop, and of all: what happened since a late cycle began is among them.
 const RECENT_OF_ONE: usize = 1_024;
 const RECENT: std::ops::RangeInclusive<usize> = 4_096..=16_384;
+
+/// Records of one look. A machine that kept this program away for seconds has more for it, and they are not
+/// all to be in memory at once; of a third of a second of eight loops of 1 kHz these are all.
+const AT_ONCE: usize = 8_192;
 
 /// Stacks that are kept, of 4 KiB each.
 const STACKS: usize = 512;
@@ -190,11 +196,12 @@ impl Follower {
         }
     }
 
-    /// The cycles that have ended since this was last asked.
+    /// The cycles that have ended since this was last asked, or of many the first.
     pub fn look(&mut self) -> Look {
         let mut look = Look::default();
         let mut owner = None;
-        let records = self.bpf.take();
+        let records = self.bpf.take_some(AT_ONCE);
+        look.is_more = records.len() == AT_ONCE;
         let lost = self.bpf.lost();
         look.lost = lost - self.lost;
         self.lost = lost;
@@ -231,6 +238,9 @@ impl Follower {
         }
         if let Some(owner) = owner {
             self.watch_owner(owner);
+        }
+        if look.is_more {
+            return look;
         }
         // The first thread stays as a zombie, the others vanish.
         let is_alive = process::lives(self.process);

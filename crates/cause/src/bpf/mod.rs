@@ -127,8 +127,9 @@ pub struct Bpf {
     slots: Array<MapData, [u64; SLOTS * SLOT_WORDS]>,
     owns: Array<MapData, [u64; SLOTS * OWN_WORDS]>,
     slot_of: BTreeMap<u32, u32>,
-    /// How far each CPU's ring is read.
-    read: BTreeMap<u32, u64>,
+    /// How far each CPU's ring was taken, and how far it was told.
+    taken: BTreeMap<u32, u64>,
+    told: BTreeMap<u32, u64>,
     could_not_see: Vec<String>,
 }
 
@@ -167,7 +168,8 @@ impl Bpf {
             owns: part.map(".data.owns")?,
             part,
             slot_of: watched.iter().copied().zip(0..).collect(),
-            read: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            told: BTreeMap::new(),
             could_not_see: Vec::new(),
         };
         let of_here = if cfg!(target_arch = "aarch64") { ARM_TAPS } else { X86_TAPS };

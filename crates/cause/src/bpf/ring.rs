@@ -9,7 +9,7 @@ use evidence::cause::Collector;
 
 use super::{Bpf, OWN, OWN_WORDS, SLOT_WORDS, unread};
 use crate::Result;
-use crate::collect::Collect;
+use crate::collect::{BEFORE, Collect};
 use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 
 /// Events in a chunk, and chunks in a ring.
@@ -63,9 +63,45 @@ impl Collect for Bpf {
 
     fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
         let Some(slot) = self.slot_of.get(&cpu).copied() else { return Ok((Vec::new(), 0)) };
-        let read = self.read.get(&cpu).copied().unwrap_or(0);
+        let taken = self.taken.get(&cpu).copied().unwrap_or(0);
+        let (events, next, from) = self.patient_look(slot, taken)?;
+        self.taken.insert(cpu, next);
+        Ok((events, from.saturating_sub(taken)))
+    }
+
+    fn since(&mut self, cpu: u32, from_ns: u64) -> Result<(Vec<Event>, u64)> {
+        let Some(slot) = self.slot_of.get(&cpu).copied() else { return Ok((Vec::new(), 0)) };
+        let taken = self.taken.get(&cpu).copied().unwrap_or(0);
+        let told = self.told.get(&cpu).copied().unwrap_or(0).max(taken);
+        let until = self.written(slot)?;
+        let oldest = until.saturating_sub(EVENTS).max(taken);
+        let chunks = oldest / CHUNK_EVENTS..until.div_ceil(CHUNK_EVENTS);
+        let later = first_chunk(chunks, |number| {
+            Ok(self.begins_ns(slot, number)?.is_none_or(|begins_ns| begins_ns > from_ns))
+        })?;
+        let first = later.saturating_sub(1) * CHUNK_EVENTS;
+        let (events, next, _) =
+            self.patient_look(slot, first.saturating_sub(BEFORE as u64 + OPEN).max(taken))?;
+        self.told.insert(cpu, next);
+        Ok((events, oldest.saturating_sub(told)))
+    }
+}
+
+/// The first of these chunks that begins late enough; that after the last where none does.
+fn first_chunk(chunks: Range<u64>, mut is_late: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
+    let Range { start: mut low, end: mut high } = chunks;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_late(middle)? { high = middle } else { low = middle + 1 }
+    }
+    Ok(low)
+}
+
+impl Bpf {
+    /// As [`Bpf::look`]; waits for an event that was claimed and is not written yet, since it hides those that
+    /// came after it.
+    fn patient_look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64)> {
         let (mut events, mut next, mut until, mut from) = self.look(slot, read)?;
-        // One that was claimed and is not written yet hides those that came after it.
         for _ in 0..PATIENT_LOOKS {
             if next == until {
                 break;
@@ -73,12 +109,22 @@ impl Collect for Bpf {
             std::thread::sleep(OPEN_FOR);
             (events, next, until, from) = self.look(slot, read)?;
         }
-        self.read.insert(cpu, next);
-        Ok((events, from.saturating_sub(read)))
+        Ok((events, next, from))
     }
-}
 
-impl Bpf {
+    /// When the first event of a chunk was; `None` where the ring does not hold it any more, or yet.
+    fn begins_ns(&self, slot: u32, number: u64) -> Result<Option<u64>> {
+        let chunk = self.chunk(slot, number)?;
+        let first = number * CHUNK_EVENTS;
+        let mut events = chunk.chunks_exact(WORDS).zip(first + 1..);
+        Ok(events.find(|(words, number)| words[1] == *number).map(|(words, _)| words[0]))
+    }
+
+    fn chunk(&self, slot: u32, number: u64) -> Result<Box<[u64; CHUNK_WORDS]>> {
+        let place = (number % u64::from(CHUNKS)) as u32;
+        Ok(Box::new(self.ring.get(&(slot * CHUNKS + place), 0).map_err(|error| unread(&error))?))
+    }
+
     /// The events from number `read` on, the number to go on with, how far the ring was written, and from
     /// where it was read.
     fn look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64, u64)> {
@@ -86,9 +132,7 @@ impl Bpf {
         let from = read.max(until.saturating_sub(EVENTS));
         let mut chunks = BTreeMap::new();
         for number in (from / CHUNK_EVENTS)..until.div_ceil(CHUNK_EVENTS) {
-            let place = (number % u64::from(CHUNKS)) as u32;
-            let chunk = self.ring.get(&(slot * CHUNKS + place), 0).map_err(|error| unread(&error))?;
-            chunks.insert(place, Box::new(chunk));
+            chunks.insert((number % u64::from(CHUNKS)) as u32, self.chunk(slot, number)?);
         }
         // What was being written over meanwhile cannot be trusted.
         let from = from.max(self.written(slot)?.saturating_sub(EVENTS));
@@ -135,7 +179,8 @@ fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
             let mut last = events.iter_mut().rev().take(8);
             let stack = last.find_map(|event| match &mut event.kind {
                 _ if event.monotonic_ns != monotonic_ns || event.cpu != cpu => None,
-                EventKind::Sent(Sent { stack, .. }) | EventKind::Kept { stack, .. } => Some(stack),
+                EventKind::Sent(sent) => Some(&mut sent.stack),
+                EventKind::Kept { stack, .. } => Some(stack),
                 _ => None,
             });
             if let Some(stack) = stack {
@@ -204,8 +249,8 @@ fn kind(words: &[u64; WORDS]) -> Option<EventKind> {
         19 => EventKind::Frequency { khz: first },
         20 => EventKind::TickKept(first),
         21 => EventKind::Migrate { pid: number, to: second as u32 },
-        SENT_CALL => EventKind::Sent(sent(words, Some(first), second, third)),
-        SENT => EventKind::Sent(sent(words, None, first, third)),
+        SENT_CALL => EventKind::Sent(Box::new(sent(words, Some(first), second, third))),
+        SENT => EventKind::Sent(Box::new(sent(words, None, first, third))),
         25 => EventKind::Enter(ContextKind::Vector(Vector::of_arm(&text(words)))),
         26 => EventKind::Exit(ContextKind::Vector(Vector::of_arm(&text(words)))),
         KEPT => EventKind::Kept { woken: Some(number).filter(|pid| *pid != 0), stack: Vec::new() },
@@ -318,6 +363,14 @@ mod tests {
         assert_eq!((found.len(), next), (1, first + 4));
         let (found, next) = read(chunks(&raw), first..first + 2 + OPEN + 1);
         assert_eq!((found.len(), next), (3, first + 4), "one that stays open is given up");
+    }
+
+    #[test]
+    fn the_first_chunk_that_is_late_enough_is_found() {
+        let begins = [10, 20, 20, 30];
+        let of = |from: u64| first_chunk(7..11, |number| Ok(begins[number as usize - 7] > from)).unwrap();
+        assert_eq!([9, 10, 19, 20, 30].map(of), [7, 8, 8, 10, 11]);
+        assert_eq!(first_chunk(7..7, |_| Ok(true)).unwrap(), 7);
     }
 
     #[test]

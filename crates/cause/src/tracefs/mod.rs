@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use evidence::cause::Collector;
 use machine::CpuSet;
 
-use crate::collect::Collect;
+use crate::collect::{BEFORE, Collect};
 use crate::depth::Depth;
 use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 use crate::{Error, Result};
@@ -118,6 +118,10 @@ const WAKING: &str = "sched/sched_waking";
 
 /// The number of the event that a `stacktrace` trigger leaves (TRACE_STACK).
 const STACK: u16 = 4;
+
+/// Events of one CPU that are kept, since reading takes them off the kernel's ring; and threads that are known.
+const KEPT: usize = 32_768;
+const TASKS: usize = 4_096;
 
 /// The collector, at work.
 #[derive(Debug)]
@@ -268,7 +272,20 @@ impl Tracefs {
                 }
             }
         }
+        // Those of CPUs that are not asked for; and threads come and go.
+        for events in self.read.values_mut() {
+            events.drain(..events.len().saturating_sub(2 * KEPT));
+        }
+        if self.tasks.len() > TASKS {
+            self.tasks.clear();
+        }
         Ok(())
+    }
+
+    /// Events of a CPU that were overwritten unread since the last call.
+    fn newly_overwritten(&mut self, cpu: u32) -> u64 {
+        let overwritten = self.here.overwritten(cpu);
+        overwritten.saturating_sub(self.overwritten.insert(cpu, overwritten).unwrap_or(0))
     }
 
     fn keep(&mut self, of: u32, cpu: u32, raw: page::Raw<'_>, last: &mut Option<(u32, u64)>) {
@@ -377,20 +394,20 @@ impl Tracefs {
             "page_fault_user" | "page_fault_kernel" if is_own() => EventKind::Fault(number("address")?),
             "sys_enter" if is_own() => EventKind::Enter(ContextKind::Syscall(number("id")?)),
             "sys_exit" if is_own() => EventKind::Exit(ContextKind::Syscall(0)),
-            "csd_queue_cpu" => EventKind::Sent(self.sender(
+            "csd_queue_cpu" => EventKind::Sent(Box::new(self.sender(
                 cpu_of_sender,
                 pid,
                 Some(number("csd")?),
                 number("func")?,
                 number("callsite")?,
-            )),
-            "ipi_send_cpu" => EventKind::Sent(self.sender(
+            ))),
+            "ipi_send_cpu" => EventKind::Sent(Box::new(self.sender(
                 cpu_of_sender,
                 pid,
                 None,
                 number("callback")?,
                 number("callsite")?,
-            )),
+            ))),
             name => {
                 let (vector, is_entry) = match name.strip_suffix("_entry") {
                     Some(vector) => (vector, true),
@@ -444,11 +461,24 @@ impl Collect for Tracefs {
 
     fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
         self.take_all()?;
-        let overwritten = self.here.overwritten(cpu);
-        let before = self.overwritten.insert(cpu, overwritten).unwrap_or(0);
+        let overwritten = self.newly_overwritten(cpu);
         let mut events = self.read.insert(cpu, Vec::new()).unwrap_or_default();
         events.sort_by_key(|event| event.monotonic_ns);
-        Ok((events, overwritten.saturating_sub(before)))
+        Ok((events, overwritten))
+    }
+
+    fn since(&mut self, cpu: u32, from_ns: u64) -> Result<(Vec<Event>, u64)> {
+        let before = self.read.get(&cpu).map_or(0, Vec::len);
+        self.take_all()?;
+        let overwritten = self.newly_overwritten(cpu);
+        let events = self.read.entry(cpu).or_default();
+        // What came before a hole says nothing of what comes after it. All that is new may be after it.
+        let known = if overwritten > 0 { before } else { 0 };
+        events.drain(..known.min(events.len()));
+        events.sort_by_key(|event| event.monotonic_ns);
+        events.drain(..events.len().saturating_sub(KEPT));
+        let first = events.partition_point(|event| event.monotonic_ns < from_ns);
+        Ok((events[first.saturating_sub(BEFORE)..].to_vec(), overwritten))
     }
 }
 

@@ -38,10 +38,13 @@ fn event(kind: TrialKind) -> EventKind {
         TrialKind::Faults => EventKind::Fault(0x7f00),
         TrialKind::Syscalls => EventKind::Enter(ContextKind::Syscall(230)),
         TrialKind::IdleStates => EventKind::Idle(1),
-        TrialKind::CallSenders => {
-            EventKind::Sent(Sent { by: task(PEER), request: Some(0xc0), function: 0xf0, ..Sent::default() })
-        }
-        TrialKind::RescheduleSenders => EventKind::Sent(Sent { by: task(9), ..Sent::default() }),
+        TrialKind::CallSenders => EventKind::Sent(Box::new(Sent {
+            by: task(PEER),
+            request: Some(0xc0),
+            function: 0xf0,
+            ..Sent::default()
+        })),
+        TrialKind::RescheduleSenders => EventKind::Sent(Box::new(Sent { by: task(9), ..Sent::default() })),
     }
 }
 
@@ -196,6 +199,10 @@ impl Collect for std::sync::Arc<std::sync::Mutex<Silent>> {
 
     fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
         self.lock().unwrap().taken.push_back(cpu);
+        Ok((Vec::new(), 0))
+    }
+
+    fn since(&mut self, _: u32, _: u64) -> Result<(Vec<Event>, u64)> {
         Ok((Vec::new(), 0))
     }
 }

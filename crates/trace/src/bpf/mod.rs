@@ -195,8 +195,15 @@ impl ThreadWatch {
 
     /// The records since this was last asked. Those of one CPU are in the order of time.
     pub fn take(&mut self) -> Vec<ThreadRecord> {
+        self.take_some(usize::MAX)
+    }
+
+    /// As [`ThreadWatch::take`], but of more the first so many.
+    pub fn take_some(&mut self, most: usize) -> Vec<ThreadRecord> {
         let mut records = Vec::new();
-        while let Some(bytes) = self.records.next() {
+        while records.len() < most
+            && let Some(bytes) = self.records.next()
+        {
             records.extend(record::read(&bytes));
         }
         records
