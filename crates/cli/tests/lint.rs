@@ -6,10 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
+use crate::common::stranger::{Stranger, all_bpf_programs, bpf_programs, changes, has_in_map};
 use crate::common::{
-    conforms, folder, installed, isolator, isolator_as_nobody, read, skipped, skipped_for_lack_of_root,
+    Ran, command, conforms, folder, installed, isolator, isolator_as_nobody, read, skipped,
+    skipped_for_lack_of_root, wait_for,
 };
 
 /// A program of the corpus, built in a folder.
@@ -136,7 +140,7 @@ fn a_program_without_a_real_time_thread_is_refused() {
 }
 
 #[test]
-fn a_program_that_ends_or_runs_another_one_is_refused() {
+fn a_program_that_ends_too_early_is_refused() {
     if cannot_watch() {
         return;
     }
@@ -144,28 +148,121 @@ fn a_program_that_ends_or_runs_another_one_is_refused() {
     let args = ["lint", "--duration", "20s", "--command", "chrt", "-f", "50", "sleep", "1.5"];
     let line = isolator(folder.path(), &args).line();
     assert!(line.contains("cannot lint the process") && line.contains("it ended before"), "{line}");
-    fs::write(folder.path().join("becomes.c"), BECOMES_ANOTHER).unwrap();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lint/tests/programs");
-    let program =
-        compiled(folder.path(), &folder.path().join("becomes.c"), &["-I", sources.to_str().unwrap()]);
-    let running = Watchable::start(&program, &[]);
-    let process = running.process();
-    isolator(folder.path(), &["lint", "--duration", "1m", &process]).refused(&format!(
-        "cannot lint the process {process}: it runs another program since; give a program that runs for some seconds"
+}
+
+/// A program to which something happens at SIGUSR1, and lint at work on it.
+struct Linted {
+    program: Stranger,
+    servo: u32,
+    lint: Child,
+    _folder: TempDir,
+}
+
+impl Linted {
+    fn start(what: &str) -> Linted {
+        let folder = folder();
+        let program = Stranger::start(changes(folder.path()), &[what]);
+        let servo = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", program.0.id())).unwrap().flatten();
+            let is_servo = |task: &fs::DirEntry| {
+                fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| {
+                    // Its policy, SCHED_FIFO.
+                    stat.contains("(servo)") && stat.split(' ').nth(40) == Some("1")
+                })
+            };
+            tasks.into_iter().find(is_servo)?.file_name().to_str()?.parse().ok()
+        };
+        wait_for("the loop", || servo().is_some());
+        let (servo, process) = (servo().unwrap(), program.process());
+        let mut lint = command(folder.path(), &["lint", "--duration", "5m", "--json", "-", &process]);
+        let lint = lint.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Linted { program, servo, lint, _folder: folder }
+    }
+
+    /// How it ended; nothing is left of it.
+    fn end(self) -> Ran {
+        let programs = bpf_programs(self.lint.id());
+        let ran = self.lint.wait_with_output().unwrap().into();
+        assert!(programs.is_disjoint(&all_bpf_programs()), "a part of it is left in the kernel");
+        ran
+    }
+}
+
+#[test]
+fn a_change_while_lint_watches_is_one_line() {
+    if cannot_watch() {
+        return;
+    }
+    for (what, expected) in [
+        (
+            "becomes",
+            "what came after the program executed sleep: that is another program, and not judged; what was seen until then counts",
+        ),
+        ("ends", "what the program would have done later: it ended while it was watched"),
+        ("thread", "what servo (thread N) would have done later: it ended while it was watched"),
+        ("policy", "when servo (thread N) got SCHED_OTHER instead of SCHED_FIFO 40: all that it did counts"),
+    ] {
+        let linted = Linted::start(what);
+        let (lint, servo) = (linted.lint.id(), linted.servo);
+        wait_for("the watch", || has_in_map::<[u32; 4]>(lint, "threads", servo));
+        linted.program.signal(Signal::USR1);
+        // The first two end it by themselves.
+        let task = format!("/proc/{}/task/{servo}/stat", linted.program.0.id());
+        match what {
+            "thread" => wait_for("the thread's end", || !Path::new(&task).exists()),
+            "policy" => {
+                wait_for("the policy", || fs::read_to_string(&task).unwrap().split(' ').nth(40) == Some("0"))
+            }
+            _ => {}
+        }
+        if ["thread", "policy"].contains(&what) {
+            kill_process(Pid::from_child(&linted.lint), Signal::INT).unwrap();
+        }
+        let ran = linted.end().ended(2);
+        let document = ran.json();
+        conforms(&document, "lint");
+        assert_eq!(document["program"], "changes", "{document:#}");
+        let findings = document["findings"].as_array().unwrap();
+        assert!(findings.iter().any(|finding| finding["rule"] == "no-mlockall"), "{document:#}");
+        let of_another = |finding: &&Value| finding.to_string().contains("sleep (thread");
+        assert_eq!(findings.iter().find(of_another), None);
+        let lines = document["not_seen"].as_array().unwrap().iter().filter_map(Value::as_str);
+        let changes = lines.filter(|line| line.starts_with("what ") || line.starts_with("when "));
+        assert_eq!(changes.collect::<Vec<_>>(), [expected.replace('N', &servo.to_string())], "{what}");
+    }
+}
+
+#[test]
+fn a_program_that_executes_another_one_too_early_is_refused() {
+    if cannot_watch() {
+        return;
+    }
+    let linted = Linted::start("becomes");
+    let (lint, process) = (linted.lint.id(), linted.program.0.id());
+    wait_for("the kernel part", || has_in_map::<u32>(lint, "processes", process));
+    linted.program.signal(Signal::USR1);
+    linted.end().refused(&format!(
+        "cannot lint the process {process}: it executed sleep before its cycles were watched; give a program that runs for some seconds"
     ));
 }
 
-/// After eight seconds.
-const BECOMES_ANOTHER: &str = "\
-#include \"loop.h\"
-int main(void)
-{
-    be_real_time();
-    for (int cycle = 0; cycle < 4000; cycle++)
-        wait_for_cycle();
-    return execlp(\"sleep\", \"sleep\", \"60\", (char *)0);
+#[test]
+fn processes_that_a_program_makes_are_not_judged() {
+    if cannot_watch() {
+        return;
+    }
+    let folder = folder();
+    let program = Stranger::start(changes(folder.path()), &["forks"]);
+    let ran = isolator(folder.path(), &["lint", "--duration", "1s", "--json", "-", &program.process()]);
+    let document = ran.ended(2).json();
+    let threads = document["threads"].as_array().unwrap();
+    assert_eq!((threads.len(), &threads[0]["name"]), (1, &json!("servo")), "{document:#}");
+    let findings = document["findings"].as_array().unwrap();
+    let forks: Vec<&Value> = findings.iter().filter(|finding| finding["rule"] == "fork").collect();
+    let [fork] = forks[..] else { panic!("{document:#}") };
+    assert_eq!(fork["thread"]["name"], "servo");
+    assert!(fork["count"].as_u64().unwrap() > 1, "{document:#}");
 }
-";
 
 #[test]
 fn a_process_that_is_not_there_or_anothers_is_refused() {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that know nothing of being measured.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use aya::Pod;
+use aya::maps::{HashMap, Map, MapData};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{installed, skipped, skipped_for_lack_of_root};
@@ -50,4 +54,38 @@ pub fn changes(folder: &Path) -> PathBuf {
     cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).args([&program, &source]);
     assert!(cc.status().unwrap().success(), "cc refused changes.c");
     program
+}
+
+/// The numbers of what a process holds in the kernel, by a line of its descriptors.
+fn held(process: u32, begin: &str) -> BTreeSet<u32> {
+    let folder = format!("/proc/{process}/fdinfo");
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+    let number = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix(begin).map(str::trim))?.to_string();
+        line.parse().ok()
+    };
+    texts.filter_map(number).collect()
+}
+
+/// The numbers of the programs in the kernel that a process holds.
+pub fn bpf_programs(process: u32) -> BTreeSet<u32> {
+    held(process, "prog_id:")
+}
+
+/// Those of every process.
+pub fn all_bpf_programs() -> BTreeSet<u32> {
+    aya::programs::loaded_programs().filter_map(|program| program.ok().map(|info| info.id())).collect()
+}
+
+/// Whether a process holds a map of that name, with values of that type, which has that key.
+pub fn has_in_map<V: Pod>(process: u32, name: &str, key: u32) -> bool {
+    held(process, "map_id:").into_iter().any(|number| {
+        let map = MapData::from_id(number)
+            .ok()
+            .filter(|map| map.info().is_ok_and(|info| info.name_as_str() == Some(name)));
+        let map = map.and_then(|map| Map::from_map_data(map).ok());
+        let map = map.and_then(|map| HashMap::<MapData, u32, V>::try_from(map).ok());
+        map.is_some_and(|map| map.get(&key, 0).is_ok())
+    })
 }
