@@ -183,7 +183,7 @@ impl Linted {
     fn end(self) -> Ran {
         let programs = bpf_programs(self.lint.id());
         let ran = self.lint.wait_with_output().unwrap().into();
-        assert!(programs.is_disjoint(&all_bpf_programs()), "a part of it is left in the kernel");
+        wait_for("the end of the kernel part", || programs.is_disjoint(&all_bpf_programs()));
         ran
     }
 }

@@ -465,9 +465,6 @@ fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
     assert!((1..64 << 10).contains(&most_kib_seen), "{most_kib_seen} KiB without its own code");
     let most = |looks: &[FlightLook], of: fn(&FlightLook) -> u64| looks.iter().map(of).max().unwrap();
     assert!(most(&looks, |look| look.bundle) < 20 << 20, "{looks:?}");
-    let is_written_anew = |two: &&[FlightLook]| two[1].list < two[0].list;
-    let written_anew = looks.windows(2).filter(is_written_anew).count();
-    assert!(written_anew >= 3, "the list of spikes was written anew {written_anew} times: {looks:?}");
     // A hundred bytes that each cycle leaves behind would be 8 MB in the last quarter.
     let (_, late) = looks.split_at(looks.len() / 2);
     let (third, last) = late.split_at(late.len() / 2);
@@ -494,22 +491,19 @@ fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
 /// A flight at one moment, in bytes but for its memory.
 #[derive(Debug)]
 struct FlightLook {
-    /// Memory that is no file's.
+    /// Memory without the pages of files.
     anonymous_kib: u64,
     bundle: u64,
-    /// The list of spikes.
-    list: u64,
 }
 
 impl FlightLook {
     /// `None` where it has ended.
     fn at(going: &Going, run: &Path) -> Option<FlightLook> {
-        let mut look = FlightLook { anonymous_kib: kib(going.pid(), "RssAnon:")?, bundle: 0, list: 0 };
+        let mut look = FlightLook { anonymous_kib: kib(going.pid(), "RssAnon:")?, bundle: 0 };
         let folders = [run.to_path_buf(), run.join("series")];
         for entry in folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten()) {
             let length = entry.metadata().map_or(0, |file| if file.is_file() { file.len() } else { 0 });
             look.bundle += length;
-            look.list += if entry.file_name() == "spikes.jsonl" { length } else { 0 };
         }
         Some(look)
     }

@@ -7,7 +7,7 @@
 //! unmap as they see fit (glibc can be told not to, musl cannot), so the program brings its own allocator:
 //! dlmalloc (D. Lea), over mappings that only grow.
 //!
-//! A process that measures nothing by threads of its own, and runs for days, interrupts nobody so:
+//! A process that runs for days and measures nothing by threads of its own interrupts no other program so:
 //! [`give_back`] lets it return the pages of large blocks.
 
 use std::alloc::{GlobalAlloc, Layout};
