@@ -175,9 +175,9 @@ fuzz: ## every parser of foreign text, ten minutes each; FUZZ="SECONDS TARGET...
 	@tools/bootstrap test
 	@tools/fuzz $(FUZZ)
 
-docs: build ## docs/schema, from the program
-	rm -rf docs/schema
-	cp -r $(SHARE)/schema docs/schema
+docs: build ## docs/schema and docs/reference, from the program
+	rm -rf docs/schema docs/reference
+	cp -r $(SHARE)/schema $(SHARE)/reference docs
 
 dist: build ## static binaries for x86_64 and aarch64 in dist/
 	@tools/dist $(SHARE)

@@ -151,7 +151,7 @@ pub enum Verb {
     /// Plans changes to a machine for a deadline, applies, verifies and rolls them back
     #[command(subcommand, after_help = tune::HELP)]
     Tune(TuneVerb),
-    /// Writes JSON schemas, man pages and shell completions below a folder
+    /// Writes JSON schemas, reference pages, man pages and shell completions below a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
 }

@@ -55,10 +55,11 @@ fn has_the_fixed_names(document: &Value, is_imported: bool) {
 }
 
 #[test]
-fn the_published_schemas_are_those_that_the_program_writes() {
+fn the_published_schemas_and_reference_are_those_that_the_program_writes() {
     let folder = folder();
     let ran = isolator(folder.path(), &["generate", "."]).ended(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+    let reference = published().join("../reference");
     let names = |folder: &Path| {
         let files = fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
         let mut names = files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>();
@@ -75,6 +76,12 @@ fn the_published_schemas_are_those_that_the_program_writes() {
             "run make docs: {}",
             name.display()
         );
+    }
+    let written = folder.path().join("reference");
+    assert_eq!(names(&reference), names(&written), "run make docs");
+    for name in names(&written) {
+        let page = |folder: &Path| fs::read_to_string(folder.join(&name)).unwrap();
+        assert_eq!(page(&reference), page(&written), "run make docs: {}", Path::new(&name).display());
     }
     assert!(folder.path().join("man/isolator-prove.1").exists());
     assert!(folder.path().join("completions/_isolator").exists());

@@ -6,6 +6,7 @@ mod advice;
 mod agreement;
 mod bad_files;
 mod bad_input;
+mod capabilities;
 mod command;
 mod common;
 mod doctor;

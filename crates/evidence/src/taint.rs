@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Taints: what disturbed a measurement or the claim made from it, and the fixed word that names each.
 //!
-//! Every code stands here once, so that `--accept` can tell a mistyped one. A bundle may hold others, written
-//! by another version: in a file a code is any string.
+//! Every code is given here once, with its meaning and the usual cure: `--accept` finds a mistyped one, and
+//! `docs/reference/taints.md` is made from this table. A bundle may hold others, written by another version:
+//! in a file a code is any string.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,68 +55,108 @@ impl std::fmt::Display for Taint {
     }
 }
 
+/// What a code means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaintText {
+    /// The code.
+    pub code: &'static str,
+    /// What it says of a run.
+    pub meaning: &'static str,
+    /// What usually helps; a run's own taint names CPUs, files and values.
+    pub cure: &'static str,
+}
+
 macro_rules! codes {
-    ($($(#[$what:meta])+ $name:ident = $code:literal;)+) => {
-        $($(#[$what])+ pub const $name: &str = $code;)+
+    ($($(#[doc = $meaning:literal])+ $name:ident = $code:literal, $cure:literal;)+) => {
+        $($(#[doc = $meaning])+ pub const $name: &str = $code;)+
         /// All of them.
         pub const CODES: &[&str] = &[$($name),+];
+        /// All of them, with meaning and cure.
+        pub const TEXTS: &[TaintText] =
+            &[$(TaintText { code: $code, meaning: concat!($($meaning),+), cure: $cure }),+];
     };
 }
 
 codes! {
     /// The kernel is not PREEMPT_RT: how long it may delay a thread has no bound.
-    NOT_REAL_TIME_KERNEL = "not-real-time-kernel";
+    NOT_REAL_TIME_KERNEL = "not-real-time-kernel",
+        "boot a PREEMPT_RT kernel";
     /// The measuring threads had no real-time policy.
-    NOT_REAL_TIME_POLICY = "not-real-time-policy";
-    /// Their memory could not be locked.
-    MEMORY_NOT_LOCKED = "memory-not-locked";
+    NOT_REAL_TIME_POLICY = "not-real-time-policy",
+        "measure with --policy fifo, or give the program's thread SCHED_FIFO";
+    /// The memory of the measuring threads could not be locked.
+    MEMORY_NOT_LOCKED = "memory-not-locked",
+        "raise the limit on locked memory (memlock), or grant CAP_IPC_LOCK";
     /// A deadline thread might run on CPUs besides its own.
-    DEADLINE_NOT_PINNED = "deadline-not-pinned";
+    DEADLINE_NOT_PINNED = "deadline-not-pinned",
+        "isolate that CPU alone, or measure with --policy fifo";
     /// A deadline thread that never sleeps is stopped when its budget is used up.
-    DEADLINE_RUNTIME = "deadline-runtime";
+    DEADLINE_RUNTIME = "deadline-runtime",
+        "measure with --policy fifo";
     /// The kernel stops real-time threads that do not sleep.
-    RT_THROTTLING = "rt-throttling";
+    RT_THROTTLING = "rt-throttling",
+        "sysctl -w kernel.sched_rt_runtime_us=-1, where the program is known to sleep";
     /// The kernel keeps time for ordinary tasks, ahead of real-time threads that do not sleep.
-    FAIR_SERVER = "fair-server";
+    FAIR_SERVER = "fair-server",
+        "switch the fair server of the measured CPUs off, in debugfs";
     /// The cgroup's quota stops the measuring threads.
-    CPU_QUOTA = "cpu-quota";
+    CPU_QUOTA = "cpu-quota",
+        "write max to cpu.max of the control group";
     /// The kernel keeps time with a clock that is slow to read.
-    CLOCKSOURCE = "clocksource";
+    CLOCKSOURCE = "clocksource",
+        "find out in the kernel's log why the processor's own counter is not used";
     /// Another hardware thread of the measured core may be busy.
-    SMT_SIBLING = "smt-sibling";
+    SMT_SIBLING = "smt-sibling",
+        "take the sibling offline, or isolate it and keep it out of --house-keeping";
     /// The CPU may enter an idle state that takes longer to leave than the limit allows.
-    DEEP_IDLE = "deep-idle";
+    DEEP_IDLE = "deep-idle",
+        "limit the CPU's exit latency (pm_qos_resume_latency_us), or measure with --dma-latency";
     /// The measured CPU went offline while it was measured.
-    CPU_OFFLINE = "cpu-offline";
-    /// The measuring thread ran on another CPU, or was let run on others.
-    MOVED = "moved";
-    /// What the measuring thread was granted was changed while it measured: its policy, its priority, its
-    /// control group.
-    GRANT_LOST = "grant-lost";
+    CPU_OFFLINE = "cpu-offline",
+        "leave the CPU online while it is measured";
+    /// The measuring thread ran on another CPU, or its affinity was widened.
+    MOVED = "moved",
+        "leave the measuring thread's affinity alone: stop what moves tasks";
+    /// The policy, priority or control group of the measuring thread was changed while it measured.
+    GRANT_LOST = "grant-lost",
+        "stop the program that changes policies, priorities or control groups";
     /// The machine slept while it was measured.
-    SUSPENDED = "suspended";
+    SUSPENDED = "suspended",
+        "mask sleep.target while it measures";
     /// A hypervisor took the CPU away while it was measured.
-    STEAL = "steal";
+    STEAL = "steal",
+        "on the host: pin each virtual CPU to an isolated CPU";
     /// The measuring thread took page faults while it measured.
-    PAGE_FAULTS = "page-faults";
-    /// Wakeups were seen but could not be written down.
-    SAMPLES_LOST = "samples-lost";
+    PAGE_FAULTS = "page-faults",
+        "lock and touch the program's memory before its loop";
+    /// Wakeups were seen but could not be recorded.
+    SAMPLES_LOST = "samples-lost",
+        "give --house-keeping a CPU that is less loaded";
     /// The processor's counter ran off the clock.
-    COUNTER_DRIFT = "counter-drift";
-    /// The load died, did nothing, or ran where it must not.
-    LOAD = "load";
+    COUNTER_DRIFT = "counter-drift",
+        "use a machine with an invariant counter";
+    /// The load died, did no work, or ran on a measured CPU.
+    LOAD = "load",
+        "run the load alone and read its reason: isolator load NAME";
     /// EtherCAT cycles came back without all SubDevices' process data.
-    ETHERCAT = "ethercat";
-    /// The machine is an emulator's: its times are of no machine.
-    EMULATED = "emulated";
+    ETHERCAT = "ethercat",
+        "look at cables and SubDevices, or give a longer period";
+    /// The machine is emulated: its times are those of no real machine.
+    EMULATED = "emulated",
+        "measure on a real machine";
     /// Too little time to watch every CPU.
-    TOO_SHORT = "too-short";
+    TOO_SHORT = "too-short",
+        "give a longer --duration";
     /// Imported: the tool skips missed periods, and there were some.
-    MISSED_PERIODS_UNCOUNTED = "missed-periods-uncounted";
-    /// Imported: the tool did not record all that the limit forbids.
-    THRESHOLD_ABOVE_LIMIT = "threshold-above-limit";
-    /// Imported: the tool said of itself that it failed.
-    TOOL_FAILED = "tool-failed";
+    MISSED_PERIODS_UNCOUNTED = "missed-periods-uncounted",
+        "measure with a tool that counts missed periods: isolator prove";
+    /// Imported: the tool recorded only latencies above a threshold that is longer than the limit.
+    THRESHOLD_ABOVE_LIMIT = "threshold-above-limit",
+        "measure again with a threshold at or below the limit";
+    /// Imported: the tool reports that it failed.
+    TOOL_FAILED = "tool-failed",
+        "find out why the tool failed, and measure again";
     /// Imported: the file was cut short, or contradicts itself.
-    SOURCE_INCOMPLETE = "source-incomplete";
+    SOURCE_INCOMPLETE = "source-incomplete",
+        "import the whole file, or measure again";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules: what each forbids, why, and what to do instead. `docs/lint.md` has the same table; a test
-//! compares both.
+//! The rules: what each forbids, why, and what to do instead. `docs/reference/rules.md` is made from this
+//! table.
 
 use std::fmt;
 
@@ -259,7 +259,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The table of `docs/lint.md`.
+/// The table of `docs/reference/rules.md`.
 pub fn table() -> String {
     let mut table =
         String::from("| Rule | Found | Why it is forbidden | What to do | Source |\n|---|---|---|---|---|\n");

@@ -3,4 +3,3 @@
 //! isolator-lint --test all -- corpus::`.
 
 mod corpus;
-mod page;

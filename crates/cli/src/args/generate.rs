@@ -8,6 +8,6 @@ use clap::Args;
 /// `isolator generate`
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
-    /// The folder; schema, man and completions are made in it
+    /// The folder; schema, reference, man and completions are made in it
     pub folder: PathBuf,
 }

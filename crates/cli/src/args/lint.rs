@@ -15,7 +15,8 @@ Watches the real-time threads of a running program, which is neither changed nor
 stopped: system calls, page faults, signals, and calls of malloc(), printf(),
 dlopen() and of locks. Each finding has a rule, the line or function of the
 program's own code, how often, and what to do instead. What a thread did before
-its loop runs is its beginning, and allowed. docs/lint.md has the rules.
+its loop runs is its beginning, and allowed. The rules are in
+docs/reference/rules.md.
 
 The program runs slower meanwhile: nothing is measured. That needs root, or
 CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator generate`: schemas, man pages and completions, from the same types as everything else.
+//! `isolator generate`: schemas, reference pages, man pages and completions, from the same types as
+//! everything else.
 
 mod library;
+mod reference;
 
 use std::fs;
 use std::path::Path;
@@ -38,6 +40,10 @@ use crate::verbs::load::{Catalog, Loaded};
 
 pub fn run(args: &GenerateArgs) -> VerbResult {
     schemas(&folder(&args.folder, "schema")?)?;
+    let pages = folder(&args.folder, "reference")?;
+    for (name, page) in reference::pages() {
+        evidence::writer::replace(&pages.join(name), page.as_bytes())?;
+    }
     let man = folder(&args.folder, "man")?;
     clap_mangen::generate_to(Cli::command(), &man).map_err(|e| Error::io("write", &man, &e))?;
     for (name, page) in library::pages(library::HEADER) {
