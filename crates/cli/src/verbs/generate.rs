@@ -41,7 +41,7 @@ use crate::verbs::load::{Catalog, Loaded};
 pub fn run(args: &GenerateArgs) -> VerbResult {
     schemas(&folder(&args.folder, "schema")?)?;
     let pages = folder(&args.folder, "reference")?;
-    for (name, page) in reference::pages() {
+    for (name, page) in reference::pages(&documents()) {
         evidence::writer::replace(&pages.join(name), page.as_bytes())?;
     }
     let man = folder(&args.folder, "man")?;

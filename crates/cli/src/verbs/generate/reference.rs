@@ -9,14 +9,14 @@ use evidence::cause::CauseKind;
 use evidence::taint;
 use machine::advice::{Aim, Hand, Knob};
 use run::finding::NOTES;
-use schemars::schema_for;
+use schemars::{Schema, schema_for};
 
 use crate::args::Cli;
 
 mod example;
 
 /// Name and text of each page.
-pub fn pages() -> Vec<(&'static str, String)> {
+pub fn pages(documents: &[(&'static str, Schema)]) -> Vec<(&'static str, String)> {
     vec![
         ("checks.md", checks()),
         ("taints.md", taints()),
@@ -25,6 +25,7 @@ pub fn pages() -> Vec<(&'static str, String)> {
         ("advice.md", advice()),
         ("rules.md", rules()),
         ("exit-status.md", exit_status()),
+        ("json.md", json(documents)),
         ("capabilities.md", capabilities()),
     ]
 }
@@ -267,6 +268,21 @@ fn capabilities() -> String {
          - `isolator tune apply`, `confirm` and `rollback`: root.\n\
          - `isolator lab`: none; `isolator kernel build`: none.\n",
     );
+    page
+}
+
+fn json(documents: &[(&'static str, Schema)]) -> String {
+    let mut page = page(
+        "JSON",
+        "`--json` prints the result as JSON, `--json=FILE` writes it to a file. Names have their units: `_ns`, `_us`. Each document has a \
+         `schema_version`, which is raised where a reader of the former version would be wrong.",
+    );
+    let rows = documents.iter().map(|(name, schema)| {
+        let text = schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
+        let first = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+        vec![format!("[{name}](../schema/{name}.schema.json)"), first]
+    });
+    table(&mut page, &["Schema", "Content"], rows);
     page
 }
 
