@@ -31,7 +31,7 @@ pub trait Collect: Debug + Send {
     fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)>;
 
     /// The events of a CPU from [`BEFORE`] ones before `from_ns` on, as far as they are still there and were
-    /// not taken, in the order of time; and how many were overwritten since the last call, which no call gave.
-    /// They stay there.
+    /// not taken, in the order of time; and how many were overwritten since the last call, which no call
+    /// gave. They stay there.
     fn since(&mut self, cpu: u32, from_ns: u64) -> Result<(Vec<Event>, u64)>;
 }

@@ -451,8 +451,8 @@ fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
     let more = ["--duration", "40s", "-o", "run", "--json", "-"];
     let going = Going::run(folder.path(), &mut command(folder.path(), &[&args[..], &more].concat()));
     going.wait_for_seconds(8 * 3);
-    // Every cycle is a spike here, so that all that has a bound comes to it several times: in 40 s one row keeps
-    // 100 of 40,000 spikes. A flight that is late now and then takes less.
+    // Every cycle is a spike here, so that all that has a bound comes to it several times: in 40 s one row
+    // keeps 100 of 40,000 spikes. A flight that is late now and then takes less.
     let run = folder.path().join("run");
     let mut looks: Vec<FlightLook> = Vec::new();
     let mut most_kib_seen = 0;

@@ -95,8 +95,9 @@ unsafe impl GlobalAlloc for KeepingHeap {
             let page = rustix::param::page_size();
             let begin = block.addr().next_multiple_of(page) - block.addr();
             let whole = (layout.size() - begin) / page * page;
-            // SAFETY: these pages hold nothing but the block, which its owner gives up; what the heap notes of
-            // it lies before and behind, and is written again into what is free. A refusal leaves all as it is.
+            // SAFETY: these pages hold nothing but the block, which its owner gives up; what the heap notes
+            // of it lies before and behind, and is written again into what is free. A refusal leaves all as
+            // it is.
             let _ = unsafe { madvise(block.add(begin).cast::<c_void>(), whole, Advice::LinuxDontNeed) };
         }
         // SAFETY: the block came from this heap with this layout.

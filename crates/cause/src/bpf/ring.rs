@@ -98,8 +98,8 @@ fn first_chunk(chunks: Range<u64>, mut is_late: impl FnMut(u64) -> Result<bool>)
 }
 
 impl Bpf {
-    /// As [`Bpf::look`]; waits for an event that was claimed and is not written yet, since it hides those that
-    /// came after it.
+    /// As [`Bpf::look`]; waits for an event that was claimed and is not written yet, since it hides those
+    /// that came after it.
     fn patient_look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64)> {
         let (mut events, mut next, mut until, mut from) = self.look(slot, read)?;
         for _ in 0..PATIENT_LOOKS {

@@ -119,7 +119,8 @@ const WAKING: &str = "sched/sched_waking";
 /// The number of the event that a `stacktrace` trigger leaves (TRACE_STACK).
 const STACK: u16 = 4;
 
-/// Events of one CPU that are kept, since reading takes them off the kernel's ring; and threads that are known.
+/// Events of one CPU that are kept, since reading takes them off the kernel's ring; and threads that are
+/// known.
 const KEPT: usize = 32_768;
 const TASKS: usize = 4_096;
 
