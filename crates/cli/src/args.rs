@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use evidence::cause::Choice;
-use machine::CpuSet;
+use machine::{CpuSet, Use};
 
 use crate::values::{cpus, duration, interval};
 
@@ -175,6 +175,14 @@ pub struct Output {
     pub quiet: bool,
 }
 
+/// How much a verb prints that shows a run.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct Detail {
+    /// Print every taint, note and reason, not the most serious alone
+    #[arg(long, short, conflicts_with = "quiet", help_heading = OUTPUT)]
+    pub verbose: bool,
+}
+
 /// Actions on spikes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SpikeOptions {
@@ -229,6 +237,10 @@ pub struct EthercatOptions {
 /// What to measure and how; missing options come from `--plan`, else from the defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunOptions {
+    /// Take probe, periods, limits and loads from a use: control:1kHz, control:25us, linuxcnc:25us+1ms
+    /// (servo thread alone: linuxcnc:1ms), audio:64@48000, ethercat:1kHz, poll, vm; other options win
+    #[arg(long = "use", value_name = "USE", help_heading = ROWS)]
+    pub purpose: Option<Use>,
     /// CPUs to measure [default: the isolated ones, else the last one]
     #[arg(long, visible_alias = "affinity", value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
     pub cpus: Option<CpuSet>,
@@ -268,8 +280,9 @@ pub struct RunOptions {
     /// best one available]
     #[arg(long, value_name = "HOW", help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Largest latency allowed: a time, or a share of the period [default: 10%]
-    #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
+    /// Largest latency allowed: a time, or a share of the period; for each period its own as 25us:10us,1ms:100us
+    /// [default: 10%]
+    #[arg(long, value_name = "TIME|%|PERIOD:TIME,…", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
     /// Rate of late cycles to stay below, at 95 % confidence [default: 0.001]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
@@ -295,6 +308,9 @@ pub struct RunOptions {
     /// Serve a page that shows the run in a browser while it goes on [default: 127.0.0.1:8710]
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8710", help_heading = OUTPUT)]
     pub live: Option<SocketAddr>,
+    /// How much is printed.
+    #[command(flatten)]
+    pub detail: Detail,
 }
 
 #[cfg(test)]

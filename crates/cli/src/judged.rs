@@ -10,8 +10,9 @@ use evidence::document::ProveDocument;
 use evidence::manifest::WrittenBy;
 use run::{RunSpec, SessionContext};
 
-use crate::args::Output;
+use crate::args::{Detail, Output};
 use crate::live::page::LivePage;
+use crate::next;
 use crate::output::{Exit, VerbResult};
 
 /// This program, as evidence names it.
@@ -50,6 +51,7 @@ pub fn judged(
     spec: &RunSpec,
     folder: Option<&Path>,
     page: Option<&LivePage>,
+    detail: Detail,
     out: &Output,
 ) -> VerbResult {
     let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
@@ -57,7 +59,7 @@ pub fn judged(
     let document = ProveDocument::of(&bundle);
     let report = report::write_into(&bundle, &document);
     // What was measured is shown even where no more can be written.
-    out.print_text(&report::terminal::table(&document, out.style()));
+    show(&document, detail, out);
     out.json(&document)?;
     let report = report?;
     out.print_text(&format!("Report: {}", report.display()));
@@ -65,6 +67,7 @@ pub fn judged(
         let results = format!("{}; report: {}", report::outcome(&document.verdict), report.display());
         page.end(document.verdict.held, results);
     }
+    next::say(next::after_run(&bundle, &document), out);
     match (document.rows.is_empty(), document.not_run.first()) {
         (true, Some(row)) => {
             Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())
@@ -72,4 +75,15 @@ pub fn judged(
         _ if document.verdict.held => Ok(Exit::Held),
         _ => Ok(Exit::Exceeded),
     }
+}
+
+/// Prints the verdict and the table; all that belongs to them only where that is asked for.
+pub fn show(document: &ProveDocument, detail: Detail, out: &Output) {
+    let style = out.style();
+    let text = if detail.verbose {
+        report::terminal::table(document, style)
+    } else {
+        report::terminal::brief(document, style)
+    };
+    out.print_text(text.trim_end());
 }

@@ -9,6 +9,7 @@ mod judged;
 mod live;
 mod metrics;
 mod named;
+mod next;
 mod output;
 mod program;
 mod serve;

@@ -134,7 +134,7 @@ pub fn measure(
         on_spike,
         written_by: this_program(),
     };
-    judged(setting, &spec, options.output.as_deref(), page.as_ref(), out)
+    judged(setting, &spec, options.output.as_deref(), page.as_ref(), options.detail, out)
 }
 
 /// `asked` of a program's loops: what the program decides is replaced.

@@ -38,6 +38,7 @@ mod task;
 mod terminal;
 mod tune_change;
 mod tune_plan;
+mod uses;
 mod verdict;
 mod watch;
 mod why;

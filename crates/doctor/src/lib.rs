@@ -15,14 +15,12 @@ mod checks;
 mod facts;
 mod finding;
 pub mod obtain;
-mod profile;
 mod report;
 
 pub use checks::{ALL, Check, CheckGroup};
 pub use facts::CheckFacts;
 pub use finding::{Evidence, Finding, FindingOutcome, FindingState, Severity};
-pub use machine::Profile;
-pub use profile::Use;
+pub use machine::{Profile, Use};
 pub use report::{FindingCounts, Report};
 
 use machine::Snapshot;

@@ -94,6 +94,20 @@ fn machine(facts: &CheckFacts) -> String {
     parts.join(" · ")
 }
 
+/// What a use asks of the machine.
+fn asks(purpose: &Use) -> String {
+    let us = |ns: u64| format!("{} us", ns as f64 / 1e3);
+    let thread = |thread: &machine::purpose::UseThread| {
+        let limit = us(thread.limit.ns(thread.period_ns));
+        format!("{} begins every {}, at most {limit} late", thread.name, us(thread.period_ns))
+    };
+    let threads = match &purpose.threads[..] {
+        [] => format!("no gap is longer than {}", us(purpose.limit_ns)),
+        threads => threads.iter().map(thread).collect::<Vec<_>>().join("; "),
+    };
+    format!("{purpose}: {threads}; isolator prove --use {purpose} measures it")
+}
+
 fn advice(facts: &CheckFacts, checks: &[Finding]) -> Vec<String> {
     let mut advice = Vec::new();
     let failed =
@@ -108,14 +122,7 @@ fn advice(facts: &CheckFacts, checks: &[Finding]) -> Vec<String> {
         return advice;
     }
     if let Some(purpose) = facts.purpose {
-        advice.push(format!(
-            "{} is a period of {} us; a cycle that begins more than {} us late is a miss: isolator prove --period {}us --limit {}us",
-            purpose.asked,
-            purpose.period_ns / 1_000,
-            purpose.limit_ns / 1_000,
-            purpose.period_ns / 1_000,
-            purpose.limit_ns / 1_000
-        ));
+        advice.push(asks(purpose));
     }
     if failed("virt-wsl") {
         advice.push("No setting makes WSL keep a deadline; run Linux on bare metal.".to_string());

@@ -333,7 +333,8 @@ fn idle_states_and_what_bounds_them() {
     let found = report.checks.iter().find(|found| found.id == "pwr-cstate-latency").unwrap();
     assert_eq!(found.result, Warn, "{found:#?}");
     assert!(
-        report.summary.advice[0].contains("isolator prove --period 10000us --limit 1000us"),
+        report.summary.advice[0]
+            .contains("every 10000 us, at most 1000 us late; isolator prove --use control:100Hz"),
         "{:?}",
         report.summary.advice
     );

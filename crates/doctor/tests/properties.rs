@@ -37,9 +37,10 @@ proptest! {
     }
 
     #[test]
-    fn a_use_is_read_or_refused(text in "(audio|control|):?[0-9.kHz@-]{0,12}") {
+    fn a_use_is_read_or_refused(text in "(audio|control|linuxcnc|ethercat|poll|vm|):?[0-9.kHzmus@+-]{0,12}") {
         if let Ok(asked) = text.parse::<Use>() {
-            prop_assert!(asked.limit_ns <= asked.period_ns && asked.period_ns >= 1_000);
+            let period_ns = asked.period_ns.unwrap_or(1_000_000);
+            prop_assert!(asked.limit_ns <= period_ns && asked.limit_ns > 0 && period_ns >= 1_000);
         }
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::histogram::Histogram;
-use crate::limit::Limit;
+use crate::limit::Limits;
 use crate::manifest::{
     DC_DRIFT, EXECUTION, LOOP, LOOP_RESPONSE, MARK, MESSAGE, Manifest, RESPONSE, RowEntry, RowKey, RunState,
     SYNC0, Second, Spike,
@@ -197,7 +197,7 @@ fn loosened(manifest: &Manifest) -> Vec<String> {
         DC_DRIFT => key.period_ns.map(|ns| ns / 2),
         EXECUTION | LOOP_RESPONSE => key.period_ns,
         probe if probe.starts_with(MARK) => key.period_ns,
-        _ => Limit::parse(manifest.asked.limit.as_deref()?).ok()?.ns(key.period_ns).ok(),
+        _ => Limits::parse(manifest.asked.limit.as_deref()?).ok()?.ns(key.period_ns).ok(),
     };
     let looser = |entry: &RowEntry| {
         let (limit_ns, asked_ns) = (entry.limit_ns?, asked(&entry.key)?);

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::fitness::UseVerdict;
 use crate::manifest::{NotRun, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::summary::Summary;
@@ -19,6 +20,9 @@ pub struct ProveDocument {
     pub bundle: String,
     /// Does it hold, and why not.
     pub verdict: Verdict,
+    /// What the rows say of the use that was asked; absent where none was.
+    #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<UseVerdict>,
     /// What disturbed the measurement.
     pub taints: Vec<Taint>,
     /// What need not be held against it.
@@ -34,13 +38,16 @@ pub struct ProveDocument {
 impl ProveDocument {
     /// The document of a bundle.
     pub fn of(bundle: &Bundle) -> ProveDocument {
+        let rows = bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
+        let asked = bundle.manifest.asked.purpose.as_deref();
         ProveDocument {
+            purpose: asked.and_then(|asked| UseVerdict::of(asked, &rows)),
             schema_version: SCHEMA_VERSION,
             bundle: bundle.path.display().to_string(),
             verdict: Verdict::of(bundle),
             taints: bundle.manifest.taints.clone(),
             notes: bundle.notes(),
-            rows: bundle.rows.iter().map(Summary::of).collect(),
+            rows,
             not_run: bundle.manifest.rows_not_run(),
             missing: bundle.missing.clone(),
         }

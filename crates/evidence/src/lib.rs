@@ -9,6 +9,7 @@
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
 //! - [`why`]: spikes by their causes.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on;
+//!   [`fitness`]: what they say of the use that was asked;
 //!   [`import`] and [`export`] speak other tools' formats.
 //!
 //! Only plain types: no probe, no load, no terminal. Latencies are nanoseconds throughout.
@@ -22,6 +23,7 @@ mod damage;
 
 pub mod document;
 pub mod export;
+pub mod fitness;
 
 pub mod gate;
 pub mod histogram;

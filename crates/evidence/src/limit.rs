@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The limit as people give it: a time (`100us`), or a share of the period (`10%`).
+//! The limit as people give it: a time (`100us`), or a share of the period (`10%`); of several periods one
+//! each (`25us:10us,1ms:100us`).
 
 use std::fmt;
 use std::time::Duration;
 
+use crate::units::us;
 use crate::{Error, Result};
 
 /// The limit where none is given: a tenth of the period.
@@ -52,6 +54,77 @@ impl Limit {
     }
 }
 
+/// The limits of a run: one for all, or one for each period that is named.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Periods in ns, each with its limit.
+    each: Vec<(u64, Limit)>,
+    /// The limit of all other periods, and of probes without one.
+    other: Option<Limit>,
+}
+
+impl Limits {
+    /// Reads `100us`, `10%`, `25us:10us,1ms:100us` or `25us:10us,10%`.
+    pub fn parse(text: &str) -> Result<Limits> {
+        let mut limits = Limits { each: Vec::new(), other: None };
+        for part in text.split(',') {
+            let Some((period, limit)) = part.split_once(':') else {
+                if limits.other.replace(Limit::parse(part)?).is_some() {
+                    return Err(wrong_each(text, "two limits stand for the same periods"));
+                }
+                continue;
+            };
+            let time = humantime::parse_duration(period.trim()).ok();
+            let period_ns = time.and_then(|time| u64::try_from(time.as_nanos()).ok()).filter(|ns| *ns > 0);
+            let why = || format!("'{}' is not a period above zero", period.trim());
+            let period_ns = period_ns.ok_or_else(|| wrong_each(text, &why()))?;
+            if limits.each.iter().any(|(known, _)| *known == period_ns) {
+                return Err(wrong_each(text, &format!("it names the period {} twice", period.trim())));
+            }
+            limits.each.push((period_ns, Limit::parse(limit)?));
+        }
+        Ok(limits)
+    }
+
+    /// The limit of a period, in ns. A probe without a period has the limit that names none, else the
+    /// strictest.
+    pub fn ns(&self, period_ns: Option<u64>) -> Result<u64> {
+        let named = self.each.iter().find(|(known, _)| Some(*known) == period_ns);
+        if let Some(limit) = named.map(|(_, limit)| *limit).or(self.other) {
+            return limit.ns(period_ns);
+        }
+        match period_ns {
+            Some(ns) => {
+                let why = format!("it has no limit for the period {}", us(ns));
+                Err(wrong_each(&self.to_string(), &why))
+            }
+            None => {
+                let each = self.each.iter().map(|(period_ns, limit)| limit.ns(Some(*period_ns)));
+                Ok(each.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(SHARE_OF_NS))
+            }
+        }
+    }
+
+    /// Refuses a limit for a period that is not one of `periods_ns`.
+    pub fn fit(&self, periods_ns: &[u64]) -> Result<()> {
+        match self.each.iter().find(|(known, _)| !periods_ns.contains(known)) {
+            None => Ok(()),
+            Some((unknown, _)) => {
+                let why = format!("no thread has the period {}", us(*unknown));
+                Err(wrong_each(&self.to_string(), &why))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = self.each.iter().map(|(ns, limit)| format!("{}us:{limit}", *ns as f64 / 1e3));
+        let all = each.chain(self.other.map(|limit| limit.to_string())).collect::<Vec<_>>();
+        out.write_str(&all.join(","))
+    }
+}
+
 impl fmt::Display for Limit {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,6 +138,11 @@ const NO_TIME: &str = "it is not a time above zero";
 
 fn wrong(text: &str, why: &str) -> Error {
     let cure = "give a time as 100us, or a share of the period as 10%";
+    Error::on("use the limit", format!("'{text}'"), why, cure)
+}
+
+fn wrong_each(text: &str, why: &str) -> Error {
+    let cure = "give one limit for all periods, or one for each as 25us:10us,1ms:100us";
     Error::on("use the limit", format!("'{text}'"), why, cure)
 }
 
@@ -85,6 +163,41 @@ mod tests {
             let error = limit_ns(wrong, Some(1_000_000)).unwrap_err().to_string();
             assert!(error.contains("give a time as 100us"), "{wrong}: {error}");
             assert_eq!(error.contains("it has no unit"), wrong == "100", "{wrong}: {error}");
+        }
+    }
+    #[test]
+    fn each_period_may_have_a_limit_of_its_own() {
+        let ns = |text: &str, period_ns| Limits::parse(text)?.ns(period_ns);
+        assert_eq!(ns("25us:10us,1ms:100us", Some(25_000)), Ok(10_000));
+        assert_eq!(ns("25us:10us, 1ms:20%", Some(1_000_000)), Ok(200_000));
+        assert_eq!(ns("25us:10us,10%", Some(2_000_000)), Ok(200_000));
+        // A probe without a period.
+        assert_eq!((ns("25us:10us,1ms:100us", None), ns("25us:10us,50us", None)), (Ok(10_000), Ok(50_000)));
+        assert_eq!(ns("100us", Some(7_000)), Ok(100_000));
+        let no_limit = ns("25us:10us", Some(1_000_000)).unwrap_err().to_string();
+        assert!(no_limit.contains("it has no limit for the period 1000 us"), "{no_limit}");
+        assert!(Limits::parse("25us:10us").unwrap().fit(&[25_000, 50_000]).is_ok());
+        let unknown = Limits::parse("25us:10us").unwrap().fit(&[50_000]).unwrap_err().to_string();
+        assert!(unknown.contains("no thread has the period 25.0 us"), "{unknown}");
+    }
+
+    #[test]
+    fn limits_that_make_no_sense_are_refused_in_one_line() {
+        for wrong in [
+            "25us:",
+            ":10us",
+            "25us:10us,",
+            "25us:10us,25us:20us",
+            "10us,20us",
+            "0us:10us",
+            "x:10us",
+            "25us:0",
+            "25us:10",
+            "99999999999999999999s:10us",
+            ",",
+        ] {
+            let error = Limits::parse(wrong).unwrap_err().to_string();
+            assert!(error.lines().count() == 1 && error.contains("; give "), "{wrong}: {error}");
         }
     }
 }

@@ -120,7 +120,10 @@ pub struct Asked {
     pub loops: Option<u64>,
     /// Thrown away at the start of each row.
     pub warm_up_ns: Option<u64>,
-    /// The limit as given: `100us`, `10%`.
+    /// The use from which options were taken: `linuxcnc:25us+1ms`; absent: none was named.
+    #[serde(rename = "use", skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
+    /// The limit as given: `100us`, `10%`, `25us:10us,1ms:100us`.
     pub limit: Option<String>,
     /// Latency above which a spike is listed.
     pub threshold_ns: Option<u64>,

@@ -25,6 +25,7 @@ pub mod inventory;
 mod layout;
 mod power;
 mod profile;
+pub mod purpose;
 mod reading;
 pub mod registry;
 mod running_kernel;
@@ -38,6 +39,7 @@ mod virtualisation;
 pub use boot::Boot;
 pub use cpuset::CpuSet;
 pub use profile::Profile;
+pub use purpose::Use;
 pub use snapshot::Snapshot;
 
 use tree::Tree;

@@ -5,8 +5,9 @@ use crate::common::{Plan, lab as of_a_lab};
 use cause::rates::{Interrupter, WatchDocument};
 use evidence::cause::CauseKind;
 use evidence::document::ProveDocument;
+use evidence::fitness::UseVerdict;
 use evidence::why::{Question, WhyDocument};
-use report::terminal::{Style, comparison, lab, table, watch, why};
+use report::terminal::{Style, brief, comparison, lab, table, watch, why};
 
 const PLAIN: Style = Style { color: false, width: 120 };
 
@@ -20,23 +21,64 @@ fn stock() -> ProveDocument {
 }
 
 #[test]
-fn a_line_a_row_and_the_verdict_last() {
+fn the_verdict_first_and_a_line_a_row() {
     let document = stock();
     let text = table(&document, PLAIN);
     let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("probe"), "{}", lines[0]);
+    assert_eq!(lines[..2], ["==> DOES NOT HOLD 100 us", ""]);
+    assert!(lines[2].starts_with("probe"), "{}", lines[2]);
     let rows = lines.iter().filter(|line| line.ends_with(" ok") || line.ends_with(" LATE"));
     assert_eq!(rows.count(), document.rows.len());
-    assert_eq!(*lines.last().unwrap(), "==> DOES NOT HOLD 100 us");
+}
+
+#[test]
+fn a_screen_has_the_table_and_a_few_lines_below_it() {
+    let mut document = stock();
+    document.notes = (0..20).map(|n| format!("note {n} {}", "word ".repeat(60))).collect();
+    let style = Style { color: false, width: 80 };
+    let text = brief(&document, style);
+    let (_, below) = text.split_once("latencies in us\n\n").unwrap();
+    let lines: Vec<_> = below.lines().collect();
+    assert!(lines.len() <= 6 && lines.iter().all(|line| line.chars().count() <= 80), "{below}");
+    // The most serious first, and how much is left.
+    assert!(lines[0].starts_with("wakeup under gpu not run: "), "{below}");
+    assert!(lines.last().unwrap().ends_with(" more, in the report and with --verbose"), "{below}");
+    assert!(text.starts_with("==> DOES NOT HOLD 100 us\n\nprobe "), "{text}");
+    // What the table says need not be said again.
+    assert!(!text.contains("maximum") && table(&document, style).contains("maximum"), "{text}");
+}
+
+#[test]
+fn a_screen_with_little_to_say_says_all() {
+    let mut document = ProveDocument::of(&plan(Plan::after()).in_memory());
+    (document.taints, document.notes) = (Vec::new(), vec!["all was quiet".into()]);
+    document.not_run.clear();
+    let text = brief(&document, PLAIN);
+    assert!(text.contains("note: all was quiet\n") && !text.contains(" more, in the report"), "{text}");
+}
+
+#[test]
+fn a_use_is_graded_below_the_verdict() {
+    let mut document = stock();
+    document.purpose = UseVerdict::of("linuxcnc:1ms", &document.rows);
+    let text = brief(&document, PLAIN);
+    let second = text.lines().nth(1).unwrap();
+    assert!(
+        second.contains(" for linuxcnc:1ms: servo thread ") && second.contains("unfit from 500 us"),
+        "{text}"
+    );
+    document.purpose = UseVerdict::of("audio:48@48000", &document.rows);
+    let text = brief(&document, PLAIN);
+    assert!(text.lines().nth(3).unwrap().contains(" xruns ") && text.contains(" callbacks, "), "{text}");
 }
 
 #[test]
 fn the_verdict_says_held_and_unproven_too() {
     let held = ProveDocument::of(&plan(Plan::after()).in_memory());
-    assert!(table(&held, PLAIN).ends_with("==> HOLDS 100 us\n"));
+    assert!(table(&held, PLAIN).starts_with("==> HOLDS 100 us\n"));
     let tainted = ProveDocument::of(&Plan { tainted: true, ..plan(Plan::after()) }.in_memory());
     let text = table(&tainted, PLAIN);
-    assert!(text.ends_with("==> UNPROVEN: 100 us was kept, but that is not proven\n"), "{text}");
+    assert!(text.starts_with("==> UNPROVEN: 100 us was kept, but that is not proven\n"), "{text}");
 }
 
 #[test]
@@ -64,7 +106,7 @@ fn a_narrow_terminal_gets_fewer_columns_and_no_wrapped_row() {
         for line in text.lines().filter(|line| !line.starts_with("- ")) {
             assert!(line.chars().count() <= width, "{width}: {line}");
         }
-        let head = text.lines().next().unwrap();
+        let head = text.lines().nth(2).unwrap();
         assert!(["load", "cpu", "max"].iter().all(|column| head.contains(column)), "{width}: {head}");
         assert_eq!(head.contains("mean"), width >= 80, "{width}: {head}");
     }
@@ -100,7 +142,7 @@ fn foreign_text_cannot_steer_the_terminal() {
 fn nothing_measured_still_gives_a_verdict() {
     let empty = Plan { loads: Vec::new(), tainted: false, ..Plan::before() };
     let text = table(&ProveDocument::of(&empty.in_memory()), PLAIN);
-    assert!(text.ends_with("==> UNPROVEN: nothing was measured\n"), "{text}");
+    assert!(text.starts_with("==> UNPROVEN: nothing was measured\n"), "{text}");
 }
 
 #[test]

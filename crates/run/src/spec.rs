@@ -4,12 +4,12 @@
 use std::num::NonZeroU64;
 use std::path::Path;
 
-use evidence::limit::{self, Limit};
+use evidence::limit::{self, Limits};
 use evidence::manifest::{Asked, LOOP};
 use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{cause, taint};
 use load::{EthercatDevice, Load};
-use machine::{CpuSet, Snapshot};
+use machine::{CpuSet, Snapshot, Use};
 use measure::ethercat::Wire;
 use measure::kind::{self, ProbeKind};
 use measure::response::Wiring;
@@ -140,7 +140,7 @@ impl RunSpec {
         let loads = loads(&asked)?;
         let length = Length { duration_ns: asked.duration_ns, loops: asked.loops };
         fits(&asked, length, loads.len())?;
-        let limit = Limit::parse(asked.limit.as_deref().unwrap_or(limit::DEFAULT))?;
+        let limits = Limits::parse(asked.limit.as_deref().unwrap_or(limit::DEFAULT))?;
         let timer = named(
             "timer",
             &TimerKind::NAMES.map(|(name, _)| name),
@@ -151,9 +151,10 @@ impl RunSpec {
         let policy = named("policy", &policy::NAMES, asked.policy.as_deref(), PolicyKind::named)?;
         accepted(&asked)?;
         lengths(&asked, &probes)?;
-        let periods = periods(&asked, limit, probes.iter().any(ProbeKind::is_periodic))?;
+        let periods = periods(&asked, &limits, probes.iter().any(ProbeKind::is_periodic))?;
+        used(&asked)?;
         Ok(RunSpec {
-            limit_ns: limit.ns(None)?,
+            limit_ns: limits.ns(None)?,
             priority: priority(&asked, policy)?,
             length,
             isolate: asked.isolate.as_deref().map(Mask::named).transpose()?,
@@ -253,6 +254,13 @@ fn probes(asked: &Asked, timer: TimerKind) -> Result<Vec<ProbeKind>> {
     asked.probes.iter().map(probe).collect()
 }
 
+/// Refuses a use of a plan that there is not; one of the command line was read before.
+fn used(asked: &Asked) -> std::result::Result<(), PreflightFinding> {
+    let Some(Err(why)) = asked.purpose.as_deref().map(str::parse::<Use>) else { return Ok(()) };
+    let (reason, cure) = why.split_once("; ").unwrap_or((&why, "give another"));
+    Err(refuse("unknown-name", format!("the plan's use cannot be read: {reason}"), cure))
+}
+
 /// Refuses to accept a taint that there is not.
 fn accepted(asked: &Asked) -> std::result::Result<(), PreflightFinding> {
     let Some(code) = asked.accept.iter().find(|code| !taint::CODES.contains(&code.as_str())) else {
@@ -297,12 +305,13 @@ fn lengths(asked: &Asked, probes: &[ProbeKind]) -> std::result::Result<(), Prefl
 }
 
 /// The periods, each with its limit; limits count where a probe `is_periodic`.
-fn periods(asked: &Asked, limit: Limit, is_periodic: bool) -> Result<Vec<Period>> {
+fn periods(asked: &Asked, limits: &Limits, is_periodic: bool) -> Result<Vec<Period>> {
+    limits.fit(&asked.periods_ns)?;
     let period = |period_ns: &u64| -> Result<Period> {
         let cure = "give a period such as 1ms";
         let ns =
             NonZeroU64::new(*period_ns).ok_or_else(|| refuse("period", "a period of 0 was asked", cure))?;
-        let limit_ns = limit.ns(Some(*period_ns))?;
+        let limit_ns = limits.ns(Some(*period_ns))?;
         if limit_ns > *period_ns && is_periodic {
             let reason = format!("the limit {} is above the period {}", us(limit_ns), us(*period_ns));
             let cure = "a cycle that late is a missed period: give a limit up to the period";

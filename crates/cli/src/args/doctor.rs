@@ -33,7 +33,8 @@ pub struct DoctorArgs {
     /// Profile of the machine: periodic, poll, audio, vm or server [default: periodic]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
-    /// Take profile, period and limit from a use: audio:64@48000, control:1kHz
+    /// Take profile, periods and limits from a use: control:1kHz, linuxcnc:25us+1ms, audio:64@48000,
+    /// ethercat:1kHz, poll, vm
     #[arg(long = "use", value_name = "USE", conflicts_with = "profile")]
     pub purpose: Option<Use>,
     /// Count the interrupts of each CPU for this time; needs no privilege

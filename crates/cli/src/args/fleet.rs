@@ -4,12 +4,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use machine::Use;
 
 use super::{OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
 Examples:
+  isolator fleet prove -i inventory -o monday --use control:1kHz
   isolator fleet prove -i inventory -o monday -- --loads all --limit 50us
   isolator fleet apply -i inventory --batches 1,10%,100% -- --cores 2
   isolator fleet store -o store monday/bundles
@@ -76,6 +78,10 @@ pub struct FleetProveArgs {
     /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
+    /// Use of the machines, for isolator prove: control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz,
+    /// poll, vm
+    #[arg(long = "use", value_name = "USE")]
+    pub purpose: Option<Use>,
     /// Show the changes without making them
     #[arg(long)]
     pub check: bool,
@@ -90,6 +96,10 @@ pub struct FleetPlanArgs {
     /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
+    /// Use of the machines, for isolator tune plan: control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz,
+    /// poll, vm
+    #[arg(long = "use", value_name = "USE")]
+    pub purpose: Option<Use>,
     /// Plan the boot line too
     #[arg(long)]
     pub reboot: bool,
@@ -104,6 +114,10 @@ pub struct FleetApplyArgs {
     /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
+    /// Use of the machines, for isolator tune plan and isolator prove: control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz,
+    /// poll, vm
+    #[arg(long = "use", value_name = "USE")]
+    pub purpose: Option<Use>,
     /// Show the changes without making them
     #[arg(long)]
     pub check: bool,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use evidence::import;
 
-use super::{OUTPUT, Output};
+use super::{Detail, OUTPUT, Output};
 use crate::values::duration;
 
 /// The end of `--help`.
@@ -50,6 +50,9 @@ pub struct ImportArgs {
     /// Folder of the bundle, which must not hold one yet [default: evidence/FILE without its ending]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+    /// How much is printed.
+    #[command(flatten)]
+    pub detail: Detail,
     /// Output options.
     #[command(flatten)]
     pub out: Output,

@@ -31,8 +31,9 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
     /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex), response, ethercat
-    /// or hardware
-    pub probe: String,
+    /// or hardware [default: the one of --use]
+    #[arg(required_unless_present = "purpose")]
+    pub probe: Option<String>,
     /// What to measure and how.
     #[command(flatten)]
     pub options: RunOptions,

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::Args;
 use evidence::cause::Choice;
-use machine::CpuSet;
+use machine::{CpuSet, Use};
 use trace::boundary::PlaceName;
 
-use super::{CLAIM, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
+use super::{CLAIM, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
 use crate::values::{cpus, duration, place};
 
 /// The end of `--help`.
@@ -51,6 +51,9 @@ pub struct MonitorArgs {
     /// Start this program, and end it with the run; must be the last option
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true, conflicts_with = "program")]
     pub command: Vec<String>,
+    /// Take limits from a use: control:1kHz, linuxcnc:25us+1ms, audio:64@48000 (the callback's period too)
+    #[arg(long = "use", value_name = "USE", help_heading = ROWS)]
+    pub purpose: Option<Use>,
     /// Follow these threads, by name or number [default: the real-time ones]
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', help_heading = ROWS)]
     pub thread: Vec<String>,
@@ -80,8 +83,9 @@ pub struct MonitorArgs {
     /// best one available]
     #[arg(long, value_name = "HOW", help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Largest wakeup latency allowed: a time, or a share of the period [default: 10%]
-    #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
+    /// Largest wakeup latency allowed: a time, or a share of the period; for each period its own as
+    /// 25us:10us,1ms:100us [default: 10%]
+    #[arg(long, value_name = "TIME|%|PERIOD:TIME,…", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
     /// Rate of late cycles to stay below, at 95 % confidence [default: 0.001]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
@@ -106,6 +110,9 @@ pub struct MonitorArgs {
     /// histograms where the scraper takes them
     #[arg(long, value_name = "FILE|ADDRESS:PORT", help_heading = OUTPUT)]
     pub prometheus: Option<String>,
+    /// How much is printed.
+    #[command(flatten)]
+    pub detail: Detail,
     /// Output options.
     #[command(flatten)]
     pub out: Output,

@@ -3,13 +3,25 @@
 
 use std::time::Duration;
 
-use evidence::manifest::{Asked, EthercatSetup, ResponseSetup};
+use evidence::manifest::{Asked, EthercatSetup, LOOP, ResponseSetup};
+use machine::Use;
 
 use super::{EthercatOptions, ResponseOptions, RunOptions};
 
 impl RunOptions {
     /// `asked` with these options over it.
     pub fn over(&self, mut asked: Asked) -> Asked {
+        if let Some(purpose) = &self.purpose {
+            asked.purpose = Some(purpose.asked.clone());
+            // The periods of a program's loops are its own.
+            if asked.probes != [LOOP] {
+                asked.periods_ns = purpose.periods_ns();
+            }
+        }
+        if self.purpose.is_some() || !self.period.is_empty() {
+            // A limit that a plan took from a use was for the periods of that use.
+            asked.limit = asked.limit.filter(|_| asked.purpose.is_none());
+        }
         if !self.period.is_empty() {
             asked.periods_ns = self.period.iter().copied().map(ns).collect();
         }
@@ -25,6 +37,9 @@ impl RunOptions {
         asked.response = wired(asked.response, &self.response);
         asked.ethercat = driven(asked.ethercat, &self.ethercat);
         over(&mut asked.limit, &self.limit);
+        if let (None, Some(Ok(purpose))) = (&asked.limit, asked.purpose.as_deref().map(str::parse::<Use>)) {
+            asked.limit = Some(purpose.limits(&asked.periods_ns));
+        }
         over(&mut asked.policy, &self.policy);
         over(&mut asked.timer, &self.timer);
         over(&mut asked.priority, &self.priority);

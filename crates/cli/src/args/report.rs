@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{OUTPUT, Output};
+use super::{Detail, OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -21,6 +21,9 @@ pub struct ReportArgs {
     /// The HTML file [default: report.html in the first bundle's folder]
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+    /// How much is printed.
+    #[command(flatten)]
+    pub detail: Detail,
     /// Output options.
     #[command(flatten)]
     pub out: Output,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use machine::Profile;
+use machine::{Profile, Use};
 
 use super::Output;
 use crate::values::duration;
@@ -16,6 +16,7 @@ A plan depends on the machine and on the options alone, and changes nothing. Eac
 line has a reason, a source, a cost, a check and an undo.
 
 Examples:
+  isolator tune plan --use control:1kHz --json plan.json
   isolator tune plan --cores 2
   isolator tune plan --profile poll --device eth1 --json plan.json
   isolator tune plan --no-reboot
@@ -66,9 +67,12 @@ pub struct TunePlanArgs {
 /// The purpose of a machine.
 #[derive(Debug, Args)]
 pub struct TuneWanted {
-    /// Profile of the machine: periodic, poll, audio, vm or server
-    #[arg(long, value_name = "NAME", default_value_t)]
-    pub profile: Profile,
+    /// Profile of the machine: periodic, poll, audio, vm or server [default: periodic]
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<Profile>,
+    /// Take the profile from a use: control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz, poll, vm
+    #[arg(long = "use", value_name = "USE", conflicts_with = "profile")]
+    pub purpose: Option<Use>,
     /// Isolate this many physical cores [default: 1; for audio none]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub cores: Option<String>,

@@ -9,6 +9,7 @@ use evidence::Error;
 use machine::Snapshot;
 
 use crate::args::DoctorArgs;
+use crate::next;
 use crate::output::{Exit, VerbResult};
 
 /// Shortest sample from which a rate is computed.
@@ -38,7 +39,10 @@ pub fn run(args: &DoctorArgs) -> VerbResult {
             report.checks.retain(|finding| finding.id == check.id);
             args.out.print_text(report::terminal::explained(check, &report, style).trim_end());
         }
-        None => args.out.print_text(report::terminal::doctor(&report, style).trim_end()),
+        None => {
+            args.out.print_text(report::terminal::doctor(&report, style).trim_end());
+            next::say(next::after_doctor(args, &report), &args.out);
+        }
     }
     args.out.json(&report)?;
     Ok(Exit::Held)

@@ -7,6 +7,7 @@ use evidence::document::ProveDocument;
 use evidence::{Bundle, import};
 
 use crate::args::ImportArgs;
+use crate::judged::show;
 use crate::output::{Exit, VerbResult};
 
 pub fn run(args: &ImportArgs) -> VerbResult {
@@ -22,7 +23,7 @@ pub fn run(args: &ImportArgs) -> VerbResult {
     let bundle = Bundle::open(&folder)?;
     let document = ProveDocument::of(&bundle);
     let report = report::write_into(&bundle, &document);
-    args.out.print_text(&report::terminal::table(&document, args.out.style()));
+    show(&document, args.detail, &args.out);
     args.out.json(&document)?;
     args.out.print_text(&format!("Report: {}", report?.display()));
     // Without a limit there is nothing to judge: the import itself was the work.

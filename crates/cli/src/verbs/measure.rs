@@ -9,6 +9,8 @@ use crate::output::VerbResult;
 use crate::verbs::prove;
 
 pub fn run(args: MeasureArgs) -> VerbResult {
-    let asked = Asked { probes: vec![args.probe], loads: vec!["idle".to_string()], ..Asked::default() };
+    let of_use = args.options.purpose.as_ref().map(|purpose| purpose.probes()[0].to_string());
+    let probes = args.probe.or(of_use).into_iter().collect();
+    let asked = Asked { probes, loads: vec!["idle".to_string()], ..Asked::default() };
     prove::measure(asked, &args.options, &args.out, View::Threads)
 }

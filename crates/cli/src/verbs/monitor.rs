@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator monitor`: a program's own loops as a probe, whether it hands them over or knows nothing of it.
 
-use evidence::manifest::Asked;
+use std::num::NonZeroU64;
 
-use crate::args::{MonitorArgs, RunOptions};
+use evidence::manifest::Asked;
+use machine::Use;
+use machine::purpose::UseKind;
+
+use crate::args::{LoopPeriod, MonitorArgs, RunOptions};
 use crate::live::View;
 use crate::output::VerbResult;
 use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
@@ -13,6 +17,8 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
     let asked = Asked { flight: args.flight, ..Asked::default() };
     let asked = under(asked, args.loads.as_deref().unwrap_or("idle"))?;
     let options = RunOptions {
+        purpose: args.purpose.clone(),
+        detail: args.detail,
         house_keeping: args.house_keeping.clone(),
         duration: args.duration,
         loops: args.loops,
@@ -30,7 +36,18 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
         None => ProgramTarget::Command(args.command.clone()),
     };
     let bounds = program::bounds(&args.begin, &args.end)?;
-    let choice = ProgramChoice { target, threads: args.thread.clone(), period: args.period, bounds };
+    let choice = ProgramChoice {
+        target,
+        threads: args.thread.clone(),
+        period: args.period.or_else(|| period_of(args.purpose.as_ref())),
+        bounds,
+    };
     let shown = Shown { view: View::Threads, prometheus: args.prometheus.as_deref() };
     program::measure(&choice, asked, &options, shown, &args.out)
+}
+
+/// The period of a use whose program is woken by a device: nothing in the program tells it.
+fn period_of(purpose: Option<&Use>) -> Option<LoopPeriod> {
+    let purpose = purpose.filter(|purpose| purpose.kind == UseKind::Audio)?;
+    purpose.period_ns.and_then(NonZeroU64::new).map(LoopPeriod::Given)
 }

@@ -32,13 +32,17 @@ pub fn run(args: ProveArgs) -> VerbResult {
         asked = under(asked, loads)?;
     }
     if asked.loads.is_empty() {
-        asked.loads = vec!["idle".to_string()];
+        // A use is proven under every load that the machine can run.
+        asked = under(asked, if args.options.purpose.is_some() { "all" } else { "idle" })?;
     }
     if asked.duration_ns.is_none() && asked.loops.is_none() && args.options.loops.is_none() {
         asked.duration_ns = Some(DURATION_NS);
     }
     if let Some(program) = &args.program {
         return of_program(program, asked, &args);
+    }
+    if let Some(purpose) = &args.options.purpose {
+        asked.probes = purpose.probes().iter().map(ToString::to_string).collect();
     }
     if !args.probe.is_empty() {
         asked.probes = args.probe;
@@ -119,5 +123,5 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
         on_spike: on_spike(&options.spikes)?,
         written_by: this_program(),
     };
-    judged(setting, &spec, options.output.as_deref(), page.as_ref(), out)
+    judged(setting, &spec, options.output.as_deref(), page.as_ref(), options.detail, out)
 }

@@ -7,6 +7,8 @@ use evidence::Bundle;
 use evidence::document::ProveDocument;
 
 use crate::args::ReportArgs;
+use crate::judged::show;
+use crate::next;
 use crate::output::{Exit, VerbResult};
 
 pub fn run(args: &ReportArgs) -> VerbResult {
@@ -14,7 +16,7 @@ pub fn run(args: &ReportArgs) -> VerbResult {
     let documents = bundles.iter().map(ProveDocument::of).collect::<Vec<_>>();
     for (bundle, document) in bundles.iter().zip(&documents) {
         if !bundle.counts_only() {
-            args.out.print_text(&report::terminal::table(document, args.out.style()));
+            show(document, args.detail, &args.out);
         }
         if let Some(lab) = &bundle.lab {
             args.out.print_text(&report::terminal::lab(lab, args.out.style()));
@@ -27,6 +29,9 @@ pub fn run(args: &ReportArgs) -> VerbResult {
     let output = output_file(args);
     evidence::writer::replace(&output, report::html_of(&bundles, &documents)?.as_bytes())?;
     args.out.print_text(&format!("Report: {}", output.display()));
+    if let ([bundle], [document]) = (&bundles[..], &documents[..]) {
+        next::say(next::after_report(bundle, document), &args.out);
+    }
     let good = |(bundle, document): (&Bundle, &ProveDocument)| {
         let lab = bundle.lab.as_ref().is_none_or(|lab| lab.failures().is_empty());
         lab && (bundle.counts_only() || document.verdict.held)

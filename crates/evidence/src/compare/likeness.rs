@@ -17,7 +17,8 @@ use crate::manifest::Manifest;
 
 /// Fields of what was asked that do not make runs unlike: they judge what was measured, or say how much of
 /// it is kept, and do not change it.
-const JUDGE_ONLY: [&str; 6] = ["limit", "threshold_ns", "claim", "accept", "flight", "loads_if_available"];
+const JUDGE_ONLY: [&str; 7] =
+    ["limit", "threshold_ns", "claim", "accept", "flight", "loads_if_available", "use"];
 
 /// A field in which two runs differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

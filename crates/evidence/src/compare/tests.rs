@@ -71,6 +71,7 @@ fn asked() -> Asked {
     Asked {
         probes: vec!["wakeup".into()],
         loads: vec!["idle".into(), "cpu".into()],
+        purpose: None,
         loads_if_available: Vec::new(),
         cpus: "1".parse().unwrap(),
         house_keeping: "0".parse().unwrap(),

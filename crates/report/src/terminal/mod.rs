@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Evidence as text for a terminal: a line a row, what disturbed it, and the verdict as the last line.
+//! Evidence as text for a terminal: the verdict, a line a row, and what disturbed it.
 //!
 //! A narrow terminal gets fewer columns, not wrapped ones: load, CPU, maximum and mark always stay.
 //! Microseconds throughout. Foreign text cannot steer the terminal: its control characters are replaced.
@@ -21,7 +21,9 @@ use std::collections::BTreeSet;
 use evidence::Summary;
 use evidence::Taint;
 use evidence::document::ProveDocument;
+use evidence::fitness::UseVerdict;
 use evidence::taint;
+use machine::purpose::Grade;
 
 use crate::figures::judged;
 use crate::terminal::column::TextColumn;
@@ -81,36 +83,105 @@ impl Style {
     }
 }
 
-/// The table, what is to be read with it, and the verdict as the last line.
+/// The verdict, the table, and all that is to be read with it.
 pub fn table(document: &ProveDocument, style: Style) -> String {
-    let mut out = String::new();
+    let mut out = head(document, style);
+    for (line, paint) in lines(document) {
+        wrapped(&mut out, "", &line, paint, style);
+    }
+    reasons(&mut out, document, style);
+    out
+}
+
+/// Lines below the table of [`brief`], but for two that name the report and the next command.
+const BRIEF: usize = 6;
+/// Lines of one of them.
+const BRIEF_EACH: usize = 2;
+
+/// The same for a screen: the verdict, the table, and a few lines, the most serious first. What the table
+/// marks as late needs no further line.
+pub fn brief(document: &ProveDocument, style: Style) -> String {
+    let mut out = head(document, style);
+    let late = document.verdict.rows.iter().filter(|row| !row.held);
+    let late = late.map(|row| format!("{}: ", row.key)).collect::<Vec<_>>();
+    let reasons = new_reasons(document).filter(|reason| !late.iter().any(|row| reason.starts_with(row)));
+    let mut all = lines(document);
+    all.extend(reasons.map(|reason| (text::clean(&format!("- {reason}")), ResultPaint::Plain)));
+    all.sort_by_key(|(_, paint)| match paint {
+        ResultPaint::Unsure | ResultPaint::Bad | ResultPaint::Good => 0,
+        ResultPaint::Plain => 1,
+        ResultPaint::Quiet => 2,
+    });
+    let (mut used, mut shown) = (0, 0);
+    for (line, paint) in &all {
+        let broken = broken(line, style.width());
+        let lines = broken.len().min(BRIEF_EACH);
+        // The last line says how many are left, unless none is.
+        let room = if shown + 1 == all.len() { BRIEF } else { BRIEF - 1 };
+        if used + lines > room {
+            break;
+        }
+        for (at, line) in broken.iter().take(lines).enumerate() {
+            let is_cut = at + 1 == lines && broken.len() > lines;
+            let line = if is_cut { text::short(&format!("{line} …"), style.width()) } else { line.clone() };
+            out.push_str(&style.paint(*paint, &line));
+            out.push('\n');
+        }
+        (used, shown) = (used + lines, shown + 1);
+    }
+    if all.len() > shown {
+        let more = format!("and {} more, in the report and with --verbose", all.len() - shown);
+        out.push_str(&style.paint(ResultPaint::Quiet, &more));
+        out.push('\n');
+    }
+    out
+}
+
+/// The verdict, what it says of the use, and the table.
+fn head(document: &ProveDocument, style: Style) -> String {
+    let mut out = verdict_line(document, style);
+    out.push('\n');
+    if let Some(sentence) = document.purpose.as_ref().and_then(UseVerdict::sentence) {
+        let paint = match document.purpose.as_ref().and_then(|purpose| purpose.grade) {
+            Some(Grade::Good) => ResultPaint::Good,
+            Some(Grade::Usable) => ResultPaint::Unsure,
+            Some(Grade::Unfit) => ResultPaint::Bad,
+            None => ResultPaint::Plain,
+        };
+        wrapped(&mut out, "", &text::clean(&sentence), paint, style);
+    }
+    out.push('\n');
     if !document.rows.is_empty() {
         rows(&mut out, document, style);
     }
+    out
+}
+
+/// What is to be read with the table, a line each.
+fn lines(document: &ProveDocument) -> Vec<(String, ResultPaint)> {
+    let mut lines = Vec::new();
     for row in &document.not_run {
         let (probe, load) = (text::clean(&row.probe), text::short(&row.load, 24));
         let (why, paint) =
             if row.optional { (", and not needed", ResultPaint::Quiet) } else { ("", ResultPaint::Unsure) };
-        let line = format!("{probe} under {load} not run{why}: {}", text::clean(&row.reason));
-        wrapped(&mut out, "", &line, paint, style);
+        lines.push((format!("{probe} under {load} not run{why}: {}", text::clean(&row.reason)), paint));
     }
-    tainted(&mut out, "taint: ", &document.taints, style);
-    for note in &document.notes {
-        wrapped(&mut out, "note: ", &text::clean(note), ResultPaint::Quiet, style);
+    for (line, is_accepted) in taint_lines(&document.taints) {
+        let paint = if is_accepted { ResultPaint::Quiet } else { ResultPaint::Unsure };
+        lines.push((format!("taint: {line}"), paint));
     }
-    for part in &document.missing {
-        wrapped(&mut out, "missing: ", &text::clean(part), ResultPaint::Unsure, style);
-    }
-    reasons(&mut out, document, style);
-    out.push('\n');
-    out.push_str(&verdict_line(document, style));
-    out.push('\n');
-    out
+    lines.extend(
+        document.notes.iter().map(|note| (format!("note: {}", text::clean(note)), ResultPaint::Quiet)),
+    );
+    let missing = document.missing.iter();
+    lines.extend(missing.map(|part| (format!("missing: {}", text::clean(part)), ResultPaint::Unsure)));
+    lines
 }
 
 fn rows(out: &mut String, document: &ProveDocument, style: Style) {
     let rows = &document.rows;
-    let columns = columns(rows, style.width());
+    let missed = document.purpose.as_ref().map_or("missed", UseVerdict::missed);
+    let columns = columns(rows, missed, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
     out.push_str(&style.paint(ResultPaint::Quiet, &head));
     out.push('\n');
@@ -134,7 +205,7 @@ fn rows(out: &mut String, document: &ProveDocument, style: Style) {
     out.push_str("\n\n");
 }
 
-fn columns(rows: &[Summary], width: usize) -> Vec<TextColumn> {
+fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColumn> {
     let us = |ns: u64| text::us(ns as f64);
     let load_width = if width < 100 { 12 } else { 24 };
     let periods: BTreeSet<_> = rows.iter().map(|row| row.key.period_ns).collect();
@@ -150,7 +221,7 @@ fn columns(rows: &[Summary], width: usize) -> Vec<TextColumn> {
             row.key.period_ns.map_or("-".to_string(), |ns| text::time(ns as f64))
         }),
         TextColumn::of("samples", 5, rows, |row| row.count.to_string()),
-        TextColumn::of("missed", 4, rows, |row| {
+        TextColumn::of(missed, 4, rows, |row| {
             if row.key.period_ns.is_some() || row.missed > 0 {
                 row.missed.to_string()
             } else {
@@ -187,24 +258,36 @@ fn mark(row: &Summary) -> String {
     mark.to_string()
 }
 
-/// A line for each kind of taint.
-fn tainted(out: &mut String, lead: &str, taints: &[Taint], style: Style) {
-    for group in taints::groups(taints) {
+/// A line for each kind of taint, and whether it was accepted.
+fn taint_lines(taints: &[Taint]) -> Vec<(String, bool)> {
+    let line = |group: &taints::TaintGroup| {
         let accepted = if group.accepted() { " (accepted)" } else { "" };
         let cure = group.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
         let line = format!("{}{}{accepted}: {}{cure}", group.code(), group.place(), group.reason());
-        wrapped(out, lead, &text::clean(&line), ResultPaint::Unsure, style);
+        (text::clean(&line), group.accepted())
+    };
+    taints::groups(taints).iter().map(line).collect()
+}
+
+/// A line for each kind of taint, after `lead`.
+fn tainted(out: &mut String, lead: &str, taints: &[Taint], style: Style) {
+    for (line, _) in taint_lines(taints) {
+        wrapped(out, lead, &line, ResultPaint::Unsure, style);
     }
 }
 
-/// Reasons that no line above gave already.
-fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
+/// Reasons that no other line gives.
+fn new_reasons(document: &ProveDocument) -> impl Iterator<Item = &String> {
     let given = |reason: &&String| {
         document.taints.iter().any(|taint| reason.ends_with(&taint.reason))
             || document.not_run.iter().any(|row| reason.ends_with(&row.reason))
             || document.missing.contains(reason)
     };
-    let new: Vec<_> = document.verdict.reasons.iter().filter(|reason| !given(reason)).collect();
+    document.verdict.reasons.iter().filter(move |reason| !given(reason))
+}
+
+fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
+    let new: Vec<_> = new_reasons(document).collect();
     for reason in new.iter().take(REASONS) {
         wrapped(out, "- ", &text::clean(reason), ResultPaint::Plain, style);
     }
@@ -236,8 +319,15 @@ fn banner(line: &str, state: &str, style: Style) -> String {
 /// Writes `lead` and `line`, broken between words to the width, with what follows set in by two. Words joined
 /// by [`JOINT`] stay together.
 fn wrapped(out: &mut String, lead: &str, line: &str, paint: ResultPaint, style: Style) {
-    let width = style.width();
-    let (mut lines, mut current) = (Vec::new(), lead.trim_end().to_string());
+    for line in broken(&format!("{lead}{line}"), style.width()) {
+        out.push_str(&style.paint(paint, &line));
+        out.push('\n');
+    }
+}
+
+/// `line` in lines of `width`.
+fn broken(line: &str, width: usize) -> Vec<String> {
+    let (mut lines, mut current) = (Vec::new(), String::new());
     for word in line.split(' ').filter(|word| !word.is_empty()) {
         let begun = !current.trim().is_empty();
         if begun && current.chars().count() + 1 + word.chars().count() > width {
@@ -248,10 +338,7 @@ fn wrapped(out: &mut String, lead: &str, line: &str, paint: ResultPaint, style: 
         }
     }
     lines.push(current);
-    for line in lines {
-        out.push_str(&style.paint(paint, &line.replace(JOINT, " ")));
-        out.push('\n');
-    }
+    lines.iter().map(|line| line.replace(JOINT, " ")).collect()
 }
 
 /// `lead` and `line` broken between words, with what follows set in by `indent`.

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use ::fleet::ansible::{self, AnsibleJob, AnsibleVerb};
 use clap::Parser;
 use evidence::Error;
+use machine::Use;
 
 use crate::args::{
     Cli, FleetApplyArgs, FleetHosts, FleetPlanArgs, FleetProveArgs, FleetRollbackArgs, FleetVerifyArgs,
 };
+use crate::next::quoted;
 use crate::output::{Exit, VerbResult};
 use crate::usage;
 
@@ -20,14 +22,14 @@ const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 pub fn prove(args: FleetProveArgs) -> VerbResult {
     let mut job = job(AnsibleVerb::Prove, &args.on)?;
     job.check = args.check;
-    job.prove = command_line(&["prove"], args.words)?;
+    job.prove = command_line(&["prove"], of_use(args.purpose.as_ref(), args.words))?;
     run(&job, &args.on)
 }
 
 pub fn plan(args: FleetPlanArgs) -> VerbResult {
     let mut job = job(AnsibleVerb::Plan, &args.on)?;
     job.reboot = args.reboot;
-    job.plan = command_line(&["tune", "plan"], args.words)?;
+    job.plan = command_line(&["tune", "plan"], of_use(args.purpose.as_ref(), args.words))?;
     run(&job, &args.on)
 }
 
@@ -36,8 +38,12 @@ pub fn apply(args: FleetApplyArgs) -> VerbResult {
     job.check = args.check;
     job.reboot = args.reboot;
     job.batches = args.batches;
-    job.prove = args.prove;
-    job.plan = command_line(&["tune", "plan"], args.words)?;
+    job.prove = match &args.purpose {
+        None => args.prove,
+        Some(purpose) => Some(format!("--use {} {}", quoted(&purpose.asked), args.prove.unwrap_or_default()))
+            .map(|words| words.trim_end().to_string()),
+    };
+    job.plan = command_line(&["tune", "plan"], of_use(args.purpose.as_ref(), args.words))?;
     run(&job, &args.on)
 }
 
@@ -109,13 +115,10 @@ fn command_line(verb: &[&str], words: Vec<String>) -> Result<Option<String>, Str
     Ok(Some(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
 }
 
-fn quoted(word: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:%@".contains(c);
-    if !word.is_empty() && word.chars().all(safe) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+/// Words for a machine, with its use before them.
+fn of_use(purpose: Option<&Use>, words: Vec<String>) -> Vec<String> {
+    let named = purpose.map(|purpose| ["--use".to_string(), purpose.asked.clone()]);
+    named.into_iter().flatten().chain(words).collect()
 }
 
 #[cfg(test)]

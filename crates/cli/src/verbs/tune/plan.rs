@@ -8,6 +8,7 @@ use evidence::Error;
 use machine::Snapshot;
 
 use crate::args::{TunePlanArgs, TuneWanted};
+use crate::next;
 use crate::output::{Exit, VerbResult};
 
 pub fn run(args: &TunePlanArgs) -> VerbResult {
@@ -17,6 +18,7 @@ pub fn run(args: &TunePlanArgs) -> VerbResult {
     match answer {
         PlanAnswer::Plan(plan) => {
             args.out.print_text(report::terminal::tune::plan(&plan, args.out.style()).trim_end());
+            next::say(next::after_plan(args), &args.out);
             Ok(Exit::Held)
         }
         PlanAnswer::Refused { refused, .. } => Err(refused.into()),
@@ -61,7 +63,12 @@ pub fn intent(wanted: &TuneWanted) -> Result<Intent, PlanRefusal> {
         (None, None) => WantedCpus::Default,
     };
     Ok(Intent {
-        profile: wanted.profile,
+        profile: wanted
+            .purpose
+            .as_ref()
+            .map(|purpose| purpose.profile)
+            .or(wanted.profile)
+            .unwrap_or_default(),
         cpus,
         device: wanted.device.clone(),
         no_reboot: wanted.no_reboot,

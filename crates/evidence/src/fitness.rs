@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run says of the use that it was made for: each thread's largest latency, and its grade where the
+//! use has a scale.
+
+use machine::Use;
+use machine::purpose::{Grade, UseKind, UseThread};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::LOOP;
+use crate::summary::Summary;
+use crate::units::us;
+
+/// The use of a run, and how its threads did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UseVerdict {
+    /// As it was asked: `linuxcnc:25us+1ms`.
+    pub asked: String,
+    /// The worst grade of a thread; absent where the use has no scale, or a thread has no samples.
+    pub grade: Option<Grade>,
+    /// Its threads, the fastest first.
+    pub threads: Vec<ThreadVerdict>,
+}
+
+/// How a thread of a use did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadVerdict {
+    /// `base`, `servo`, `callback`, `cycle`, `loop`.
+    pub name: String,
+    /// Its period.
+    pub period_ns: u64,
+    /// Its largest latency in any row; absent where nothing was measured.
+    pub worst_ns: Option<u64>,
+    /// Its samples in all rows.
+    pub count: u64,
+    /// Periods that it missed: of audio the xruns.
+    pub missed: u64,
+    /// Where the latency stands on the scale.
+    pub grade: Option<Grade>,
+    /// Good up to this latency.
+    pub good_up_to_ns: Option<u64>,
+    /// Unfit from this latency on.
+    pub unfit_from_ns: Option<u64>,
+    /// The document that has these figures.
+    pub source: Option<String>,
+}
+
+impl UseVerdict {
+    /// What `rows` say of the use `asked`; nothing where the text is no use.
+    pub fn of(asked: &str, rows: &[Summary]) -> Option<UseVerdict> {
+        let purpose = asked.parse::<Use>().ok()?;
+        let probe = if rows.iter().any(|row| row.key.probe == LOOP) { LOOP } else { purpose.probes()[0] };
+        let rows = rows.iter().filter(|row| row.key.probe == probe).collect::<Vec<_>>();
+        let of_thread = |thread: &UseThread| judge(thread, &purpose, &rows);
+        let threads = purpose.threads.iter().map(of_thread).collect::<Vec<_>>();
+        let is_graded = threads.iter().all(|thread| thread.grade.is_some());
+        let worst = threads.iter().filter_map(|thread| thread.grade).max();
+        Some(UseVerdict { asked: asked.to_string(), grade: worst.filter(|_| is_graded), threads })
+    }
+
+    /// The same in a sentence; nothing where it says no more than the table.
+    pub fn sentence(&self) -> Option<String> {
+        let purpose = self.asked.parse::<Use>().ok()?;
+        let threads = self.threads.iter().filter_map(|thread| thread.words(purpose.kind)).collect::<Vec<_>>();
+        if threads.is_empty() {
+            return None;
+        }
+        let grade = self.grade.map(|grade| format!("{} for ", grade.name())).unwrap_or_default();
+        Some(format!("{grade}{}: {}", self.asked, threads.join("; ")))
+    }
+
+    /// What a missed period is called.
+    pub fn missed(&self) -> &'static str {
+        self.asked.parse::<Use>().map_or("missed", |purpose| purpose.missed())
+    }
+
+    /// The documents that have the figures of its scale.
+    pub fn sources(&self) -> Vec<&str> {
+        let mut sources =
+            self.threads.iter().filter_map(|thread| thread.source.as_deref()).collect::<Vec<_>>();
+        sources.dedup();
+        sources
+    }
+}
+
+impl ThreadVerdict {
+    fn words(&self, kind: UseKind) -> Option<String> {
+        let worst = us(self.worst_ns?);
+        if kind == UseKind::Audio {
+            let (missed, count) = (self.missed, self.count.saturating_add(self.missed));
+            let budget = us(self.period_ns);
+            return Some(format!(
+                "{missed} xruns in {count} callbacks, the latest began {worst} of {budget} late"
+            ));
+        }
+        let (good, unfit) = (self.good_up_to_ns?, self.unfit_from_ns?);
+        let scale = format!("good up to {}, unfit from {}", us(good), us(unfit));
+        Some(format!("{} thread {worst} ({scale})", self.name))
+    }
+}
+
+fn judge(thread: &UseThread, purpose: &Use, rows: &[&Summary]) -> ThreadVerdict {
+    let is_its = |row: &&&Summary| {
+        row.key
+            .period_ns
+            .and_then(|ns| purpose.thread_of(ns))
+            .is_some_and(|nearest| nearest.name == thread.name)
+    };
+    let rows = rows.iter().filter(is_its).filter(|row| row.count > 0).collect::<Vec<_>>();
+    let worst_ns = rows.iter().map(|row| row.max_ns).max();
+    let scale = thread.scale.as_ref();
+    ThreadVerdict {
+        name: thread.name.clone(),
+        period_ns: thread.period_ns,
+        worst_ns,
+        count: untrusted::total(rows.iter().map(|row| row.count)),
+        missed: untrusted::total(rows.iter().map(|row| row.missed)),
+        grade: worst_ns.and_then(|ns| scale.map(|scale| scale.grade(ns))),
+        good_up_to_ns: scale.map(|scale| scale.good_up_to_ns),
+        unfit_from_ns: scale.map(|scale| scale.unfit_from_ns),
+        source: scale.map(|scale| scale.source.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(period_ns: u64, max_ns: u64, missed: u64) -> Summary {
+        let row = serde_json::json!({
+            "probe": "wakeup", "load": "idle", "cpu": 1, "period_ns": period_ns,
+            "count": 1_000, "missed": missed, "max_ns": max_ns, "over_limit": 0, "spikes": 0,
+        });
+        serde_json::from_value(row).unwrap()
+    }
+
+    fn of(asked: &str, rows: &[Summary]) -> UseVerdict {
+        UseVerdict::of(asked, rows).unwrap()
+    }
+
+    #[test]
+    fn the_worst_thread_grades_the_machine() {
+        let rows = [row(25_000, 34_000, 9), row(1_000_000, 41_000, 0), row(25_000, 12_000, 0)];
+        let judged = of("linuxcnc:25us+1ms", &rows);
+        assert_eq!(judged.grade, Some(Grade::Usable));
+        assert_eq!(
+            judged.threads.iter().map(|thread| thread.worst_ns).collect::<Vec<_>>(),
+            [Some(34_000), Some(41_000)]
+        );
+        assert_eq!(
+            judged.sentence().unwrap(),
+            "usable for linuxcnc:25us+1ms: base thread 34.0 us (good up to 20.0 us, unfit from 100 us); \
+             servo thread 41.0 us (good up to 100 us, unfit from 500 us)"
+        );
+        assert_eq!(
+            of("linuxcnc:25us+1ms", &[row(25_000, 100_000, 9), row(1_000_000, 1, 0)]).grade,
+            Some(Grade::Unfit)
+        );
+        assert_eq!(of("linuxcnc:1ms", &[row(1_000_000, 41_000, 0)]).grade, Some(Grade::Good));
+    }
+
+    #[test]
+    fn a_thread_without_samples_leaves_the_use_ungraded() {
+        let judged = of("linuxcnc:25us+1ms", &[row(25_000, 4_000, 0)]);
+        assert_eq!((judged.grade, judged.threads[1].worst_ns), (None, None));
+    }
+
+    #[test]
+    fn the_missed_periods_of_audio_are_xruns() {
+        let judged = of("audio:64@48000", &[row(1_333_333, 1_400_000, 2)]);
+        assert_eq!(judged.grade, None);
+        let sentence = judged.sentence().unwrap();
+        assert_eq!(
+            sentence,
+            "audio:64@48000: 2 xruns in 1002 callbacks, the latest began 1400 us of 1333 us late"
+        );
+    }
+
+    #[test]
+    fn a_use_without_a_scale_adds_nothing_to_the_table() {
+        assert_eq!(of("control:1kHz", &[row(1_000_000, 5_000, 0)]).sentence(), None);
+        assert_eq!(UseVerdict::of("nonsense", &[]), None);
+    }
+}
