@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use evidence::cause::Choice;
 use machine::{CpuSet, Use};
 
-use crate::values::{cpus, duration, interval};
+use crate::values::{causes, cpus, duration, interval, policy, purpose, taint, timer};
 
 mod compare;
 mod doctor;
@@ -80,6 +80,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ISOLATO
 
 const FIRST_STEPS: &str = "\
 First steps:
+  isolator                         asks two questions, and leads from audit to proof
   isolator doctor                  checks this machine for causes of latency
   isolator prove                   measures the idle machine for 20 s, as root
   isolator prove --loads idle,cpu  measures it busy as well
@@ -239,7 +240,7 @@ pub struct EthercatOptions {
 pub struct RunOptions {
     /// Take probe, periods, limits and loads from a use: control:1kHz, control:25us, linuxcnc:25us+1ms
     /// (servo thread alone: linuxcnc:1ms), audio:64@48000, ethercat:1kHz, poll, vm; other options win
-    #[arg(long = "use", value_name = "USE", help_heading = ROWS)]
+    #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true, help_heading = ROWS)]
     pub purpose: Option<Use>,
     /// CPUs to measure [default: the isolated ones, else the last one]
     #[arg(long, visible_alias = "affinity", value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
@@ -260,13 +261,13 @@ pub struct RunOptions {
     #[arg(long, value_name = "TIME,…", value_delimiter = ',', value_parser = duration, allow_hyphen_values = true, help_heading = THREADS)]
     pub period: Vec<Duration>,
     /// Scheduling policy: fifo, rr, deadline, other, batch, idle [default: fifo]
-    #[arg(long, value_name = "POLICY", help_heading = THREADS)]
+    #[arg(long, value_name = "POLICY", value_parser = policy(), hide_possible_values = true, help_heading = THREADS)]
     pub policy: Option<String>,
     /// Real-time priority, for fifo and rr [default: 80]
     #[arg(long, value_name = "1-99", allow_negative_numbers = true, help_heading = THREADS)]
     pub priority: Option<u32>,
     /// Timer of the wakeup probe: nanosleep, timerfd [default: nanosleep]
-    #[arg(long, value_name = "TIMER", help_heading = THREADS)]
+    #[arg(long, value_name = "TIMER", value_parser = timer(), hide_possible_values = true, help_heading = THREADS)]
     pub timer: Option<String>,
     /// Limit the exit latency of idle states to this many microseconds while measuring
     #[arg(long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
@@ -278,17 +279,17 @@ pub struct RunOptions {
     pub isolate: Option<String>,
     /// Collector of the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
     /// best one available]
-    #[arg(long, value_name = "HOW", help_heading = THREADS)]
+    #[arg(long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Largest latency allowed: a time, or a share of the period; for each period its own as 25us:10us,1ms:100us
-    /// [default: 10%]
+    /// Largest latency allowed: a time, or a share of the period; for each period its own as
+    /// 25us:10us,1ms:100us [default: 10%]
     #[arg(long, value_name = "TIME|%|PERIOD:TIME,…", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
     /// Rate of late cycles to stay below, at 95 % confidence [default: 0.001]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
     pub claim: Option<f64>,
     /// Taints to accept: shown, but without effect on the verdict (not-real-time-kernel,steal)
-    #[arg(long, value_name = "CODE,…", value_delimiter = ',', help_heading = CLAIM)]
+    #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
     pub accept: Vec<String>,
     /// List every latency or gap above this time as a spike [default: the limit]
     #[arg(long, visible_alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use evidence::Bundle;
 use evidence::document::ProveDocument;
 use evidence::manifest::WrittenBy;
 use run::{RunSpec, SessionContext};
@@ -14,6 +15,9 @@ use crate::args::{Detail, Output};
 use crate::live::page::LivePage;
 use crate::next;
 use crate::output::{Exit, VerbResult};
+
+/// The first file of a bundle.
+const MANIFEST: &str = "manifest.json";
 
 /// This program, as evidence names it.
 pub fn this_program() -> WrittenBy {
@@ -55,7 +59,13 @@ pub fn judged(
     out: &Output,
 ) -> VerbResult {
     let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
-    let bundle = run::prove_in(setting, spec, &folder)?;
+    // A run that is refused since the folder holds another one has saved nothing.
+    let is_new = !folder.join(MANIFEST).exists();
+    let bundle = run::prove_in(setting, spec, &folder).inspect_err(|_| {
+        if is_new {
+            kept(&folder, out)
+        }
+    })?;
     let document = ProveDocument::of(&bundle);
     let report = report::write_into(&bundle, &document);
     // What was measured is shown even where no more can be written.
@@ -86,4 +96,14 @@ pub fn show(document: &ProveDocument, detail: Detail, out: &Output) {
         report::terminal::brief(document, style)
     };
     out.print_text(text.trim_end());
+}
+
+/// Says what a run has saved that broke off.
+fn kept(folder: &Path, out: &Output) {
+    let rows = Bundle::open(folder).map_or(0, |bundle| bundle.rows.len());
+    if rows > 0 {
+        let rows = if rows == 1 { "1 row was".to_string() } else { format!("{rows} rows were") };
+        let folder = crate::next::quoted(&folder.display().to_string());
+        out.print_text(&format!("{rows} saved before the run broke off\nnext: isolator report {folder}"));
+    }
 }

@@ -4,6 +4,7 @@
 
 mod again;
 mod args;
+mod guide;
 mod hidden;
 mod judged;
 mod live;
@@ -16,6 +17,7 @@ mod serve;
 mod signals;
 mod snapshot;
 mod started;
+mod unused;
 mod usage;
 mod values;
 mod verbs;
@@ -39,11 +41,17 @@ fn main() -> ExitCode {
 
 /// Parses the command line, carries out its verb, and reports how that ended.
 fn by_verb(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(usage::join_json(args)) {
-        Ok(cli) => cli,
-        Err(error) => return wrong(&error),
+    let mut args = args.peekable();
+    let program = args.next();
+    let ended = if args.peek().is_none() {
+        guide::run()
+    } else {
+        match Cli::try_parse_from(usage::join_json(program.into_iter().chain(args))) {
+            Ok(cli) => run(cli.verb),
+            Err(error) => return wrong(&error),
+        }
     };
-    match run(cli.verb) {
+    match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
             note(&format!("isolator: {error}"));

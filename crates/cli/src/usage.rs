@@ -53,9 +53,14 @@ pub fn line(error: &Error, verb: Option<&str>) -> String {
             format!("{program} takes no '{}'{cure}", said(ContextKind::InvalidArg))
         }
         ErrorKind::InvalidSubcommand => {
-            let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
-            let verbs = verbs.map(|verb| verb.get_name()).collect::<Vec<_>>().join(", ");
-            format!("there is no verb '{}'; choose from {verbs}", said(ContextKind::InvalidSubcommand))
+            let near = said(ContextKind::SuggestedSubcommand);
+            let cure = if near.is_empty() {
+                let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+                format!("choose from {}", verbs.map(|verb| verb.get_name()).collect::<Vec<_>>().join(", "))
+            } else {
+                format!("did you mean {near}?")
+            };
+            format!("there is no verb '{}'; {cure}", said(ContextKind::InvalidSubcommand))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             "no verb was given".to_string()
@@ -135,15 +140,16 @@ mod tests {
             ("isolator compare a", "isolator compare lacks <AFTER>; see isolator compare --help"),
             ("isolator export a", "isolator export lacks --as <FORMAT>; see isolator export --help"),
             ("isolator", "no verb was given; see isolator --help"),
+            ("isolator proof", "there is no verb 'proof'; did you mean prove?; see isolator --help"),
         ] {
             let error = Cli::try_parse_from(split(args)).unwrap_err();
             assert_eq!(line(&error, args.split(' ').nth(1)), expected, "{args}");
         }
-        let error = Cli::try_parse_from(split("isolator proof")).unwrap_err();
-        let verbs = line(&error, Some("proof"));
+        let error = Cli::try_parse_from(split("isolator xyzzy")).unwrap_err();
+        let verbs = line(&error, Some("xyzzy"));
         assert!(
             verbs.starts_with(
-                "there is no verb 'proof'; choose from prove, measure, monitor, lint, load, report, "
+                "there is no verb 'xyzzy'; choose from prove, measure, monitor, lint, load, report, "
             ),
             "{verbs}"
         );
@@ -157,7 +163,9 @@ mod tests {
             for words in block.commands() {
                 parsed += 1;
                 let args = join_json(words.iter().map(OsString::from));
-                if let Err(error) = Cli::try_parse_from(args)
+                // Without a verb it leads through a proof.
+                if words.len() > 1
+                    && let Err(error) = Cli::try_parse_from(args)
                     && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
                 {
                     let verb = words.get(1).map(String::as_str);

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values of options as people write them: times, lists of CPUs, places of a program.
 
+use std::ffi::OsStr;
+use std::str::FromStr;
 use std::time::Duration;
 
-use machine::CpuSet;
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command};
+use evidence::cause::Choice;
+use machine::purpose::FORMS;
+use machine::{CpuSet, Profile, Use};
+use measure::wakeup::TimerKind;
 use trace::boundary::PlaceName;
 
 /// A time with its unit: `100us`, `1ms`, `20s`, `1h 30m`; 0 needs none.
@@ -43,6 +50,82 @@ pub fn cpus(text: &str) -> Result<CpuSet, String> {
 /// A place of a program.
 pub fn place(text: &str) -> Result<Box<PlaceName>, String> {
     text.parse().map(Box::new)
+}
+
+/// A parser whose values a shell offers.
+#[derive(Clone)]
+pub struct Offered<F> {
+    parse: F,
+    values: fn() -> Vec<PossibleValue>,
+}
+
+impl<F, T, E> TypedValueParser for Offered<F>
+where
+    F: Fn(&str) -> Result<T, E> + Clone + Send + Sync + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    T: Clone + Send + Sync + 'static,
+{
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        TypedValueParser::parse_ref(&self.parse, command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.values)().into_iter()))
+    }
+}
+
+fn named(names: impl IntoIterator<Item = impl Into<clap::builder::Str>>) -> Vec<PossibleValue> {
+    names.into_iter().map(PossibleValue::new).collect()
+}
+
+/// A word as it is: what it may be is known to the crate that takes it.
+fn word(text: &str) -> Result<String, String> {
+    Ok(text.to_string())
+}
+
+/// A use.
+pub fn purpose() -> Offered<fn(&str) -> Result<Use, String>> {
+    Offered {
+        parse: str::parse::<Use>,
+        values: || FORMS.iter().map(|(form, about)| PossibleValue::new(*form).help(*about)).collect(),
+    }
+}
+
+/// A profile.
+pub fn profile() -> Offered<fn(&str) -> Result<Profile, String>> {
+    Offered { parse: str::parse::<Profile>, values: || named(Profile::ALL.map(Profile::name)) }
+}
+
+/// Loads by their names.
+pub fn loads() -> Offered<fn(&str) -> Result<String, String>> {
+    Offered { parse: word, values: || named(load::names()) }
+}
+
+/// A probe.
+pub fn probe() -> Offered<fn(&str) -> Result<String, String>> {
+    Offered { parse: word, values: || named(measure::kind::NAMES) }
+}
+
+/// A policy.
+pub fn policy() -> Offered<fn(&str) -> Result<String, String>> {
+    Offered { parse: word, values: || named(rt::policy::NAMES) }
+}
+
+/// A timer.
+pub fn timer() -> Offered<fn(&str) -> Result<String, String>> {
+    Offered { parse: word, values: || named(TimerKind::NAMES.map(|(name, _)| name)) }
+}
+
+/// A taint.
+pub fn taint() -> Offered<fn(&str) -> Result<String, String>> {
+    Offered { parse: word, values: || named(evidence::taint::CODES.iter().copied()) }
+}
+
+/// A collector of causes.
+pub fn causes() -> Offered<fn(&str) -> Result<Choice, <Choice as FromStr>::Err>> {
+    Offered { parse: str::parse::<Choice>, values: || named(Choice::NAMES) }
 }
 
 #[cfg(test)]

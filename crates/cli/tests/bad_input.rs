@@ -18,9 +18,10 @@ fn refuses(cases: &[(&str, &str)]) {
 #[test]
 fn a_command_line_that_cannot_be_read_is_refused() {
     refuses(&[
+        ("proof", "there is no verb 'proof'; did you mean prove?; see isolator --help"),
         (
-            "proof",
-            "there is no verb 'proof'; choose from prove, measure, monitor, lint, load, report, why, watch, compare, gate, fleet, import, export, lab, ethercat, kernel, run, doctor, task, tune; see isolator --help",
+            "xyzzy",
+            "there is no verb 'xyzzy'; choose from prove, measure, monitor, lint, load, report, why, watch, compare, gate, fleet, import, export, lab, ethercat, kernel, run, doctor, task, tune; see isolator --help",
         ),
         ("prove --foo", "isolator prove takes no '--foo'; see isolator prove --help"),
         (
@@ -236,4 +237,32 @@ fn every_probe_refuses_each_bad_value_in_one_line() {
         }
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn an_option_that_no_probe_of_the_run_uses_is_refused() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let periodic = "it is for a probe with a period; leave it out";
+    let response = "it is for the response probe; leave it out";
+    let ethercat = "it is for ethercat, as a probe or a load; leave it out";
+    refuses(&[
+        ("measure spin --period 1ms", &format!("--period has no effect on spin: {periodic}")),
+        (
+            "prove --probe spin,hardware --period 1ms",
+            &format!("--period has no effect on spin, hardware: {periodic}"),
+        ),
+        (
+            "measure toggle --timer timerfd",
+            "--timer has no effect on toggle: it is for the wakeup probe; leave it out",
+        ),
+        (
+            "prove --policy other --priority 3",
+            "--priority has no effect on wakeup: it is for the policies fifo and rr; leave it out",
+        ),
+        ("measure wakeup --role generator", &format!("--role has no effect on wakeup: {response}")),
+        ("measure wakeup --in 3", &format!("--in has no effect on wakeup: {response}")),
+        ("prove --device lo", &format!("--device has no effect on wakeup: {ethercat}")),
+    ]);
 }

@@ -150,7 +150,7 @@ fn what_cannot_be_looked_at_is_one_line() {
     assert_eq!(doctor(&["--explain", "pwr-gov"]), "there is no check 'pwr-gov'; did you mean pwr-governor?");
     assert!(doctor(&["--explain", "xyz"]).ends_with("isolator doctor --json names them"));
     assert!(doctor(&["--profile", "desktop"]).contains("write periodic, poll, audio, vm or server"));
-    assert!(doctor(&["--use", "audio:64"]).contains("write audio:FRAMES@RATE"));
+    assert!(doctor(&["--use", "audio:64"]).contains("it names no rate; write control:1kHz, "));
     assert!(doctor(&["--only", "cpu"]).contains("no group has that name; write one of kernel, boot"));
     assert!(doctor(&["--snapshot", "absent.json"]).starts_with("cannot read the snapshot"));
     fs::write(folder.path().join("empty.json"), "{}").unwrap();

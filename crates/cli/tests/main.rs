@@ -19,6 +19,7 @@ mod foreign;
 mod gate;
 mod granted;
 mod guests;
+mod guide;
 mod json;
 mod kept;
 mod kernel;

@@ -266,3 +266,23 @@ fn a_plan_keeps_its_use() {
     assert_eq!(before["asked"], after["asked"]);
     isolator(folder.path(), &["compare", "b", "c"]).ended(0);
 }
+
+#[test]
+fn shells_offer_uses_loads_probes_and_profiles() {
+    let folder = folder();
+    isolator(folder.path(), &["generate", "."]).ended(0);
+    for (shell, values) in [
+        (
+            "isolator.bash",
+            ["linuxcnc:25us+1ms", "idle cpu io ", "wakeup spin toggle ", "periodic poll audio "],
+        ),
+        ("isolator.fish", ["linuxcnc:25us+1ms", "idle", "toggle", "periodic"]),
+    ] {
+        let text = fs::read_to_string(folder.path().join("completions").join(shell)).unwrap();
+        for value in values {
+            assert!(text.contains(value), "{shell}: {value}");
+        }
+    }
+    // The help does not list them again.
+    assert!(!isolator(folder.path(), &["prove", "--help"]).ended(0).stdout.contains("possible values"));
+}

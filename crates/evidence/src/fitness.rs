@@ -46,7 +46,7 @@ pub struct ThreadVerdict {
 }
 
 impl UseVerdict {
-    /// What `rows` say of the use `asked`; nothing where the text is no use.
+    /// What `rows` say of the use `asked`; nothing where the text names none.
     pub fn of(asked: &str, rows: &[Summary]) -> Option<UseVerdict> {
         let purpose = asked.parse::<Use>().ok()?;
         let probe = if rows.iter().any(|row| row.key.probe == LOOP) { LOOP } else { purpose.probes()[0] };
@@ -61,7 +61,8 @@ impl UseVerdict {
     /// The same in a sentence; nothing where it says no more than the table.
     pub fn sentence(&self) -> Option<String> {
         let purpose = self.asked.parse::<Use>().ok()?;
-        let threads = self.threads.iter().filter_map(|thread| thread.words(purpose.kind)).collect::<Vec<_>>();
+        let threads =
+            self.threads.iter().filter_map(|thread| thread.sentence(purpose.kind)).collect::<Vec<_>>();
         if threads.is_empty() {
             return None;
         }
@@ -84,7 +85,7 @@ impl UseVerdict {
 }
 
 impl ThreadVerdict {
-    fn words(&self, kind: UseKind) -> Option<String> {
+    fn sentence(&self, kind: UseKind) -> Option<String> {
         let worst = us(self.worst_ns?);
         if kind == UseKind::Audio {
             let (missed, count) = (self.missed, self.count.saturating_add(self.missed));

@@ -165,8 +165,16 @@ fn named(name: &str) -> Result<Vec<Load>, LoadError> {
     if found.is_empty() { Err(unknown(name)) } else { Ok(found) }
 }
 
-fn unknown(name: &str) -> LoadError {
+/// What a list of loads may hold, by name.
+pub fn names() -> Vec<&'static str> {
     let mut known: Vec<&str> = rows().iter().map(|row| row.load.name()).filter(|n| *n != "custom").collect();
+    known.push("all");
+    known
+}
+
+fn unknown(name: &str) -> LoadError {
+    let mut known = names();
+    known.pop();
     known.extend(["gpu=COMMAND", "custom=COMMAND", "all"]);
     LoadError::Unknown { name: name.to_string(), known: known.join(", ") }
 }

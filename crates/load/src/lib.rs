@@ -50,7 +50,7 @@ use std::process::ExitCode;
 
 use machine::CpuSet;
 
-pub use catalog::{CatalogEntry, Load, catalog, parse, unnamed};
+pub use catalog::{CatalogEntry, Load, catalog, names, parse, unnamed};
 pub use did::LoadOutcome;
 pub use room::scratch_folder;
 pub use running::Running;

@@ -127,14 +127,15 @@ impl Scale {
 }
 
 /// How each use is written, for help, completion and errors.
-pub const FORMS: [(&str, &str); 7] = [
+pub const FORMS: [(&str, &str); 8] = [
     ("control:1kHz", "a control loop, by its rate"),
     ("control:25us", "a control loop, by its period"),
     ("linuxcnc:25us+1ms", "base and servo thread, steps by software"),
     ("linuxcnc:1ms", "servo thread alone, steps by hardware (mesa, EtherCAT)"),
     ("audio:64@48000", "a callback for each buffer of sound"),
     ("ethercat:1kHz", "an EtherCAT MainDevice"),
-    ("poll", "a program that never sleeps; also vm, a host of guests with deadlines"),
+    ("poll", "a program that never sleeps"),
+    ("vm", "a host of guests with deadlines"),
 ];
 
 const NAMES: [&str; 6] = ["control", "linuxcnc", "audio", "ethercat", "poll", "vm"];
@@ -147,8 +148,8 @@ const CURE: &str = "write control:1kHz, control:25us, linuxcnc:25us+1ms, linuxcn
 /// candidate for software stepping.
 const LINUXCNC_BASE: (u64, u64, &str) = (20_000, 100_000, "LinuxCNC documentation, Latency Test");
 
-/// "Hardware and latency" of the PrintNC wiki recommends less than 100 us (500 us) with an FPGA card. Of steps
-/// by hardware LinuxCNC's own page says only that more than 1 ms is unfit.
+/// "Hardware and latency" of the PrintNC wiki recommends less than 100 us (500 us) with an FPGA card. Of
+/// steps by hardware LinuxCNC's own page says only that more than 1 ms is unfit.
 const LINUXCNC_SERVO: (u64, u64, &str) = (100_000, 500_000, "PrintNC wiki, Hardware and latency");
 
 /// The shortest period of a servo thread alone: a shorter one is a base thread, which has another scale.

@@ -232,10 +232,10 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         }
     }
     if options.dry_run {
-        applied.steps.extend(runtime.iter().filter_map(|step| line_of(step, StepOutcome::Pending)));
+        applied.steps.extend(runtime.iter().filter_map(|step| line_of(step, outlook(step))));
         if let Some(way) = way {
             let steps = describe(way, &mut applied);
-            applied.steps.extend(steps.iter().filter_map(|step| line_of(step, StepOutcome::Pending)));
+            applied.steps.extend(steps.iter().filter_map(|step| line_of(step, outlook(step))));
         }
         return Ok(applied);
     }
@@ -545,6 +545,17 @@ fn finish(applied: &mut Applied, records: &[Record]) {
             applied.next.push("reboot, then isolator tune confirm".into());
         }
     }
+}
+
+/// How a step would go: whether it would change anything.
+fn outlook(step: &Step) -> StepOutcome {
+    let is_so = match step {
+        Step::File { old, new, .. } => old == new,
+        Step::Setting { old, write, compare, .. } => crate::transaction::step::reads(old, write, *compare),
+        Step::Affinity { old, new, .. } => old == new,
+        Step::Generated { .. } | Step::Folder { .. } | Step::Command { .. } => false,
+    };
+    if is_so { StepOutcome::AlreadySo } else { StepOutcome::Pending }
 }
 
 /// A step for people; none where something is done only when it is undone.

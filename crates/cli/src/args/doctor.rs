@@ -8,7 +8,7 @@ use clap::Args;
 use doctor::{CheckGroup, Profile, Use};
 
 use super::{OUTPUT, Output};
-use crate::values::duration;
+use crate::values::{duration, profile, purpose};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -31,11 +31,11 @@ Exit status: 0 audited, whatever it found (the JSON's summary has the counts);
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Profile of the machine: periodic, poll, audio, vm or server [default: periodic]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = profile(), hide_possible_values = true)]
     pub profile: Option<Profile>,
     /// Take profile, periods and limits from a use: control:1kHz, linuxcnc:25us+1ms, audio:64@48000,
     /// ethercat:1kHz, poll, vm
-    #[arg(long = "use", value_name = "USE", conflicts_with = "profile")]
+    #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true, conflicts_with = "profile")]
     pub purpose: Option<Use>,
     /// Count the interrupts of each CPU for this time; needs no privilege
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, conflicts_with_all = ["root", "snapshot"])]

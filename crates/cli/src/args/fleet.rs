@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use machine::Use;
 
 use super::{OUTPUT, Output};
+use crate::values::purpose;
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -78,9 +79,9 @@ pub struct FleetProveArgs {
     /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
-    /// Use of the machines, for isolator prove: control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz,
-    /// poll, vm
-    #[arg(long = "use", value_name = "USE")]
+    /// Use of the machines, for isolator prove: control:1kHz,
+    /// linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz, poll, vm
+    #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true)]
     pub purpose: Option<Use>,
     /// Show the changes without making them
     #[arg(long)]
@@ -96,9 +97,9 @@ pub struct FleetPlanArgs {
     /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
-    /// Use of the machines, for isolator tune plan: control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz,
-    /// poll, vm
-    #[arg(long = "use", value_name = "USE")]
+    /// Use of the machines, for isolator tune plan: control:1kHz,
+    /// linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz, poll, vm
+    #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true)]
     pub purpose: Option<Use>,
     /// Plan the boot line too
     #[arg(long)]
@@ -114,9 +115,9 @@ pub struct FleetApplyArgs {
     /// The machines.
     #[command(flatten)]
     pub on: FleetHosts,
-    /// Use of the machines, for isolator tune plan and isolator prove: control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz,
-    /// poll, vm
-    #[arg(long = "use", value_name = "USE")]
+    /// Use of the machines, for isolator tune plan and isolator prove: control:1kHz,
+    /// linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz, poll, vm
+    #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true)]
     pub purpose: Option<Use>,
     /// Show the changes without making them
     #[arg(long)]

@@ -7,7 +7,7 @@ use clap::Args;
 use machine::CpuSet;
 
 use super::{EthercatOptions, Output};
-use crate::values::{cpus, duration};
+use crate::values::{cpus, duration, loads};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -20,7 +20,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Loads to run together, or 'all'
-    #[arg(value_name = "NAME", required_unless_present = "list")]
+    #[arg(value_name = "NAME", value_parser = loads(), hide_possible_values = true, required_unless_present = "list")]
     pub names: Vec<String>,
     /// List the loads, and whether they can run here
     #[arg(long)]

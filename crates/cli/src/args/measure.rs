@@ -4,6 +4,7 @@
 use clap::Args;
 
 use super::{Output, RunOptions};
+use crate::values::probe;
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -32,7 +33,7 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 pub struct MeasureArgs {
     /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex), response, ethercat
     /// or hardware [default: the one of --use]
-    #[arg(required_unless_present = "purpose")]
+    #[arg(required_unless_present = "purpose", value_parser = probe(), hide_possible_values = true)]
     pub probe: Option<String>,
     /// What to measure and how.
     #[command(flatten)]

@@ -11,7 +11,7 @@ use machine::{CpuSet, Use};
 use trace::boundary::PlaceName;
 
 use super::{CLAIM, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
-use crate::values::{cpus, duration, place};
+use crate::values::{causes, cpus, duration, loads, place, purpose, taint};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -52,7 +52,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true, conflicts_with = "program")]
     pub command: Vec<String>,
     /// Take limits from a use: control:1kHz, linuxcnc:25us+1ms, audio:64@48000 (the callback's period too)
-    #[arg(long = "use", value_name = "USE", help_heading = ROWS)]
+    #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true, help_heading = ROWS)]
     pub purpose: Option<Use>,
     /// Follow these threads, by name or number [default: the real-time ones]
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', help_heading = ROWS)]
@@ -68,7 +68,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
     pub end: Option<Box<PlaceName>>,
     /// Loads to run during the measurement, one after the other [default: idle]
-    #[arg(long, value_name = "LOAD,…", help_heading = ROWS)]
+    #[arg(long, value_name = "LOAD,…", value_parser = loads(), hide_possible_values = true, help_heading = ROWS)]
     pub loads: Option<String>,
     /// CPUs for loads and control [default: all others but siblings of the loop's]
     #[arg(long, value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
@@ -81,7 +81,7 @@ pub struct MonitorArgs {
     pub loops: Option<u64>,
     /// Collector of the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
     /// best one available]
-    #[arg(long, value_name = "HOW", help_heading = THREADS)]
+    #[arg(long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
     /// Largest wakeup latency allowed: a time, or a share of the period; for each period its own as
     /// 25us:10us,1ms:100us [default: 10%]
@@ -91,7 +91,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
     pub claim: Option<f64>,
     /// Taints to accept: shown, but without effect on the verdict (not-real-time-kernel,steal)
-    #[arg(long, value_name = "CODE,…", value_delimiter = ',', help_heading = CLAIM)]
+    #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
     pub accept: Vec<String>,
     /// List every latency above this as a spike [default: the limit]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]

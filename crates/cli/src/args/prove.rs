@@ -8,7 +8,7 @@ use clap::Args;
 use trace::boundary::PlaceName;
 
 use super::{Output, ROWS, RunOptions};
-use crate::values::{interval, place};
+use crate::values::{interval, loads, place, probe};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -46,11 +46,11 @@ const PROGRAMS_OWN: [&str; 13] = [
 pub struct ProveArgs {
     /// Loads, one row after the other, or 'all': those that this machine can run; see isolator load --list
     /// [default: idle]
-    #[arg(long, value_name = "NAME,…", help_heading = ROWS)]
+    #[arg(long, value_name = "NAME,…", value_parser = loads(), hide_possible_values = true, help_heading = ROWS)]
     pub loads: Option<String>,
     /// Probes, one row after the other: wakeup, spin, toggle, message, response, ethercat, hardware
     /// [default: wakeup]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = ROWS)]
+    #[arg(long, value_name = "NAME,…", value_parser = probe(), hide_possible_values = true, value_delimiter = ',', help_heading = ROWS)]
     pub probe: Vec<String>,
     /// Measure the loops of this program instead: of a process, or PID:NAME for one of several loops that
     /// libisolator names; else start this command, with the arguments after --, and end it with the run

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use machine::{Profile, Use};
 
 use super::Output;
-use crate::values::duration;
+use crate::values::{duration, profile, purpose};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -68,10 +68,10 @@ pub struct TunePlanArgs {
 #[derive(Debug, Args)]
 pub struct TuneWanted {
     /// Profile of the machine: periodic, poll, audio, vm or server [default: periodic]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = profile(), hide_possible_values = true)]
     pub profile: Option<Profile>,
     /// Take the profile from a use: control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz, poll, vm
-    #[arg(long = "use", value_name = "USE", conflicts_with = "profile")]
+    #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true, conflicts_with = "profile")]
     pub purpose: Option<Use>,
     /// Isolate this many physical cores [default: 1; for audio none]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

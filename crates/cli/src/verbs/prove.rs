@@ -15,7 +15,7 @@ use crate::output::VerbResult;
 use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
 use crate::signals::stop_on_signals;
 use crate::snapshot::on_spike;
-use crate::{again, named};
+use crate::{again, named, unused};
 
 /// Length of a row where none is given.
 const DURATION_NS: u64 = 20_000_000_000;
@@ -111,6 +111,7 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     out.ready()?;
     let machine = machine::read(Path::new("/"));
     let spec = RunSpec::of(run::complete(options.over(asked), &machine))?;
+    unused::refuse(options, &spec)?;
     let stop = stop_on_signals()?;
     let page = live_page(options.live, &spec, &stop)?;
     let view = if out.quiet { View::Nothing } else { view };

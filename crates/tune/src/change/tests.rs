@@ -201,6 +201,19 @@ fn a_dry_run_says_everything_and_does_nothing() {
 }
 
 #[test]
+fn a_dry_run_counts_what_is_so_already_as_no_change() {
+    let mut world = World::new();
+    let plan = world.plan(false);
+    world.system.settings.insert("/proc/irq/9/smp_affinity_list".into(), "0-2\n".into());
+    let dry = Options { dry_run: true, ..Options::default() };
+    let applied = apply(&mut world.here(), &plan, dry).unwrap();
+    let outcome =
+        |what: &str| applied.steps.iter().find(|step| step.what == what).map(|step| step.outcome.clone());
+    assert_eq!(outcome("/proc/irq/9/smp_affinity_list"), Some(StepOutcome::AlreadySo));
+    assert_eq!(outcome("/boot/grub/custom.cfg"), Some(StepOutcome::Pending));
+}
+
+#[test]
 fn refuses_a_plan_of_another_machine_another_boot_or_another_hand() {
     let mut world = World::new();
     let plan = world.plan(false);
