@@ -85,8 +85,11 @@ fn word(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
+/// Makes a value of a text, or says why it cannot.
+pub type Parse<T, E = String> = fn(&str) -> Result<T, E>;
+
 /// A use.
-pub fn purpose() -> Offered<fn(&str) -> Result<Use, String>> {
+pub fn purpose() -> Offered<Parse<Use>> {
     Offered {
         parse: str::parse::<Use>,
         values: || FORMS.iter().map(|(form, about)| PossibleValue::new(*form).help(*about)).collect(),
@@ -94,37 +97,37 @@ pub fn purpose() -> Offered<fn(&str) -> Result<Use, String>> {
 }
 
 /// A profile.
-pub fn profile() -> Offered<fn(&str) -> Result<Profile, String>> {
+pub fn profile() -> Offered<Parse<Profile>> {
     Offered { parse: str::parse::<Profile>, values: || named(Profile::ALL.map(Profile::name)) }
 }
 
 /// Loads by their names.
-pub fn loads() -> Offered<fn(&str) -> Result<String, String>> {
+pub fn loads() -> Offered<Parse<String>> {
     Offered { parse: word, values: || named(load::names()) }
 }
 
 /// A probe.
-pub fn probe() -> Offered<fn(&str) -> Result<String, String>> {
+pub fn probe() -> Offered<Parse<String>> {
     Offered { parse: word, values: || named(measure::kind::NAMES) }
 }
 
 /// A policy.
-pub fn policy() -> Offered<fn(&str) -> Result<String, String>> {
+pub fn policy() -> Offered<Parse<String>> {
     Offered { parse: word, values: || named(rt::policy::NAMES) }
 }
 
 /// A timer.
-pub fn timer() -> Offered<fn(&str) -> Result<String, String>> {
+pub fn timer() -> Offered<Parse<String>> {
     Offered { parse: word, values: || named(TimerKind::NAMES.map(|(name, _)| name)) }
 }
 
 /// A taint.
-pub fn taint() -> Offered<fn(&str) -> Result<String, String>> {
+pub fn taint() -> Offered<Parse<String>> {
     Offered { parse: word, values: || named(evidence::taint::CODES.iter().copied()) }
 }
 
 /// A collector of causes.
-pub fn causes() -> Offered<fn(&str) -> Result<Choice, <Choice as FromStr>::Err>> {
+pub fn causes() -> Offered<Parse<Choice, <Choice as FromStr>::Err>> {
     Offered { parse: str::parse::<Choice>, values: || named(Choice::NAMES) }
 }
 
