@@ -59,7 +59,8 @@ fn each_switch_of_a_static_key_is_three_interruptions_and_silence_is_silent() {
     assert!(row(&document, "quiet")["excursions"].as_u64().unwrap() <= 12, "{document:#}");
     if std::env::consts::ARCH == "x86_64" {
         let calls = &row(&document, "static-keys")["by_entry"]["asm_sysvec_call_function_single"]["count"];
-        assert!((360..=366).contains(&calls.as_u64().unwrap()), "{document:#}");
+        // Two calls that come close together are one interruption where the host kept the guest's CPU away.
+        assert!((350..=366).contains(&calls.as_u64().unwrap()), "{document:#}");
     }
     let witness = &document["witness"][1];
     assert!(witness["recall"].as_f64().unwrap() >= 0.99, "{document:#}");

@@ -55,9 +55,8 @@ fn what_makes_no_sense_is_refused_with_the_option_that_would_help() {
         ),
     ]);
     let folder = folder();
-    isolator(folder.path(), &["measure", "toggle", "--policy", "other", "--chip", "gpiochip0"]).refused(
-        "cannot use --role, --signal, --board, --chip, --in or --out: they are the response probe's; measure response",
-    );
+    isolator(folder.path(), &["measure", "toggle", "--policy", "other", "--chip", "gpiochip0"])
+        .refused("--chip has no effect on toggle: it is for the response probe; leave it out");
 }
 
 #[test]

@@ -130,7 +130,7 @@ mod tests {
     fn row(period_ns: u64, max_ns: u64, missed: u64) -> Summary {
         let row = serde_json::json!({
             "probe": "wakeup", "load": "idle", "cpu": 1, "period_ns": period_ns,
-            "count": 1_000, "missed": missed, "max_ns": max_ns, "over_limit": 0, "spikes": 0,
+            "count": 1_000, "missed": missed, "max_ns": max_ns, "over_limit": 0, "spikes": 0, "granted": {},
         });
         serde_json::from_value(row).unwrap()
     }
