@@ -105,6 +105,7 @@ fn a_browser_draws_the_run() {
     let folder = folder();
     let (mut child, address) = live(folder.path(), &["--threshold", "1ns"]);
     wait_for("spikes on the page", || !state(&address)["spikes"].as_array().unwrap().is_empty());
+    wait_for("two points", || state(&address)["series"][0]["points"].as_array().unwrap().len() > 1);
     let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
     let output = Command::new(browser.unwrap())
         .args([
