@@ -134,7 +134,7 @@ proof-kernel: kernel guest ## the claims of the kernel part, seen in guests, the
 
 # PART: trials debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs debian-rt-osnoise debian-7.2-rt-bpf
 # debian-7.2-bpf cost cost-monitor; SHARE=10 does a tenth.
-proof-causes: build guest ## interruptions made on purpose in guests: are they named, and their senders? into docs/results/causes.md; an hour, PART= for less
+proof-causes: build guest ## test in guests the names and senders of provoked interruptions, for docs/results/causes.md; an hour, PART= for less
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-proof
 	cargo build --release --locked --package isolator-proof --target $(MUSL)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel part goes into the program.
+//! Compiles the BPF part, which becomes a part of the program.
 
 #[path = "../../tools/bpf.rs"]
 mod bpf;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * The collector: what the kernel does on measured CPUs, and who sends them interrupts, into a ring for each of them.
+ * The collector: writes kernel events of measured CPUs, and the requests that other CPUs send to them, into a ring for each.
  *
- * A ring overwrites its oldest events; nobody reads it but after a spike. Only raw tracepoints are used. Their arguments
- * are numbers to the verifier, which refuses to follow them: every foreign pointer goes through bpf_probe_read_kernel(),
- * which takes a wrong one, NULL included, as an answer of zeroes. (A pointer that BTF has a type for may be followed
- * directly, and some tracepoints hand out NULL all the same.) Only the current thread is read where it lies.
+ * A ring overwrites its oldest events and is read only after a spike. Only raw tracepoints are used. The verifier sees their arguments
+ * as numbers and refuses to follow them: every foreign pointer goes through bpf_probe_read_kernel(), which answers a wrong one, NULL
+ * included, with zeroes. (A pointer with a BTF type may be followed directly, and some tracepoints pass NULL all the same.) Only the
+ * current thread is read directly.
  *
- * A cycle that nothing disturbs must be cheap: what five programs see of it is one event, and what they need of it lies where
- * the loader has put it. What is rarer stands in functions of its own, so that it costs a quiet cycle no register.
+ * A quiet cycle must be cheap: five programs write one event for it, and the loader has put their data at fixed addresses. Rare cases
+ * have functions of their own, so that they cost a quiet cycle no register.
  *
- * Beside each kind stand its words; src/bpf/ring.rs reads them. One file, though a long one: the loader takes one object,
- * and nearly all of it is a line or a few for each tracepoint.
+ * The words of each kind are listed beside it; src/bpf/ring.rs reads them. This is one long file because the loader takes one object;
+ * nearly all of it is a few lines for each tracepoint.
  */
 
 #include "bpf.h"
 
-/* Of the kernel's structures only what is read; the loader finds where it lies in this kernel. */
+/* Only the fields that are read; the loader finds their offsets in this kernel. */
 struct task_struct {
 	int pid;
 	int prio;

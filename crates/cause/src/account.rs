@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The accounting: from events to what took a CPU in a window, to the nanosecond.
+//! The accounting: it divides the time of a window among the occupants of a CPU, to the nanosecond.
 //!
-//! Every moment of the window belongs to one thing only: the innermost one that ran. Hard interrupts stand on
-//! a pile of their own, above whatever thread runs; softirqs, workers' functions and system calls belong to
-//! their thread and wait where it waits (on PREEMPT_RT softirqs can be preempted).
+//! Each moment of the window belongs to one occupant: the innermost that ran. Hard interrupts are on a stack
+//! of their own, above the running thread. Softirqs, work functions and system calls belong to their thread
+//! and wait when it waits (on PREEMPT_RT softirqs can be preempted).
 //!
-//! A stretch in which the measured thread itself had the CPU, and nothing above it, is the way into the
-//! kernel and back, since its program did not run. What borders on it gets its edge of it ([`crate::edges`]),
-//! as long as such code takes on this machine; the rest is not explained. So it is from where a thread that
-//! slept has the CPU to where its program runs: that is its own return from the kernel.
+//! While the measured thread has the CPU and nothing runs above it, but its program does not run, the CPU is
+//! on its way into the kernel or back. The span beside such a stretch gets that time as its entry or exit
+//! ([`crate::edges`]), up to the time that such code takes on this machine. The rest is unexplained. A thread
+//! that slept returns from the kernel between the switch to it and its program.
 //!
 //! ```text
 //! a gap      own | ipi .. ipi | own            a wakeup   idle | timer | idle | switch | own
 //!            entry             exit                       due                         return
 //! ```
-//! Pure: the same events and window give the same spans. Events that are missing make spans wrong, never
-//! sums.
+//! A pure function: the same events and window give the same spans. Missing events make spans wrong, but
+//! their sum stays the window.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,77 +26,77 @@ use crate::collect::BEFORE;
 use crate::edges::{Beside, Edges, divide};
 use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 
-/// System calls that no event ends: their thread is gone, and what comes after it has nothing to do with it.
+/// System calls without an exit event: the thread ends, and later events are not its own.
 const ENDS: [u64; 2] = [Sysno::exit as u64, Sysno::exit_group as u64];
 
-/// Requests of other CPUs that may wait to be served.
+/// The number of other CPUs' requests that are kept until they are served.
 const REQUESTS: usize = 256;
 
-/// What had the CPU.
+/// The occupant of the CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Occupant {
     /// The measured thread itself.
     Own,
-    /// Nobody knows.
+    /// Unknown: no event names it.
     Unknown,
-    /// The idle thread, in that state where known.
+    /// The idle thread, with its idle state where it is known.
     Idle(Option<u32>),
     /// Another thread.
     Thread(Task),
-    /// An interrupt or what is like one.
+    /// An interrupt or a similar context.
     Context(ContextKind),
     /// An NMI's handler.
     Nmi(u64),
     /// A page fault of the measured thread, at that address.
     Fault(u64),
-    /// The measured thread, which did not run before in the window, on the way from the switch to its
-    /// program.
+    /// The measured thread on its way from the switch to its program, where it did not run earlier in the
+    /// window.
     Return,
 }
 
-/// Who woke a thread.
+/// The waker of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Woken {
-    /// What ran on the same CPU.
+    /// The occupant of the same CPU.
     Here(Occupant),
     /// A thread on another CPU.
     There(u32, Task),
 }
 
-/// An occupant of the CPU, and for how long it had it.
+/// An occupant of the CPU, with its time on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// Its occupant.
     pub occupant: Occupant,
-    /// Its first moment within the window.
+    /// Its first moment in the window.
     pub begin_ns: u64,
-    /// Its time within the window, without what interrupted it, with its entry and exit.
+    /// Its time in the window, with entry and exit, without the spans that interrupted it.
     pub duration_ns: u64,
-    /// The part of it that is entry and exit.
+    /// The part that is entry and exit.
     pub entry_exit_ns: u64,
-    /// Functions of timers that it called.
+    /// The timer functions that it called.
     pub timers: Vec<u64>,
-    /// Who sent it.
+    /// The request of another CPU that it served.
     pub sent: Option<Sent>,
-    /// Who woke it.
+    /// Its waker.
     pub woken: Option<Woken>,
-    /// Where in the kernel it was as a measuring thread was woken, which had to wait for it.
+    /// Its position in the kernel when a measuring thread was woken and had to wait for it.
     pub kept: Option<KeptCpu>,
 }
 
-/// A wakeup that found the CPU taken.
+/// A wakeup that found the CPU occupied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptCpu {
-    /// The measuring thread, where that was told.
+    /// The measuring thread, where the event names it.
     pub woken: Option<u32>,
-    /// The kernel's priority of the thread that had the CPU, itself or what ran within it.
+    /// The kernel's priority of the thread that had the CPU.
     pub prio: Option<i32>,
-    /// The functions of the kernel at that moment, those of the interrupt too, the innermost first.
+    /// The kernel functions on the stack at that moment, with the interrupt's own, innermost first.
     pub stack: Vec<u64>,
 }
 
 impl Span {
-    /// One that had no time yet.
+    /// A span without time yet.
     pub fn of(occupant: Occupant) -> Span {
         Span {
             occupant,
@@ -115,7 +115,7 @@ impl Span {
     }
 }
 
-/// What happened in the window and took no time that events show.
+/// An event in the window that takes no time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Point {
     /// The measured thread was moved to a CPU.
@@ -124,32 +124,32 @@ pub enum Point {
     Frequency(u64),
 }
 
-/// A window accounted for.
+/// The account of a window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
-    /// What had the CPU, in the order of their beginning; each has some time.
+    /// The occupants of the CPU, in the order of their begin; each has some time.
     pub spans: Vec<Span>,
-    /// What happened besides, with its time.
+    /// The events that take no time, with their time.
     pub points: Vec<(u64, Point)>,
-    /// Why the tick was last not stopped.
+    /// The last reason for which the tick was not stopped.
     pub tick_kept: Option<u64>,
-    /// The part of the window in which nothing known had the CPU.
+    /// The part of the window without a known occupant.
     pub unexplained_ns: u64,
-    /// The longest stretch of that; empty where there is none.
+    /// The longest stretch of that part; empty if there is none.
     pub longest_unexplained: Range<u64>,
     /// Whether the events reach back to the window's beginning.
     pub is_whole: bool,
 }
 
-/// Accounts for `window` of one CPU. `events` are in the order of time and may begin long before; `own` are
-/// the measured threads of that CPU, `edges` what entry and exit take there.
+/// Accounts for `window` of one CPU. `events` are in the order of time and may begin long before the window.
+/// `own` are the measured threads of the CPU, `edges` its longest entry and exit.
 pub fn account(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32], edges: &Edges) -> Account {
     let (book, is_whole) = booked(cpu, events, window, own);
     book.close(edges, is_whole)
 }
 
-/// How long the measured thread had the CPU before and after what took it in a window, where that was one
-/// interruption in one piece or (the first is `None`) where it slept before: what a calibration measures.
+/// How long the measured thread had the CPU before and after the only interruption in the window. The first
+/// is `None` where it slept before. A calibration measures these. `None` if there were several interruptions.
 pub fn around(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Option<(Option<u64>, u64)> {
     booked(cpu, events, window, own).0.around()
 }
@@ -176,13 +176,12 @@ struct Book<'a> {
     window: Range<u64>,
     own: &'a [u32],
     spans: Vec<Span>,
-    /// Who had the CPU within the window, in the order of time; what begins is there even where it took
-    /// none.
+    /// The occupants of the CPU in the window, in the order of time, even those without time.
     log: Vec<(usize, Range<u64>)>,
     /// The thread that has the CPU, and its span.
     current: Option<u32>,
     base: usize,
-    /// Spans of hard interrupts, innermost last; and of what runs within each thread.
+    /// Spans of hard interrupts, innermost last; and of the contexts within each thread.
     hard: Vec<usize>,
     within: HashMap<u32, Vec<usize>>,
     last_ns: u64,
@@ -214,9 +213,9 @@ impl<'a> Book<'a> {
         book
     }
 
-    /// Comes to the first event. Nobody knows who ran before that, in a window that is longer than the ring;
-    /// after it who leaves first was there. Where nobody leaves, that is the measured thread, which has
-    /// the CPU when its window ends.
+    /// Starts at the first event. In a window longer than the ring the earlier occupant is unknown. From the
+    /// first event on it is the first thread that a switch leaves. Without a switch it is the measured
+    /// thread, which has the CPU when its window ends.
     fn begin(&mut self, monotonic_ns: u64, events: &[Event]) {
         self.advance(monotonic_ns);
         let until_ns = self.window.end;
@@ -251,7 +250,7 @@ impl<'a> Book<'a> {
         *self.hard.last().or_else(within).unwrap_or(&self.base)
     }
 
-    /// The part of `from..to` that lies in the window.
+    /// The part of `from..to` that is in the window.
     fn inside(&self, from_ns: u64, to_ns: u64) -> Range<u64> {
         let from = from_ns.clamp(self.window.start, self.window.end);
         from..to_ns.clamp(from, self.window.end)
@@ -277,7 +276,7 @@ impl<'a> Book<'a> {
         span.duration_ns += time.end - time.start;
     }
 
-    /// Notes that something began, which may end at once.
+    /// Records that a span began, which may end at once.
     fn begins(&mut self, span: usize) {
         if (self.window.start..self.window.end).contains(&self.last_ns) {
             self.log.push((span, self.last_ns..self.last_ns));
@@ -327,7 +326,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// A measuring thread was woken, and must wait for what the interrupt of that came to.
+    /// A measuring thread was woken, and has to wait for the context that the interrupt of the wakeup found.
     fn keeps(&mut self, monotonic_ns: u64, woken: Option<u32>, stack: &[u64]) {
         let within = self.within.get(&self.current.unwrap_or(0)).and_then(|pile| pile.last());
         let prio = match &self.spans[self.base].occupant {
@@ -341,7 +340,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// The thread that has the CPU is called otherwise from here on.
+    /// The thread that has the CPU has another name from here on.
     fn renamed(&mut self, pid: u32, comm: &str) {
         let Occupant::Thread(task) = &self.spans[self.base].occupant else { return };
         if task.pid != pid {
@@ -356,8 +355,8 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// What calls a timer's function: a softirq or an interrupt. Where neither was told of, the timer's
-    /// interrupt has just begun: a collector that must be cheap leaves that out.
+    /// The caller of a timer's function: a softirq or an interrupt. Without an event of either the timer
+    /// interrupt has just begun: a collector leaves that event out where it must be cheap.
     fn timer_occupant(&mut self) -> usize {
         let top = self.top();
         let has_timers = matches!(
@@ -385,7 +384,7 @@ impl<'a> Book<'a> {
         let span = self.span(Occupant::Context(context));
         self.spans[span].sent = self.sender(context);
         if let ContextKind::Syscall(_) = context {
-            // Whoever calls has left its page fault.
+            // A system call shows that its thread has left the page fault.
             self.leave_faults();
         }
         if context.is_hard() {
@@ -396,7 +395,7 @@ impl<'a> Book<'a> {
         self.begins(span);
     }
 
-    /// Takes the request that `context` serves off the list.
+    /// Removes the request that `context` serves from the list.
     fn sender(&mut self, context: ContextKind) -> Option<Sent> {
         let serves = |sent: &Sent| match context {
             ContextKind::Call { request, .. } => sent.request == Some(request),
@@ -406,7 +405,7 @@ impl<'a> Book<'a> {
         let place = self.requests.iter().rposition(serves)?;
         let sent = self.requests.remove(place);
         if let ContextKind::Vector(_) = context {
-            // One interrupt serves all that asked for it before.
+            // One interrupt serves all requests before it.
             self.requests.retain(|sent| !serves(sent));
         }
         Some(sent)
@@ -438,7 +437,7 @@ impl<'a> Book<'a> {
         self.spans.get(vector + 1).is_some_and(is_call)
     }
 
-    /// Its length is known only at its end, and nothing else was said meanwhile.
+    /// Its length is known only at its end; use it if no other event came meanwhile.
     fn nmi(&mut self, handler: u64, monotonic_ns: u64, duration_ns: u64) {
         let inside = self.inside(monotonic_ns.saturating_sub(duration_ns), monotonic_ns);
         let span = self.span(Occupant::Nmi(handler));
@@ -474,8 +473,8 @@ impl<'a> Book<'a> {
         self.begins(begins);
     }
 
-    /// Its end is not told; it lasts until the thread shows that it goes on. One before the window is over:
-    /// its thread has set its timer, or looked at the clock, since then.
+    /// It has no end event: it lasts until the thread shows that it goes on. One from before the window is
+    /// over, since its thread has set its timer or read the clock since then.
     fn fault(&mut self, address: u64, monotonic_ns: u64) {
         self.leave_faults();
         if monotonic_ns >= self.window.start {
@@ -492,7 +491,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// Stretches of the measured thread, and what lies before and after each of them.
+    /// Stretches of the measured thread, with the spans before and after each.
     fn stretches(&self) -> Vec<(Range<u64>, Option<usize>, Option<usize>)> {
         let mut stretches: Vec<(Range<u64>, Option<usize>, Option<usize>)> = Vec::new();
         let (mut before, mut is_open) = (None, false);
@@ -513,8 +512,8 @@ impl<'a> Book<'a> {
         stretches
     }
 
-    /// Gives what borders on the measured thread's stretches its edges, and tells the longest stretch that is
-    /// left.
+    /// Gives the spans beside the measured thread's stretches their edges, and returns the longest stretch
+    /// that remains.
     fn give_edges(&mut self, edges: &Edges) -> Range<u64> {
         let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].occupant == Occupant::Unknown);
         let mut left: Vec<Range<u64>> = unknown.map(|(_, time)| time.clone()).collect();
@@ -568,7 +567,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// The interrupt that calls functions is theirs: its own time goes to the first of them.
+    /// The interrupt that calls functions belongs to them: its own time goes to the first of them.
     fn join_calls(&mut self) {
         for vector in 0..self.spans.len() {
             let Span { begin_ns, duration_ns, entry_exit_ns, .. } = self.spans[vector];

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What entry and exit take on a CPU: a thread there reads the clock without pause while memory barriers and
-//! the CPU's tick interrupt it, and sleeps now and then; what it saw, set against what the events say of it.
+//! Measures the time of entry and exit on a CPU. A thread there reads the clock without pause while memory
+//! barriers and the CPU's tick interrupt it; it also sleeps now and then. Its gaps are compared with the
+//! events.
 //!
-//! The bound is twice the upper quartile, so that of two kinds of interruptions the slower counts (the way to
-//! a timer is longer than that to a function call), and a hypervisor or an interrupt that came by meanwhile
-//! does not move it. It is measured before each row, under the row's load, and with pauses: code that other
-//! code has driven from the caches is slower, and a spike is rare. (In an emulator, interruptions 0.3 ms
-//! apart gave bounds that left half of later ones unexplained.)
+//! The bound is twice the upper quartile. So of two kinds of interruptions the slower one counts (the path to
+//! a timer is longer than that to a function call), and an interruption by a hypervisor or a device does not
+//! change it. It is measured before each row, under the row's load, and with pauses, since a spike is rare
+//! and finds its code displaced from the caches. (In an emulator, interruptions 0.3 ms apart gave bounds that
+//! left half of later ones unexplained.)
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -28,39 +29,39 @@ use crate::event::Event;
 /// Interruptions, and sleeps.
 const ROUNDS: usize = 32;
 
-/// Of fewer no bound is made.
+/// Fewer interruptions give no bound.
 const ENOUGH: usize = ROUNDS / 4;
 
 const PAUSE: Duration = Duration::from_millis(4);
 const SLEEP_NS: u64 = 1_000_000;
 
-/// A CPU that does not let the thread run for so long is not calibrated.
+/// A CPU that does not run the thread for so long is not calibrated.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Gaps kept; a starved machine has many.
+/// The most gaps that are kept; a starved machine has many.
 const GAPS: usize = 4096;
 
-/// A look at the clock is a gap where it comes so many times later than the quickest.
+/// Two reads of the clock are a gap if they are so many times further apart than the closest two.
 const LATE: u64 = 8;
 
-/// Stretches in which the thread did not run its program, and who it was.
+/// Gaps in the thread's program, and the thread's number.
 #[derive(Debug)]
 pub struct Windows {
     thread: u32,
     windows: Vec<Range<u64>>,
 }
 
-/// What a calibration may lack, in words.
+/// Reasons for a partial calibration.
 pub(crate) type Lacking<T> = std::result::Result<T, String>;
 
 impl Windows {
-    /// When the first of them begins.
+    /// The begin of the first window.
     pub fn begin_ns(&self) -> u64 {
         self.windows.iter().map(|window| window.start).min().unwrap_or(u64::MAX)
     }
 
-    /// Interrupts a thread on `cpu`, which `armed` is told of before. The inner error is a reason why this
-    /// CPU's edges cannot be known.
+    /// Interrupts a thread on `cpu`, after it called `armed` with its number. The inner error is a reason why
+    /// this CPU's edges cannot be measured.
     pub fn on(cpu: u32, armed: impl FnOnce(u32) -> Result<()>) -> Result<Lacking<Windows>> {
         let over = Arc::new(AtomicBool::new(false));
         let (say, said) = channel();
@@ -74,7 +75,7 @@ impl Windows {
         }
         let thread = match hear(&said) {
             Ok(Said::Ready(thread)) => thread,
-            Ok(_) => return Ok(Err("its thread is out of step".into())),
+            Ok(_) => return Ok(Err("its thread gave an unexpected answer".into())),
             Err(why) => return Ok(Err(why)),
         };
         armed(thread)?;
@@ -99,7 +100,7 @@ impl Windows {
     }
 }
 
-/// Twice the upper quartiles of what events say of those windows.
+/// Twice the upper quartiles of the edges that events show for those windows.
 pub fn calibrated(cpu: u32, events: &[Event], seen: &Windows) -> Lacking<Edges> {
     let own = [seen.thread];
     let parts = seen.windows.iter().filter_map(|window| around(cpu, events, window.clone(), &own));
@@ -115,9 +116,7 @@ pub fn calibrated(cpu: u32, events: &[Event], seen: &Windows) -> Lacking<Edges> 
     }
     if entries.len() < ENOUGH {
         let (few, windows) = (entries.len(), seen.windows.len());
-        return Err(format!(
-            "{few} of {ROUNDS} interruptions made on purpose were told of, in {windows} gaps"
-        ));
+        return Err(format!("events show {few} of {ROUNDS} provoked interruptions, in {windows} gaps"));
     }
     let (entry_ns, exit_ns) = (bound(entries), bound(exits));
     let return_ns = if returns.len() < ENOUGH { exit_ns } else { bound(returns) };
@@ -129,7 +128,7 @@ fn bound(mut times: Vec<u64>) -> u64 {
     times.get(times.len() * 3 / 4).map_or(0, |quartile| quartile.saturating_mul(2))
 }
 
-/// What the thread says.
+/// The thread's answer.
 enum Said {
     Ready(u32),
     Refused(String),
@@ -144,7 +143,7 @@ fn hear(said: &Receiver<Said>) -> Lacking<Said> {
     }
 }
 
-/// Has the kernel interrupt the thread.
+/// Makes the kernel interrupt the thread.
 fn interrupt() -> Lacking<()> {
     thread::join_own_barriers().map_err(|error| error.to_string())?;
     for _ in 0..ROUNDS {
@@ -154,7 +153,7 @@ fn interrupt() -> Lacking<()> {
     Ok(())
 }
 
-/// The thread. What it says is lost only where it was given up.
+/// The thread. Its answer is lost only where it was given up.
 fn watched(cpu: u32, say: &Sender<Said>, go: &Receiver<()>, over: &AtomicBool) {
     if let Err(error) = thread::set_affinity(&[cpu]) {
         let _ = say.send(Said::Refused(error.to_string()));
@@ -171,7 +170,7 @@ fn watched(cpu: u32, say: &Sender<Said>, go: &Receiver<()>, over: &AtomicBool) {
         sleeps.push(due_ns..monotonic_ns().max(due_ns));
     }
     let _ = say.send(Said::Windows(sleeps));
-    // Where it is refused, a CPU in nohz_full= is calibrated by barriers alone.
+    // If the kernel refuses the tick, a CPU in nohz_full= is calibrated by barriers alone.
     let _ticked = thread::Ticked::new();
     let mut gaps = Vec::with_capacity(GAPS);
     let mut last_ns = monotonic_ns();
@@ -199,8 +198,8 @@ mod tests {
         Event { monotonic_ns, cpu: 1, kind }
     }
 
-    /// An interruption each millisecond, of which the program sees 300 ns before it and 500 ns after it;
-    /// every tenth takes far longer.
+    /// An interruption each millisecond, with an entry of 300 ns and an exit of 500 ns; every tenth takes far
+    /// longer.
     fn interrupted(times: u64) -> (Vec<Event>, Vec<Range<u64>>) {
         let to = |pid| Task { pid, ..Task::default() };
         let mut events = vec![at(0, EventKind::Switch { from: 0, to: to(7) })];
@@ -216,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_twice_the_upper_quartile_whatever_came_by() {
+    fn a_bound_is_twice_the_upper_quartile() {
         let (events, windows) = interrupted(64);
         let edges = calibrated(1, &events, &Windows { thread: 7, windows });
         assert_eq!(edges, Ok(Edges { entry_ns: 600, exit_ns: 1_000, return_ns: 1_000 }));
     }
 
     #[test]
-    fn a_thread_that_slept_tells_its_return() {
+    fn a_thread_that_slept_shows_its_return() {
         let (mut events, mut windows) = interrupted(64);
         for n in 100..200 {
             let due = n * 1_000_000;
@@ -236,23 +235,23 @@ mod tests {
     }
 
     #[test]
-    fn of_few_interruptions_no_bound_is_made() {
+    fn few_interruptions_give_no_bound() {
         let (events, windows) = interrupted(ENOUGH as u64 - 1);
         let said = calibrated(1, &events, &Windows { thread: 7, windows }).unwrap_err();
-        assert_eq!(said, "7 of 32 interruptions made on purpose were told of, in 7 gaps");
+        assert_eq!(said, "events show 7 of 32 provoked interruptions, in 7 gaps");
         let (_, windows) = interrupted(64);
         assert!(calibrated(1, &[], &Windows { thread: 7, windows }).is_err());
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_said() {
+    fn reports_a_cpu_that_does_not_exist() {
         let said = Windows::on(1023, |_| Ok(())).unwrap().unwrap_err();
         assert!(said.starts_with("cannot run on cpus [1023]: "), "{said}");
     }
 
-    /// No collector is needed for that: the interruptions are memory barriers, which anybody may ask for.
+    /// No collector is needed: the interruptions are memory barriers, which any user may request.
     #[test]
-    fn a_thread_of_its_own_is_interrupted_and_leaves_nothing() {
+    fn interrupts_its_own_thread_and_leaves_nothing() {
         let Some(cpu) = thread::affinity().into_iter().next() else { return };
         let mut armed = None;
         let windows = Windows::on(cpu, |thread| {
@@ -265,7 +264,7 @@ mod tests {
                 assert!(windows.windows.len() >= ROUNDS, "it slept {ROUNDS} times");
                 assert!(windows.windows.iter().all(|window| window.start <= window.end));
             }
-            // A machine that is starved, or a kernel without barriers.
+            // A starved machine, or a kernel without barriers.
             Err(why) => assert!(why.contains("CPU for") || why.contains("CONFIG_MEMBARRIER"), "{why}"),
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From an account to causes: spans get the kinds and names that a user reads.
+//! Turns an account into causes: spans get kinds and names for the user.
 
 use evidence::cause::{Cause, CauseKind, RETURN, Sender};
 use machine::snapshot::Preemption;
@@ -11,28 +11,28 @@ use crate::event::{ContextKind, Sent, Task, Vector};
 use crate::kept::{KeptBy, owner, scheduled_as};
 use crate::names::Names;
 
-/// A spike with more causes than this has those of one name joined.
+/// A spike with more causes than this joins those of one name.
 const LISTED: usize = 48;
 
 /// Functions of the scheduler's tick.
 const TICK: [&str; 3] = ["tick_nohz_handler", "tick_sched_timer", "tick_handle_periodic"];
 
-/// What keeps a tick, by the kernel's bits.
+/// The reasons for which the kernel does not stop a tick, by its bits.
 const TICK_DEPENDENCIES: [&str; 6] =
     ["POSIX timer", "perf events", "scheduler", "unstable clock", "RCU", "expedited RCU"];
 
-/// The kernel that accounts are of, and the threads that measure.
+/// The kernel and the measuring threads of an account.
 #[derive(Debug, Default)]
 pub struct KernelFacts {
-    /// What numbers and addresses are called.
+    /// Its names of numbers and addresses.
     pub names: Names,
-    /// How it can be preempted.
+    /// Its preemption model.
     pub preemption: Preemption,
     /// The kernel's priority of each measuring thread.
     pub priorities: BTreeMap<u32, i32>,
 }
 
-/// The causes of an account whose window began at `from_ns`, in the order of their beginning.
+/// The causes of an account whose window began at `from_ns`, in the order of their begin.
 pub fn causes(account: &Account, from_ns: u64, facts: &KernelFacts) -> Vec<Cause> {
     let names = &facts.names;
     let cause = |span: &Span| {
@@ -61,11 +61,11 @@ pub fn causes(account: &Account, from_ns: u64, facts: &KernelFacts) -> Vec<Cause
     if causes.len() > LISTED { joined(causes) } else { causes }
 }
 
-/// Where in the kernel it was that kept the CPU from the measuring thread.
+/// The kernel function in which it delayed the measuring thread.
 fn keeps(cause: &mut Cause, span: &Span, facts: &KernelFacts) {
     let Some(kept) = &span.kept else { return };
     let keeps = match &span.occupant {
-        // It is preempted as its thread is on a real-time kernel, and by nothing on others.
+        // A real-time kernel preempts it as its thread, others never.
         Occupant::Context(ContextKind::Softirq(_)) if facts.preemption != Preemption::RealTime => {
             Some(i32::MAX)
         }
@@ -73,14 +73,14 @@ fn keeps(cause: &mut Cause, span: &Span, facts: &KernelFacts) {
     };
     let woken = match kept.woken {
         Some(thread) => facts.priorities.get(&thread),
-        // Of several on a CPU the one that preempts least.
+        // Of several threads on a CPU use the priority that preempts least.
         None => facts.priorities.values().max(),
     };
     let priorities = (keeps, woken.copied());
     KeptBy { stack: &kept.stack, priorities, preemption: facts.preemption.name() }.blame(cause, &facts.names);
 }
 
-/// Causes of one kind, name and sender as one, which begins where the first of them did.
+/// Joins causes of one kind, name and sender; the result begins with the first.
 fn joined(causes: Vec<Cause>) -> Vec<Cause> {
     let mut joined: Vec<(Cause, u64)> = Vec::new();
     for cause in causes {
@@ -138,7 +138,7 @@ fn kind_and_name(span: &Span, names: &Names) -> (CauseKind, String) {
     }
 }
 
-/// The CPU's own timer: the tick, or a timer of somebody.
+/// The CPU's own timer: the tick, or another timer.
 fn timer(span: &Span, names: &Names) -> (CauseKind, String) {
     let functions = || span.timers.iter().filter_map(|address| names.function(*address));
     if functions().any(|name| TICK.contains(&name)) {
@@ -199,7 +199,7 @@ fn detail(kind: CauseKind, span: &Span, account: &Account, names: &Names) -> Opt
         && let Some(bits) = account.tick_kept
     {
         let kept = TICK_DEPENDENCIES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
-        words.extend(kept.map(|(_, name)| format!("kept by {name}")));
+        words.extend(kept.map(|(_, name)| format!("not stopped: {name}")));
     }
     if matches!(span.occupant, Occupant::Context(ContextKind::Softirq(_))) {
         words.extend(span.timers.first().and_then(|timer| names.function(*timer)).map(str::to_string));
@@ -221,7 +221,7 @@ fn woken_by(woken: &Woken, names: &Names) -> String {
     }
 }
 
-/// Who sent for a CPU.
+/// The sender of a request.
 pub(crate) fn sender(sent: &Sent, names: &Names) -> Sender {
     let function = match sent.function {
         0 => None,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_told_apart_by_whose_they_are() {
+    fn threads_have_a_kind_and_a_priority() {
         let thread = |comm: &str, prio, kernel| {
             let task = Task { pid: 7, comm: comm.into(), prio: Some(prio), kernel: Some(kernel) };
             span(Occupant::Thread(task), 1_000, 5)
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kept_the_cpu_tells_where_it_was_and_whether_it_could_be_preempted() {
+    fn an_occupant_has_its_function_and_preemption() {
         let names = Names::of_functions(&["asm_sysvec_apic_timer_interrupt", "exit_mmap"]);
         let stack: Vec<u64> = ["asm_sysvec_apic_timer_interrupt", "exit_mmap"]
             .map(|name| names.address(name).unwrap() + 8)
@@ -308,7 +308,7 @@ mod tests {
             described(Occupant::Thread(rustc), Some(120), Preemption::None),
             (detail.to_string(), owner)
         );
-        // A softirq is in no thread's hands, but on a real-time kernel.
+        // A softirq has no thread's priority, except on a real-time kernel.
         let softirq = || Occupant::Context(ContextKind::Softirq(3));
         let off = described(softirq(), None, Preemption::Full).0;
         assert_eq!(off, "in the kernel with preemption off (this kernel is PREEMPT)");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipi_tells_its_function_and_who_sent_it() {
+    fn an_ipi_has_its_function_and_sender() {
         let by = Task { pid: 42, comm: "echo".into(), ..Task::default() };
         let mut call = span(Occupant::Context(ContextKind::Call { function: 0xf0, request: 1 }), 1_010, 30);
         call.sent = Some(Sent { by, cpu: 0, request: Some(1), function: 0xf0, stack: Vec::new() });
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn many_causes_of_one_name_become_one() {
+    fn joins_many_causes_of_one_name() {
         let softirqs = (0..200)
             .map(|n| span(Occupant::Context(ContextKind::Softirq(n % 2 + 2)), 1_000 + u64::from(n), 1));
         let account = account(softirqs.collect());

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How deep a collector looks.
+//! How much a collector watches.
 
-/// How much is watched: what is not costs nothing.
+/// The extent of a watch: events that are not watched cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Who sends IPIs to the CPUs, and nothing that happens on them.
+    /// Only the senders of IPIs to the CPUs.
     Senders,
-    /// What interrupts threads that sleep; what each of their own cycles would pay for is left out.
+    /// Interruptions of threads that sleep, without the events that each of their own cycles would pay for.
     Sleeping,
-    /// What interrupts threads that never sleep: their system calls too, of which they make none.
+    /// Interruptions of threads that never sleep, with their system calls, since they make none in a quiet
+    /// cycle.
     Busy,
 }
 
 impl Depth {
-    /// The deepest that costs a probe nothing in each of its cycles.
+    /// The most that costs a probe nothing in each of its cycles.
     pub fn of(sleeps: bool) -> Depth {
         if sleeps { Depth::Sleeping } else { Depth::Busy }
     }

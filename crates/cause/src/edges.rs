@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The edges of interruptions: the code between a program and the first event of what took its CPU, and back.
+//! The edges of interruptions: the code between a program and the first event of its interruption, and back.
 //!
 //! ```text
-//!  program |  entry  | handler, as events tell |  exit  | program
+//!  program |  entry  | handler, as events show |  exit  | program
 //!          from      first event      last event        to        of a spike
 //! ```
-//! A spike is time in which its program did not run. Where no event says what did, the CPU still came from
-//! user code into the kernel before the next event, or goes back after the last: the processor's own entry,
-//! saving registers, accounting, choosing the next thread, the return. Short interruptions consist of little
-//! else, so this time is theirs: *with its entry and exit*.
+//! In a spike the program did not run. Where no event shows the reason, the CPU still entered the kernel from
+//! user mode before the next event, or returned after the last: the processor's own entry, saving registers,
+//! accounting, choosing the next thread, the return. Short interruptions consist mostly of that, so this time
+//! is theirs: *with its entry and exit*.
 //!
-//! But only as much of it as that code takes on this machine. [`Edges`] are measured before each row by
-//! interrupting a thread on purpose ([`crate::calibrate`]); what is longer stays unexplained, and may be the
-//! firmware's or a hypervisor's. Without a calibration nothing is given away.
+//! An interruption gets only as much of it as this code takes on this machine. [`Edges`] are measured before
+//! each row by provoked interruptions of a thread ([`crate::calibrate`]). A longer stretch stays unexplained,
+//! and may be the firmware's or a hypervisor's. Without a calibration no time is attributed.
 
 use std::ops::Range;
 
-/// The longest time that an edge is held to take.
+/// The longest time that each edge may take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Edges {
     /// From the program to the first event.
@@ -38,7 +38,7 @@ impl Edges {
     }
 }
 
-/// What a stretch of the measured thread lies beside.
+/// A span beside a stretch of the measured thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beside {
     /// The span.
@@ -47,8 +47,8 @@ pub(crate) struct Beside {
     pub at_most_ns: u64,
 }
 
-/// Divides a stretch between what ended before it and what began after it. One that is too short for both
-/// edges is divided as they are; what is left in the middle of a longer one is nobody's.
+/// Divides a stretch between the span that ended before it and the one that began after it. A stretch too
+/// short for both edges is divided in their ratio. The middle of a longer one belongs to neither.
 pub(crate) fn divide(
     stretch: &Range<u64>,
     before: Option<Beside>,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_has_its_edge_and_the_middle_is_nobodys() {
+    fn each_side_has_its_edge_and_the_middle_none() {
         assert_eq!(parts(50, Some(10), Some(20)), [(0, 100..110), (1, 130..150)]);
         assert_eq!(parts(50, None, Some(20)), [(1, 130..150)]);
         assert_eq!(parts(50, Some(10), None), [(0, 100..110)]);
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_has_more_than_the_stretch_or_the_edge(
+        fn no_side_exceeds_the_stretch_or_its_edge(
             length in 0..1_000_000u64,
             before in proptest::option::of(prop_oneof![0..2_000_000u64, Just(u64::MAX)]),
             after in proptest::option::of(prop_oneof![0..2_000_000u64, Just(u64::MAX)]),

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kernel says of one CPU, event by event, whoever collected it.
+//! The events of one CPU, the same from each collector.
 
-/// An event; functions are addresses in the kernel.
+/// An event; functions are kernel addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// When: CLOCK_MONOTONIC.
+    /// CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
-    /// The CPU that it happened on: another one's for what that one sent.
+    /// The CPU of the event: for a request, the CPU that sent it.
     pub cpu: u32,
-    /// What.
+    /// The event.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kinds of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
-    /// An interrupt, or what stands above threads like one, began.
+    /// An interrupt, or a similar context above threads, began.
     Enter(ContextKind),
     /// It ended.
     Exit(ContextKind),
-    /// An NMI handler returned, which had taken that long.
+    /// An NMI handler returned, with its duration.
     Nmi {
-        /// The handler; 0 where all that ran in the NMI is meant.
+        /// The handler; 0 for the whole NMI.
         handler: u64,
         /// Its length.
         duration_ns: u64,
     },
-    /// Another thread came to this CPU.
+    /// Another thread got this CPU.
     Switch {
         /// The thread that left.
         from: u32,
@@ -37,7 +37,7 @@ pub enum EventKind {
     Waking {
         /// The thread.
         woken: u32,
-        /// Who ran where it was woken.
+        /// The thread that ran on the waking CPU.
         waker: Task,
     },
     /// A timer's function was called.
@@ -51,22 +51,22 @@ pub enum EventKind {
         /// The new one.
         khz: u64,
     },
-    /// The tick was not stopped, because of this dependency.
+    /// The tick was not stopped, for this reason.
     TickKept(u64),
     /// A thread was moved to a CPU.
     Migrate {
         /// The thread.
         pid: u32,
-        /// Where to.
+        /// Its new CPU.
         to: u32,
     },
-    /// Another CPU asked this one for something. There are few of them, and they are long.
+    /// Another CPU sent this one a request. These are few and long.
     Sent(Box<Sent>),
     /// A measuring thread was woken while another thread had this CPU, in the kernel.
     Kept {
-        /// The measuring thread, where that is told.
+        /// The measuring thread, where the event names it.
         woken: Option<u32>,
-        /// The functions of the kernel on this CPU at that moment, the innermost first.
+        /// The kernel functions on this CPU's stack at that moment, innermost first.
         stack: Vec<u64>,
     },
     /// A thread of this CPU took another name.
@@ -79,7 +79,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// What a CPU goes to the kernel for, where this is the beginning of that.
+    /// The reason for this kernel entry, where the event is its begin.
     pub fn excursion(&self) -> Option<&'static str> {
         Some(match self {
             EventKind::Enter(ContextKind::Irq(_)) => "irq",
@@ -97,14 +97,14 @@ impl EventKind {
     }
 }
 
-/// What may take a CPU from its thread.
+/// A context that can interrupt a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ContextKind {
     /// A device's interrupt.
     Irq(u32),
-    /// An interrupt that the processor knows by itself.
+    /// An interrupt that the processor defines.
     Vector(Vector),
-    /// A function that another CPU asked for, and the request (`csd`) that it came by.
+    /// A function that another CPU requested, with the request (`csd`).
     Call {
         /// The function.
         function: u64,
@@ -120,13 +120,13 @@ pub enum ContextKind {
 }
 
 impl ContextKind {
-    /// Whether it stands above all threads; the others belong to the thread that they began in, and go when
-    /// it goes.
+    /// Whether it is above all threads. Others belong to the thread in which they began, and wait with it.
     pub fn is_hard(self) -> bool {
         matches!(self, ContextKind::Irq(_) | ContextKind::Vector(_) | ContextKind::Call { .. })
     }
 
-    /// Whether one that ends is this one. What ends a system call need not know its number.
+    /// Whether an exit event of `other` ends this one. The exit event of a system call may not have its
+    /// number.
     pub fn is_ended_by(self, other: ContextKind) -> bool {
         match (self, other) {
             (ContextKind::Syscall(_), ContextKind::Syscall(_))
@@ -136,20 +136,20 @@ impl ContextKind {
     }
 }
 
-/// Interrupts that are no device's.
+/// Interrupts that no device sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vector {
     /// The CPU's own timer.
     LocalTimer,
     /// Another CPU wants this one to schedule.
     Reschedule,
-    /// Another CPU wants functions called.
+    /// Another CPU wants this one to call functions.
     CallFunction,
-    /// The kernel's work for hard interrupts, of this or another CPU.
+    /// The kernel's deferred work in a hard interrupt (irq_work), of this or another CPU.
     IrqWork,
     /// For virtual machines.
     PlatformIpi,
-    /// The processor is hot.
+    /// Thermal event of the processor.
     Thermal,
     /// Corrected machine checks.
     Threshold,
@@ -157,14 +157,14 @@ pub enum Vector {
     DeferredError,
     /// The interrupt controller's error.
     Error,
-    /// Nobody sent it.
+    /// Spurious.
     Spurious,
-    /// Another one of another processor.
+    /// One of another processor.
     Other,
 }
 
 impl Vector {
-    /// What arm64 calls it, of which the first 15 letters are enough.
+    /// arm64's name of it, of which the first 15 letters suffice.
     pub fn of_arm(reason: &str) -> Vector {
         match reason {
             reason if reason.starts_with("Rescheduling") => Vector::Reschedule,
@@ -178,28 +178,28 @@ impl Vector {
 /// A thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Its number; 0 is the idle one.
+    /// Its number; 0 is the idle thread.
     pub pid: u32,
     /// Its name; empty where unknown.
     pub comm: String,
-    /// The kernel's priority: below 0 deadline, below 100 real time, 120 an ordinary one; `None` where
+    /// The kernel's priority: below 0 deadline, below 100 real-time, 120 ordinary at nice 0; `None` where
     /// unknown.
     pub prio: Option<i32>,
-    /// Whether it is the kernel's; `None` where unknown.
+    /// Whether it is a kernel thread; `None` where unknown.
     pub kernel: Option<bool>,
 }
 
-/// What another CPU asked for.
+/// The request of another CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// The thread that asked.
+    /// The thread that sent it.
     pub by: Task,
     /// The CPU that it ran on.
     pub cpu: u32,
     /// The request's address, for a function call.
     pub request: Option<u64>,
-    /// The function; 0 for a mere reschedule.
+    /// The function; 0 for a reschedule.
     pub function: u64,
-    /// Where it was asked, and the callers of that.
+    /// The sending function, and its callers.
     pub stack: Vec<u64>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a run's spikes get their causes: the collector that was asked for, else the best that is allowed
-//! here. The control thread asks, on a housekeeping CPU; only a calibration runs on measured CPUs.
+//! Gives a run's spikes their causes, from the requested collector or the best that this machine allows. The
+//! control thread calls it, on a housekeeping CPU; only a calibration runs on measured CPUs.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,29 +23,29 @@ use crate::start::{Started, WatchSpec, start};
 use crate::suspects::Suspects;
 use crate::unseen::Unseen;
 
-/// The collector of a run, and what it has seen. [`Explainer::default`] has none, and explains nothing.
+/// The collector of a run, and its state. [`Explainer::default`] has none, and explains nothing.
 #[derive(Debug, Default)]
 pub struct Explainer {
     events: Option<Events>,
-    /// The counters, where there are no events.
+    /// The counters, used where there are no events.
     suspects: Option<Suspects>,
     cpus: CpuSet,
-    /// Causes that whoever measures knows itself, by the spike.
+    /// Causes that the probe itself knows, by spike.
     known: BTreeMap<SpikeName, Vec<Cause>>,
     has_known: bool,
-    /// What a reader of the evidence should know.
+    /// Notes for the reader of the evidence.
     notes: Vec<String>,
 }
 
-/// What names a spike of a row: the row's probe and thread, and the moment.
+/// Identifies a spike: probe and thread of its row, and its moment.
 type SpikeName = (String, Option<String>, u64);
 
-/// Spikes whose causes are known, at the most, and how long a spike is waited for: those that are never
-/// listed must not pile up.
+/// The most spikes with known causes that are kept, and for how long: a spike that is never listed must not
+/// stay.
 const KNOWN: usize = 10_000;
 const WAITED_FOR_NS: u64 = 10_000_000_000;
 
-/// A collector of events, and what is known of the CPUs that it watches.
+/// A collector of events, and the state of its CPUs.
 #[derive(Debug)]
 struct Events {
     collector: Box<dyn Collect>,
@@ -53,31 +53,31 @@ struct Events {
     facts: KernelFacts,
     siblings: BTreeMap<u32, CpuSet>,
     own: BTreeMap<u32, Vec<u32>>,
-    /// What entry and exit take on each CPU, as last measured; and the longest of all rows.
+    /// The last measured edges of each CPU, and the longest of all rows.
     edges: BTreeMap<u32, Edges>,
     longest: BTreeMap<u32, Edges>,
-    /// What was read of each CPU since the last look: spikes come together.
+    /// The events that were read of each CPU since the last look, since spikes come together.
     seen: BTreeMap<u32, Seen>,
-    /// Events of each CPU that were overwritten untold, and not counted as lost yet.
+    /// Overwritten events of each CPU that are not yet counted as lost.
     overwritten: BTreeMap<u32, u64>,
     could_not_see: Vec<String>,
     lost_events: u64,
 }
 
-/// What was read of a CPU.
+/// Events that were read of a CPU.
 #[derive(Debug)]
 struct Seen {
-    /// All from about then on.
+    /// All events from about this time on.
     from_ns: u64,
     events: Vec<Event>,
 }
 
-/// Events that are held while another CPU is read; those of more are read again where they are needed.
+/// The most events that are held while another CPU is read; more are read again where needed.
 const HELD: usize = 8_192;
 
 impl Explainer {
-    /// Starts the collector of `choice`; an error where that is a certain collector and this machine does not
-    /// have it.
+    /// Starts the collector of `choice`. An error if the user named a collector that this machine does not
+    /// have.
     pub fn start(choice: Choice, spec: &WatchSpec, machine: &Snapshot) -> Result<Explainer> {
         if choice == Choice::Off {
             return Ok(Explainer::default());
@@ -86,7 +86,7 @@ impl Explainer {
         match start(choice, spec, machine)? {
             Started::Events(collector) => explainer.events = Some(Events::of(collector, spec, machine)),
             Started::Counters { because } => {
-                let note = |why| format!("spikes have suspects instead of causes with times: {why}");
+                let note = |why| format!("no timelines of spikes, only suspects: {why}");
                 explainer.notes = because.into_iter().map(note).collect();
                 explainer.suspects = Some(Suspects::on(Path::new("/"), &spec.cpus));
             }
@@ -94,12 +94,12 @@ impl Explainer {
         Ok(explainer)
     }
 
-    /// What was noticed since this was last asked.
+    /// New notes since the last call.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// How causes were collected so far; nothing where they were not.
+    /// How causes were collected so far; `None` without causes.
     pub fn summary(&self) -> Option<Causes> {
         let suspects = self.suspects.as_ref().map(Suspects::summary);
         let known = self.has_known.then(|| Causes {
@@ -114,13 +114,13 @@ impl Explainer {
         self.events.as_ref().map(Events::summary).or(known).or(suspects)
     }
 
-    /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its
-    /// caller runs elsewhere, and whatever measures on them sleeps.
+    /// Measures entry and exit on each of `cpus`, by interrupting a thread of its own there. Call it from
+    /// another CPU, while the measuring threads sleep.
     pub fn calibrate(&mut self, cpus: &CpuSet) {
         self.with_events(|events| events.calibrate(cpus));
     }
 
-    /// A row begins: each of these threads will measure on that CPU, (CPU, thread).
+    /// Begins a row: each of these threads will measure on its CPU, (CPU, thread).
     pub fn arm(&mut self, threads: &[(u32, u32)]) {
         self.with_events(|events| events.arm(threads));
         if let Some(suspects) = &mut self.suspects {
@@ -142,7 +142,7 @@ impl Explainer {
         }
     }
 
-    /// The causes of the spike of this row that begins then: they are not looked for.
+    /// Sets the causes of the spike of this row that begins at this time; no events are read for it.
     pub fn knows(&mut self, key: &RowKey, monotonic_ns: u64, causes: Vec<Cause>) {
         self.has_known = true;
         if self.known.len() < KNOWN {
@@ -150,12 +150,12 @@ impl Explainer {
         }
     }
 
-    /// Forgets the causes of spikes that begin before that moment: they were explained, or are not listed.
+    /// Forgets the causes of spikes before this time: they were explained, or are not listed.
     pub fn forget_before(&mut self, monotonic_ns: u64) {
         self.known.retain(|(.., begin_ns), _| *begin_ns >= monotonic_ns);
     }
 
-    /// Adds to `spike`, which ended at most some hundred milliseconds ago, what is known of it.
+    /// Adds causes to `spike`, which ended at most some hundred milliseconds ago.
     pub fn explain(&mut self, spike: &mut Spike) {
         let name = (spike.key.probe.clone(), spike.key.thread_name.clone(), spike.monotonic_ns);
         if let Some(causes) = self.known.remove(&name) {
@@ -170,12 +170,12 @@ impl Explainer {
         }
     }
 
-    /// Lets the collector do something; one that fails is dropped, and the run goes on with the counters.
+    /// Calls the collector. If that fails, drops the collector; the run continues with the counters.
     fn with_events(&mut self, act: impl FnOnce(&mut Events) -> Result<()>) {
         if let Some(events) = &mut self.events
             && let Err(error) = act(events)
         {
-            self.notes.push(format!("spikes have suspects instead of causes from here on: {error}"));
+            self.notes.push(format!("no timelines of spikes from here on, only suspects: {error}"));
             self.events = None;
             self.suspects = Some(Suspects::on(Path::new("/"), &self.cpus));
         }
@@ -203,8 +203,8 @@ impl Events {
         }
     }
 
-    /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its
-    /// caller runs elsewhere, and whatever measures on them sleeps.
+    /// Measures entry and exit on each of `cpus`, by interrupting a thread of its own there. The caller runs
+    /// on another CPU, and the measuring threads sleep.
     fn calibrate(&mut self, cpus: &CpuSet) -> Result<()> {
         for cpu in cpus.iter() {
             let edges = match Windows::on(cpu, |thread| self.arm(&[(cpu, thread)]))? {
@@ -230,7 +230,7 @@ impl Events {
         Ok(())
     }
 
-    /// Says which threads measure, by their CPU.
+    /// Sets the measuring threads of each CPU.
     fn arm(&mut self, threads: &[(u32, u32)]) -> Result<()> {
         self.own.clear();
         for (cpu, thread) in threads {
@@ -245,13 +245,13 @@ impl Events {
         Ok(())
     }
 
-    /// Forgets what the rings held: the next spike looks again.
+    /// Forgets the events that were read: the next spike reads again.
     fn look_again(&mut self) {
         self.unseen.look();
         self.seen.clear();
     }
 
-    /// Fills in what happened in a spike, and on the siblings of its CPU.
+    /// Adds the causes of a spike, on its CPU and the siblings.
     fn explain(&mut self, spike: &mut Spike) -> Result<()> {
         let cpu = spike.key.cpu;
         let window = spike.monotonic_ns..spike.monotonic_ns + spike.latency_ns;
@@ -264,7 +264,7 @@ impl Events {
         spike.causes.extend(unseen);
         spike.causes.sort_by_key(|cause| cause.begin_ns.unwrap_or(u64::MAX));
         if !of_cpu.is_whole {
-            // At the most as many of this spike's.
+            // At most the number of this spike.
             self.lost_events += self.overwritten.remove(&cpu).unwrap_or(0);
         }
         for sibling in self.siblings.get(&cpu).cloned().unwrap_or_default().iter() {
@@ -275,7 +275,7 @@ impl Events {
         Ok(())
     }
 
-    /// What had a CPU in a window.
+    /// The occupants of a CPU in a window.
     fn account(&mut self, cpu: u32, window: &Range<u64>, edges: &Edges) -> Result<Account> {
         self.look(cpu, window.start)?;
         let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
@@ -283,8 +283,8 @@ impl Events {
         Ok(account(cpu, events, window.clone(), own, edges))
     }
 
-    /// Reads the events of a CPU from about `from_ns` on, where they were not read since the last look. The
-    /// collector's ring is the memory: nothing is kept here that no spike of this look needs.
+    /// Reads the events of a CPU from about `from_ns` on, unless they were read since the last look. Only
+    /// events that a spike of this look needs are kept; the collector's ring has the others.
     fn look(&mut self, cpu: u32, from_ns: u64) -> Result<()> {
         if self.seen.get(&cpu).is_some_and(|seen| seen.from_ns <= from_ns) {
             return Ok(());
@@ -339,7 +339,7 @@ mod tests {
         ]
     }
 
-    /// What a collector gives, one look after the other.
+    /// The events of the collector, by look.
     #[derive(Debug)]
     struct Script(VecDeque<(Vec<Event>, u64)>);
 
@@ -357,7 +357,7 @@ mod tests {
         }
 
         fn take(&mut self, _: u32) -> Result<(Vec<Event>, u64)> {
-            unreachable!("events stay there")
+            unreachable!("events stay in the ring")
         }
 
         fn since(&mut self, _: u32, _: u64) -> Result<(Vec<Event>, u64)> {
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spike_has_what_the_ring_tells_of_it() {
+    fn a_spike_has_the_causes_of_its_events() {
         let mut explainer = explainer([(story(1_000), 0)]);
         let spike = explained(&mut explainer, 10_500, 3_000);
         assert_eq!(durations(&spike), (vec![(CauseKind::Timer, Some(2_000))], Some(1_000)));
@@ -411,11 +411,11 @@ mod tests {
     }
 
     #[test]
-    fn events_that_were_overwritten_are_counted_where_a_spike_misses_them() {
+    fn counts_overwritten_events_that_a_spike_needed() {
         let hole = || story(2_000_000);
         let mut explainer = explainer([(story(1_000), 0), (hole(), 500), (hole(), 0), (hole(), 0)]);
         explained(&mut explainer, 10_500, 3_000);
-        // All that this spike needs has come after the hole.
+        // All events that this spike needs come after the hole.
         let whole = explained(&mut explainer, 2_009_500, 3_000);
         assert_eq!((durations(&whole).1, explainer.summary().unwrap().lost_events), (Some(1_000), 0));
         let cut = explained(&mut explainer, 1_999_000, 5_000);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_spike_longer_than_the_ring_the_beginning_stays_unexplained() {
+    fn the_begin_before_the_ring_stays_unexplained() {
         let mut explainer = explainer([(story(5_000_000), 9)]);
         let spike = explained(&mut explainer, 1_000_000, 4_013_000);
         assert_eq!(durations(&spike), (vec![(CauseKind::Timer, Some(2_000))], Some(4_011_000)));
@@ -436,9 +436,9 @@ mod tests {
     }
 
     #[test]
-    fn entry_and_exit_that_cannot_be_measured_are_said_and_given_to_nobody() {
+    fn reports_edges_that_cannot_be_measured() {
         let mut explainer = explainer([(Vec::new(), 0), (story(1_000), 0)]);
-        // No machine of a test has so many.
+        // No test machine has so many CPUs.
         explainer.calibrate(&CpuSet::from_iter([1023]));
         let summary = explainer.summary().unwrap();
         assert!(

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thread that keeps a CPU for which another one was woken: where in the kernel it is, and why it can.
+//! A thread that occupies a CPU for which another one was woken: its position in the kernel, and why it was
+//! not preempted.
 //!
-//! The stack is taken on that CPU as the wakeup comes, within an interrupt. The interrupt's own functions
-//! stand above its entry; those that it came to stand below, and have the CPU until the kernel lets another
-//! thread have it. Nothing stands below where the interrupt came to a program, which cannot keep the CPU.
+//! The stack is taken on that CPU at the wakeup, within an interrupt. The interrupt's own functions are above
+//! its entry, the interrupted ones below: these have the CPU until the kernel lets another thread have it.
+//! Nothing is below where the interrupt came in user mode, which cannot delay the wakeup.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +13,9 @@ use evidence::cause::{Cause, Owner, PREEMPTION_OFF};
 
 use crate::names::Names;
 
-/// How the functions are called by which an interrupt enters the kernel, on x86 and arm64. A page fault is
-/// none: what it does it does for its thread. (arch/x86/include/asm/idtentry.h,
-/// arch/x86/entry/entry_64_fred.S, arch/arm64/kernel/entry.S)
+/// The functions by which an interrupt enters the kernel, on x86 and arm64. A page fault is none of them: its
+/// work is its thread's. (arch/x86/include/asm/idtentry.h, arch/x86/entry/entry_64_fred.S,
+/// arch/arm64/kernel/entry.S)
 const ENTRIES: [&str; 7] = [
     "asm_sysvec_",
     "asm_common_interrupt",
@@ -25,7 +26,7 @@ const ENTRIES: [&str; 7] = [
     "el1_irq",
 ];
 
-/// Functions with which others let interrupts in again that had to wait: those others had kept them waiting.
+/// Functions that enable interrupts again for a caller that had disabled them.
 /// (include/linux/spinlock_api_smp.h, kernel/sched/sched.h)
 const OPENING: [&str; 8] = [
     "_raw_spin_unlock",
@@ -42,11 +43,10 @@ fn is_entry(name: &str) -> bool {
     ENTRIES.iter().any(|begin| name.starts_with(begin))
 }
 
-/// The functions that the interrupt came to which took this stack, the innermost first; none where it came to
-/// a program, or was no interrupt.
+/// The functions that the interrupt of this stack interrupted, innermost first; none if it came in user mode,
+/// or if there was no interrupt.
 pub fn interrupted(stack: &[u64], names: &Names) -> Vec<String> {
-    // An address in a stack is where its function goes on after a call; only what was interrupted stands at
-    // its own.
+    // A return address may be the first of the next function; the interrupted address is exact.
     let caller = |address: &u64| names.function(address.saturating_sub(1)).unwrap_or_default();
     let Some(entry) = stack.iter().position(|address| is_entry(caller(address))) else { return Vec::new() };
     let entries = stack[entry..].iter().take_while(|address| is_entry(caller(address))).count();
@@ -57,8 +57,7 @@ pub fn interrupted(stack: &[u64], names: &Names) -> Vec<String> {
     all.filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
-/// How the scheduler treats a thread of this priority, which is the kernel's: below 0 deadline, below 100
-/// real-time.
+/// The scheduling class of a thread with this kernel priority: below 0 deadline, below 100 real-time.
 pub fn scheduled_as(prio: i32) -> String {
     match prio {
         ..0 => "deadline".to_string(),
@@ -67,8 +66,7 @@ pub fn scheduled_as(prio: i32) -> String {
     }
 }
 
-/// The priority of a thread, as the kernel keeps it (`/proc/TID/stat` has it less 100); `None` where the
-/// thread is gone.
+/// The kernel's priority of a thread (`/proc/TID/stat` has it less 100); `None` if the thread is gone.
 pub fn priority(root: &Path, thread: u32) -> Option<i32> {
     let stat = fs::read(root.join(format!("proc/{thread}/stat"))).ok()?;
     let stat = String::from_utf8_lossy(&stat);
@@ -76,20 +74,20 @@ pub fn priority(root: &Path, thread: u32) -> Option<i32> {
     Some(shown + 100)
 }
 
-/// What kept a CPU in the kernel.
+/// An occupant of a CPU in the kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptBy<'a> {
     /// The stack at the wakeup.
     pub stack: &'a [u64],
     /// The kernel's priority of the thread that had the CPU, and of the one that was woken.
     pub priorities: (Option<i32>, Option<i32>),
-    /// How the kernel can be preempted: `PREEMPT_NONE`.
+    /// The kernel's preemption model: `PREEMPT_NONE`.
     pub preemption: &'a str,
 }
 
 impl KeptBy<'_> {
-    /// Adds to the cause where in the kernel it was, and, of a thread that the woken one should have
-    /// preempted, that it could not be.
+    /// Adds the kernel function to the cause and, if the woken thread has a higher priority, that preemption
+    /// was off.
     pub fn blame(&self, cause: &mut Cause, names: &Names) {
         let functions = interrupted(self.stack, names);
         let is_opening = |name: &&String| OPENING.iter().any(|begin| name.starts_with(begin));
@@ -110,7 +108,7 @@ impl KeptBy<'_> {
     }
 }
 
-/// The thread that had the CPU, for a cause; none where its name is unknown.
+/// The thread that had the CPU, for a cause; none if its name is unknown.
 pub fn owner(thread: u32, name: &str) -> Option<Owner> {
     (thread != 0 && !name.is_empty()).then(|| Owner {
         tid: thread,
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_below_the_interrupt_are_what_it_came_to() {
+    fn functions_below_the_interrupt_were_interrupted() {
         let names = Names::of_functions(&FUNCTIONS);
         let stack = [within(0), within(1), within(2), within(3), within(4)];
         assert_eq!(interrupted(&stack, &names), ["clear_page_erms", "exc_page_fault", "asm_exc_page_fault"]);
@@ -151,24 +149,28 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_that_came_to_a_program_names_nothing() {
+    fn an_interrupt_of_user_mode_names_no_function() {
         let names = Names::of_functions(&FUNCTIONS);
         assert_eq!(interrupted(&[within(0), within(1)], &names), [""; 0]);
-        assert_eq!(interrupted(&[within(2), within(3)], &names), [""; 0], "and a wakeup without one neither");
+        assert_eq!(
+            interrupted(&[within(2), within(3)], &names),
+            [""; 0],
+            "a wakeup without an interrupt names none"
+        );
         assert_eq!(interrupted(&[], &names), [""; 0]);
     }
 
     #[test]
-    fn a_function_whose_last_instruction_calls_is_still_the_caller() {
+    fn a_call_at_the_end_belongs_to_its_function() {
         let names = Names::of_functions(&FUNCTIONS);
-        // A return address may be where the next function begins; what was interrupted at its first
-        // instruction is itself.
+        // A return address may be the first address of the next function; the interrupted function may be at
+        // its first instruction.
         let stack = [within(0), within(1), TEXT + 0x300, TEXT + 0x300];
         assert_eq!(interrupted(&stack, &names), ["exc_page_fault", "clear_page_erms"]);
     }
 
     #[test]
-    fn a_function_that_lets_interrupts_in_again_is_not_to_blame() {
+    fn functions_that_enable_interrupts_are_skipped() {
         let names = Names::of_functions(&FUNCTIONS);
         let function = |stack: &[u64]| {
             let mut cause = Cause::timed(CauseKind::Thread, "rustc", 0, 5);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_stands_behind_a_name_that_may_be_anything() {
+    fn reads_the_priority_behind_any_name() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("proc/7")).unwrap();
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 -81 0 1 0 55 0 0\n";

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who interrupted: kernel events around a spike, and an account of its time.
+//! Causes of interruptions: kernel events around a spike, and an account of its time.
 //!
 //! ```text
 //! bpf, tracefs ──► event ──► account ──► causes ──► evidence::cause
-//!  collectors      one CPU's    what had    names
-//!  (see policy)    past         the CPU
+//!  collectors      of one     occupants   names
+//!  (see policy)    CPU        of the CPU
 //! ```
-//! Before it is used a collector has to tell of events that are provoked (`trial`). It is always on and
-//! forgets by itself: a ring for each watched CPU, read only after a spike.
-//! [`start()`] starts one, and [`Explainer`] puts the parts together. Where none is allowed, [`suspects`] and
-//! [`rates`] compare readings of the kernel's counters.
+//! Before use a collector must report provoked events (`trial`). It is always on, with a ring for each
+//! watched CPU that overwrites old events and is read only after a spike. [`start()`] starts one, and
+//! [`Explainer`] puts the parts together. Where none is allowed, [`suspects`] and [`rates`] compare readings
+//! of the kernel's counters.
 #![forbid(unsafe_code)]
 
 pub mod account;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What numbers and addresses are called on this machine, read once when a collector starts.
+//! Names of numbers and addresses on this machine, read once when a collector starts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// Functions that pass on what others ask for: who asked is above them.
+/// Functions that only forward a request: the sender is above them.
 const PASSING_ON: [&str; 24] = [
     "smp_call_function",
     "__smp_call_",
@@ -50,7 +50,7 @@ pub struct Names {
 /// The kernel's functions by address: some 120,000, in 5 MB.
 #[derive(Debug, Default)]
 struct Functions {
-    /// Where each begins, and where its name lies in `text`.
+    /// Their first addresses, and the positions of their names in `text`.
     places: Vec<(u64, u32, u16)>,
     text: String,
 }
@@ -58,7 +58,7 @@ struct Functions {
 impl Functions {
     /// Those of `/proc/kallsyms`; without privileges all its addresses are 0.
     fn read(lines: impl BufRead) -> Functions {
-        // A place that grows is copied, and the heap keeps both.
+        // A growing string is copied, and the heap then holds both.
         let mut functions =
             Functions { places: Vec::with_capacity(1 << 17), text: String::with_capacity(4 << 20) };
         for line in lines.lines().map_while(Result::ok) {
@@ -80,7 +80,7 @@ impl Functions {
         functions
     }
 
-    /// Those of the machine below `root`; of this one all that ask share them.
+    /// Those of the machine below `root`. All users of this machine's share one copy.
     fn of(root: &Path) -> Arc<Functions> {
         static OF_THIS_MACHINE: OnceLock<Arc<Functions>> = OnceLock::new();
         let read = || {
@@ -96,7 +96,7 @@ impl Functions {
 }
 
 impl Names {
-    /// Those of the machine below `root`; what cannot be read stays a number.
+    /// Those of the machine below `root`. Numbers without a name stay numbers.
     pub fn read(root: &Path) -> Names {
         let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
         let (functions, irqs) = (Functions::of(root), irqs(&text("proc/interrupts")));
@@ -120,13 +120,13 @@ impl Names {
         Names::of_symbols(&functions.iter().enumerate().map(line).collect::<String>())
     }
 
-    /// Functions as `/proc/kallsyms` has them.
+    /// Functions, in the format of `/proc/kallsyms`.
     #[cfg(test)]
     fn of_symbols(text: &str) -> Names {
         Names { functions: Arc::new(Functions::read(text.as_bytes())), ..Names::default() }
     }
 
-    /// What it cannot name, and what would help.
+    /// The names that are missing, with the cure.
     pub fn could_not_see(&self) -> Option<String> {
         let line = "names of the kernel's functions: /proc/kallsyms shows no addresses; set kernel.kptr_restrict to 0 or 1";
         self.functions.places.is_empty().then(|| line.to_string())
@@ -139,7 +139,7 @@ impl Names {
         self.functions.name(places[place])
     }
 
-    /// Where a function begins, where known.
+    /// The first address of a function, where known.
     pub fn address(&self, name: &str) -> Option<u64> {
         let is_named = |place: &&(u64, u32, u16)| self.functions.name(**place) == Some(name);
         self.functions.places.iter().find(is_named).map(|(begin, ..)| *begin)
@@ -150,9 +150,9 @@ impl Names {
         self.function(address).map_or_else(|| format!("{address:#x}"), str::to_string)
     }
 
-    /// The function that asked for something: of the callers the first that does not merely pass it on.
+    /// The function that sent a request: the first of the callers that does not only forward it.
     pub fn asker(&self, stack: &[u64]) -> Option<String> {
-        // An address in a stack is where its function goes on after a call.
+        // A return address may be the first of the next function.
         let names = || stack.iter().filter_map(|address| self.function(address.checked_sub(1)?));
         let asks = |name: &&str| !PASSING_ON.iter().any(|start| name.starts_with(start));
         names().find(asks).or_else(|| names().next_back()).map(str::to_string)
@@ -166,7 +166,7 @@ impl Names {
         }
     }
 
-    /// The name that the kernel gives a device's interrupt, without its number.
+    /// The kernel's name of a device interrupt, without its number.
     pub fn irq_device(&self, number: u32) -> Option<&str> {
         self.irqs.get(&number).map(String::as_str)
     }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_merely_passes_a_request_on_did_not_ask_for_it() {
+    fn a_forwarding_function_is_not_the_sender() {
         let stack = [0xffff_ffff_8100_0110, 0xffff_ffff_8100_0320, 0xffff_ffff_8100_0042];
         assert_eq!(names().asker(&stack).as_deref(), Some("text_poke_bp_batch"));
         assert_eq!(names().asker(&stack[..2]).as_deref(), Some("on_each_cpu_cond_mask"));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_name_this_machine_share_its_functions() {
+    fn names_of_this_machine_share_the_functions() {
         let root = Path::new("/");
         assert!(Arc::ptr_eq(&Names::read(root).functions, &Names::read(root).functions));
         let other = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_are_called_after_their_devices() {
+    fn interrupts_have_the_names_of_their_devices() {
         let text = "           CPU0       CPU1\n  \
              4:        105          0   IO-APIC   4-edge      ttyS0\n \
             45:          1       2222  IR-PCI-MSIX-0000:01:00.0    3-edge      nvme0q3\n \

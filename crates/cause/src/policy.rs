@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which collectors a kernel gets. One that watches must not break what it watches: none that reaches into
-//! the kernel is started on one that has oopsed. No version is too new: a collector has to prove itself
-//! before it is used (`trial`), and is stopped where the kernel has complained meanwhile.
+//! Decides which collectors a kernel may run. A kernel that has oopsed runs none that reaches into it. No
+//! version is too new: a collector must pass its trial before use (`trial`), and is stopped if the kernel
+//! complained meanwhile.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,11 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::{Error, Result};
 
-/// The oldest that has what the BPF part is made of: fetch-and-add (5.12).
+/// The oldest version with all that the BPF part needs: fetch-and-add (5.12).
 const OLDEST: (u32, u32) = (5, 12);
 
-/// Bits of the kernel's taint (Documentation/admin-guide/tainted-kernels.rst): it has oopsed, or a BUG was
-/// met; it has warned; a CPU was stuck in it.
+/// Bits of the kernel's taint (Documentation/admin-guide/tainted-kernels.rst): an oops or BUG; a warning; a
+/// soft lockup.
 const DIED: u64 = 1 << 7;
 const WARNED: u64 = 1 << 9;
 const LOCKED_UP: u64 = 1 << 14;
@@ -25,10 +25,10 @@ pub fn bpf(root: &Path) -> Result<()> {
     healthy(root, "watch with bpf")?;
     let release = text(root, "proc/sys/kernel/osrelease");
     let Some(version) = version(&release) else {
-        return refuse("this kernel does not tell its version".into(), "use --causes counters");
+        return refuse("the version of this kernel cannot be read".into(), "use --causes counters");
     };
     if version < OLDEST {
-        let why = format!("this kernel is {release}, and 5.12 is the oldest that can do it");
+        let why = format!("this kernel is {release}; BPF needs 5.12 or later");
         return refuse(why, "use --causes tracefs or counters");
     }
     let lockdown = text(root, "sys/kernel/security/lockdown");
@@ -43,8 +43,8 @@ pub fn tracefs(root: &Path) -> Result<()> {
     healthy(root, "watch with tracefs")
 }
 
-/// Refuses where this process may not load programs into the kernel, and names what it lacks
-/// (capabilities(7)). Where that cannot be told, the kernel refuses.
+/// Refuses if this process may not load BPF programs, and names the missing capabilities (capabilities(7)).
+/// If they cannot be read, loading fails later with the kernel's error.
 pub fn may_load(what: &'static str, cure: &str) -> Result<()> {
     let has = capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective);
     if has.contains(CapabilitySet::SYS_ADMIN) {
@@ -67,17 +67,17 @@ pub fn healthy(root: &Path, what: &'static str) -> Result<()> {
     Err(Error::new(what, why, "boot it again, or use --causes counters"))
 }
 
-/// The kernel's taint, bit by bit; 0 where it cannot be read.
+/// The kernel's taint bits; 0 if they cannot be read.
 pub fn taint(root: &Path) -> u64 {
     text(root, "proc/sys/kernel/tainted").parse().unwrap_or(0)
 }
 
-/// Refuses what the kernel complained about: its taint was `before`.
+/// Refuses if the kernel has complained since its taint was `before`.
 pub fn unharmed(root: &Path, what: &'static str, before: u64) -> Result<()> {
     let new = taint(root) & !before;
     let complaint = [(DIED, "oopsed"), (WARNED, "warned"), (LOCKED_UP, "got stuck on a CPU")];
     let Some((_, did)) = complaint.iter().find(|(bit, _)| new & bit != 0) else { return Ok(()) };
-    let why = format!("the kernel {did} while it was tried, and it was stopped (see dmesg)");
+    let why = format!("the kernel {did} during the trial of the collector, which was stopped (see dmesg)");
     Err(Error::new(what, why, "report this with the kernel's log, and use --causes counters"))
 }
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn bpf_may_be_tried_on_every_kernel_from_the_oldest_on() {
+    fn allows_bpf_from_the_oldest_version_on() {
         assert!(allowed("6.12.117+deb12-rt-amd64\n", "0\n"));
         assert!(allowed("5.15.0\n", "0\n"));
         assert!(allowed("99.1.0\n", "0\n"));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_has_oopsed_gets_no_collector() {
+    fn refuses_collectors_after_an_oops() {
         assert!(!allowed("6.12.117\n", "128\n"));
         assert!(!allowed("6.12.117\n", "12416\n"));
         assert!(allowed("6.12.117\n", "4096\n"));
@@ -132,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_that_came_with_the_trial_stops_the_collector() {
+    fn a_complaint_during_the_trial_stops_the_collector() {
         let after = |tainted| unharmed(machine("7.2.13\n", tainted, "").path(), "watch with bpf", 4096);
         assert_eq!([after("4096\n").is_ok(), after("4097\n").is_ok()], [true, true]);
         assert_eq!(
             after("4608\n").unwrap_err().to_string(),
-            "cannot watch with bpf: the kernel warned while it was tried, and it was stopped (see dmesg); report this with the kernel's log, and use --causes counters"
+            "cannot watch with bpf: the kernel warned during the trial of the collector, which was stopped (see dmesg); report this with the kernel's log, and use --causes counters"
         );
         assert!(after("4224\n").unwrap_err().to_string().contains("the kernel oopsed"));
         // It had warned before.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_locked_down_gets_no_bpf() {
+    fn refuses_bpf_on_a_locked_down_kernel() {
         let root = machine("6.12.1\n", "0\n", "none integrity [confidentiality]\n");
         let said = bpf(root.path()).unwrap_err().to_string();
         assert_eq!(

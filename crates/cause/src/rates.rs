@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often CPUs are interrupted now (`isolator watch`): two readings of the kernel's counters become one
-//! document.
+//! Interrupt rates of CPUs (`isolator watch`), from two readings of the kernel's counters.
 
 use std::collections::BTreeMap;
 
@@ -16,57 +15,57 @@ use serde::{Deserialize, Serialize};
 pub struct WatchDocument {
     /// Version of this document.
     pub schema_version: u32,
-    /// Which interval it is, from 1.
+    /// Number of the interval, from 1.
     pub number: u64,
-    /// When the interval ended, RFC 3339 in UTC.
+    /// End of the interval, RFC 3339 in UTC.
     pub time: String,
-    /// How long it was.
+    /// Length of the interval.
     pub interval_ns: u64,
     /// The watched CPUs that are online.
     pub cpus: CpuSet,
-    /// Those of them that are isolated.
+    /// The isolated ones among them.
     pub isolated: CpuSet,
-    /// What interrupted them since the watch began, by CPU and then by how often.
+    /// Interruptions since the watch began, by CPU and then by rate.
     pub sources: Vec<Interrupter>,
-    /// Who sent their IPIs in the interval, the most first; absent where senders are not watched.
+    /// Senders of IPIs in the interval, the most frequent first; absent where senders are not watched.
     pub senders: Option<Vec<SentRate>>,
-    /// What cannot be read or seen.
+    /// Counters and events that cannot be read.
     pub could_not_see: Vec<String>,
 }
 
-/// What interrupts one CPU.
+/// The rate of one kind of interruption of a CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interrupter {
     /// The CPU.
     pub cpu: u32,
     /// The kind of cause.
     pub kind: CauseKind,
-    /// Which one: `45 nvme0q3`, `reschedule`, `NET_RX`.
+    /// Its name: `45 nvme0q3`, `reschedule`, `NET_RX`.
     pub name: String,
-    /// How often in the interval.
+    /// Count in the interval.
     pub count: u64,
-    /// The same in a second.
+    /// Count per second.
     pub per_second: f64,
-    /// How often since the watch began.
+    /// Count since the watch began.
     pub total: u64,
 }
 
-/// How often one sender sent IPIs to a CPU.
+/// The rate of IPIs from one sender to a CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SentRate {
-    /// The CPU that was interrupted.
+    /// The interrupted CPU.
     pub cpu: u32,
-    /// Which IPI.
+    /// The name of the IPI.
     pub name: String,
-    /// Who sent it.
+    /// The sender.
     pub sender: Sender,
-    /// How often in the interval.
+    /// Count in the interval.
     pub count: u64,
-    /// The same in a second.
+    /// Count per second.
     pub per_second: f64,
 }
 
-/// A watch over CPUs: what grew since it began.
+/// A watch of CPUs, and the counts since it began.
 #[derive(Debug)]
 pub struct Watching {
     isolated: CpuSet,
@@ -76,12 +75,12 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Begins with a first reading; `isolated` are the machine's isolated CPUs.
+    /// Takes the first reading; `isolated` are the machine's isolated CPUs.
     pub fn from(first: Counters, isolated: &CpuSet) -> Watching {
         Watching { isolated: isolated.clone(), last: first, totals: BTreeMap::new(), number: 0 }
     }
 
-    /// What happened since the reading before, `interval_ns` ago.
+    /// The counts since the previous reading, `interval_ns` ago.
     pub fn next(&mut self, now: Counters, time: String, interval_ns: u64) -> WatchDocument {
         self.number += 1;
         let mut counts = BTreeMap::new();
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_once_stays_in_sight_with_its_total() {
+    fn a_single_interrupt_stays_listed_with_its_total() {
         let mut watching = Watching::from(counters(7, 100), &CpuSet::from_iter([1, 5]));
         let first = watching.next(counters(8, 350), "t".into(), 500_000_000);
         let second = watching.next(counters(8, 600), "t".into(), 1_000_000_000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who sends IPIs to CPUs, for `isolator watch --senders`: what was asked for in an interval, by IPI and
-//! sender. Requests are counted, of which several may share one interrupt.
+//! Senders of IPIs to CPUs, for `isolator watch --senders`: the requests of an interval, by IPI and sender.
+//! Several requests may share one interrupt.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::event::{Event, EventKind, Sent};
 use crate::names::Names;
 use crate::rates::SentRate;
 
-/// What was asked of one IPI by one sender.
+/// Requests of one sender for one IPI.
 type Counts = HashMap<(String, Sender), u64>;
 
-/// Requests in `events` of one CPU, which took `interval_ns` to come, the most first.
+/// The requests in `events` of one CPU, over an interval of `interval_ns`, the most frequent first.
 pub fn rates(cpu: u32, events: &[Event], names: &Names, interval_ns: u64) -> Vec<SentRate> {
     let mut counts = Counts::new();
     for event in events {
@@ -33,12 +33,12 @@ pub fn rates(cpu: u32, events: &[Event], names: &Names, interval_ns: u64) -> Vec
         per_second: count as f64 / seconds,
     };
     let mut rates: Vec<_> = counts.into_iter().map(rate).collect();
-    // The sender's words make the order of equals the same each time.
+    // Equal counts are in the order of the sender's text.
     rates.sort_by_cached_key(|one| (u64::MAX - one.count, one.name.clone(), format!("{:?}", one.sender)));
     rates
 }
 
-/// As a cause would be called; nothing where it is the interrupt for requests that are told of one by one.
+/// The name that a cause would have; `None` for the interrupt of requests that have events of their own.
 fn name(sent: &Sent, names: &Names) -> Option<String> {
     match (sent.request, sent.function) {
         (Some(_), function) => Some(format!("call function {}", names.function_or_address(function))),
@@ -59,10 +59,10 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_by_ipi_and_sender_and_their_interrupt_is_not_another() {
+    fn counts_requests_by_ipi_and_sender() {
         let events = [
             sent(7, Some(1), 0xf0),
-            // The interrupt for that request.
+            // The interrupt for that request, which is not counted again.
             sent(7, None, 0xaa),
             sent(8, None, 0),
             sent(7, Some(2), 0xf0),

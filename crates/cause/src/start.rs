@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts the collector of events that a user asks for, or the best one that proves itself on this machine.
+//! Starts the requested collector of events, or the best that passes its trial on this machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::tracefs::{By, Tracefs};
 use crate::trial::Trial;
 use crate::{Result, policy};
 
-/// What is watched.
+/// The extent of a watch.
 #[derive(Debug, Clone)]
 pub struct WatchSpec {
     /// The measured CPUs.
     pub cpus: CpuSet,
-    /// How much of what happens there.
+    /// How much is watched there.
     pub depth: Depth,
 }
 
@@ -48,13 +48,13 @@ pub enum Started {
     Events(Box<dyn Collect>),
     /// No collector of events can be used here; the kernel's counters may be.
     Counters {
-        /// Why, in sentences.
+        /// The reasons, in sentences.
         because: Vec<String>,
     },
 }
 
-/// Starts the collector of `choice`, or with `auto` the best that this machine allows. It is tried before, on
-/// one of the CPUs, for some 100 ms: nothing measures there yet.
+/// Starts the collector of `choice`, or with `auto` the best that this machine allows. Its trial takes some
+/// 100 ms on one of the CPUs, before anything measures there.
 pub fn start(choice: Choice, spec: &WatchSpec, machine: &Snapshot) -> Result<Started> {
     let mut because = Vec::new();
     for one in [Choice::Bpf, Choice::Tracefs, Choice::Osnoise] {
@@ -95,7 +95,7 @@ fn start_one(
     Trial { root, cpus: &cpus, online, depth, has_idle_states, is_asked }.of(collector, taint_before)
 }
 
-/// Whether one of these CPUs has a choice when it is idle.
+/// Whether one of these CPUs has several idle states.
 fn have_idle_states(cpus: &CpuSet, machine: &Snapshot) -> bool {
     let choices = |cpu: &Cpu| cpu.idle_states.iter().filter(|state| !state.disabled).count();
     machine.cpus.iter().any(|cpu| cpus.contains(cpu.id) && choices(cpu) > 1)

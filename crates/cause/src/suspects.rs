@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Causes for who may not trace: the kernel's counters, read once a second by the control thread, name what
-//! happened on a spike's CPU in the same second. Suspects, not causes: when anything happened is not known.
+//! Suspects, for users without permission to trace. The control thread reads the kernel's counters once a
+//! second. A counter of the spike's CPU that grew in the same second is a suspect, not a cause: its times are
+//! unknown.
 //!
-//! The suspect that grew most above its mean over the row comes first: a tick that always comes explains no
-//! spike that seldom does.
+//! Suspects are in the order of their growth above the row's mean: a regular tick does not explain a rare
+//! spike.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -14,16 +15,16 @@ use machine::CpuSet;
 use machine::counters::{Counters, Grown};
 use rt::clock::monotonic_ns;
 
-/// Distance of two readings.
+/// Time between two readings.
 const EVERY_NS: u64 = 1_000_000_000;
 
-/// Readings kept: spikes are told of within a second.
+/// The number of readings that are kept: a spike is recorded within a second.
 const READINGS: usize = 8;
 
 /// Suspects of one spike.
 const SUSPECTS: usize = 8;
 
-/// What the evidence says of this collector.
+/// The evidence's note about this collector.
 const TIMES: &str = "times: counters name what happened in the same second, as suspects; as root --causes auto gives \
                      each spike its timeline, and each IPI its sender";
 
@@ -35,7 +36,7 @@ pub struct Suspects {
     first: Option<Reading>,
     readings: VecDeque<Reading>,
     unread: Vec<String>,
-    /// The last answer: spikes come in bursts, and share it.
+    /// The last answer: the spikes of a burst share it.
     last: Option<(u64, u64, u32, Vec<Cause>)>,
 }
 
@@ -60,7 +61,7 @@ impl Suspects {
         suspects
     }
 
-    /// What a bundle says of how causes were collected.
+    /// The description of the collector in a bundle.
     pub fn summary(&self) -> Causes {
         let mut could_not_see = vec![TIMES.to_string()];
         could_not_see.extend(self.unread.iter().cloned());
@@ -82,7 +83,7 @@ impl Suspects {
     }
 
     fn read(&mut self) {
-        // The moment before, so that all of it was read after a spike that ended by then.
+        // The time before the read, so that all values are from after a spike that ended by then.
         let at_ns = monotonic_ns();
         let counters = Counters::read(&self.root, &self.cpus);
         for what in counters.unread() {
@@ -104,7 +105,8 @@ impl Suspects {
         self.readings.back().map_or(0, |reading| reading.at_ns)
     }
 
-    /// What grew on `cpu` between the readings around `from_ns` and `to_ns`, the least usual first.
+    /// The counters of `cpu` that grew between the readings around `from_ns` and `to_ns`, the most unusual
+    /// first.
     fn between(&mut self, from_ns: u64, to_ns: u64, cpu: u32) -> Vec<Cause> {
         let before = self.readings.iter().rev().find(|reading| reading.at_ns <= from_ns);
         let Some(before) = before.or(self.readings.front()) else { return Vec::new() };
@@ -139,7 +141,7 @@ impl Suspects {
         causes
     }
 
-    /// Reads the counters, where the last reading is old.
+    /// Reads the counters, if the last reading is old.
     pub fn look(&mut self) {
         if monotonic_ns().saturating_sub(self.read_at()) >= EVERY_NS {
             self.read();
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_less_usual_is_the_first_suspect() {
+    fn the_least_usual_counter_is_the_first_suspect() {
         let mut spike = spike(EVERY_NS + 500_000);
         watched().explain(&mut spike);
         let names: Vec<_> =
@@ -224,7 +226,7 @@ mod tests {
         suspects.explain(&mut later);
         let names: Vec<_> = later.causes.iter().map(|cause| cause.name.as_str()).collect();
         assert_eq!(names, ["local timer"]);
-        // One that lies over a reading has those of both seconds.
+        // One across a reading has those of both seconds.
         let mut over = spike(2 * EVERY_NS - 20_000);
         suspects.explain(&mut over);
         assert_eq!(over.causes[0].count, Some(12));

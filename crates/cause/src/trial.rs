@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trial of a collector, before anything measures: events of each kind are provoked on a CPU that it
-//! watches, and it has to tell of them. Kernels are not judged by their version: tracepoints come, go and
-//! change their arguments, and one on which all of that works is as good as one that was tried in a guest.
+//! The trial of a collector before anything measures: it provokes events of each kind on a watched CPU, and
+//! the collector must report them. Versions of kernels do not decide: tracepoints come, go and change their
+//! arguments, and a kernel on which all kinds work is as good as one that was tested in a guest.
 //!
 //! ```text
-//! provoke ──► Provoked: what happened, by the threads that did it and the kernel's own counters
+//! provoke ──► Provoked: counts, from the threads that provoked and the kernel's own counters
 //!                │
-//! collector ──► Event ──► TrialResult ──► refused · unseen, which narrows · not tried
+//! collector ──► Event ──► TrialResult ──► refused · kinds unseen · kinds not tried
 //! ```
-//! A kind that did not happen is not held against the collector. Without switches and timers an account says
-//! nothing, and without senders `watch --senders` does not: there the collector is refused. Any other kind
-//! that happened unseen is said with what the collector cannot see.
+//! A kind that did not happen does not count against the collector. Without switches and timers an account is
+//! worthless, and so is `watch --senders` without senders: there the collector is refused. Any other kind
+//! that happened unseen is added to the kinds that the collector cannot see.
 //!
-//! Not provoked: NMIs, interrupts of devices, functions of workqueues, irq work and changes of the frequency,
-//! of which no thread makes one on a certain CPU without disturbing others. The trial takes some 100 ms. It
-//! is given up after a few attempts, and where a thread does not get its CPU for a long time.
+//! Not provoked: NMIs, device interrupts, workqueue functions, irq work and frequency changes, since no
+//! thread can provoke one on a certain CPU without disturbing others. The trial takes some 100 ms. It is
+//! given up after a few attempts, and if a thread does not get its CPU for a long time.
 
 mod kind;
 mod provoke;
@@ -31,39 +31,39 @@ use crate::event::{ContextKind, Event, EventKind, Vector};
 use crate::{Error, Result, policy};
 use kind::{Provoked, TrialKind};
 
-/// A slow machine, or one with little luck, gets another chance.
+/// A slow machine gets another attempt.
 const ATTEMPTS: usize = 3;
 
-/// CPUs on which it is tried, one after the other, until a thread can run there.
+/// The most CPUs that are tried, one after the other, until a thread can run there.
 const CPUS: usize = 2;
 
 /// Whether an event is one of a kind.
 type IsOne = fn(&EventKind) -> bool;
 
-/// What is not provoked.
+/// The kinds that are not provoked.
 const UNPROVOKED: [(&str, IsOne); 5] = [
     ("NMIs", |event| matches!(event, EventKind::Nmi { .. })),
-    ("interrupts of devices", |event| matches!(event, EventKind::Enter(ContextKind::Irq(_)))),
-    ("functions of workqueues", |event| matches!(event, EventKind::Enter(ContextKind::Work(_)))),
+    ("device interrupts", |event| matches!(event, EventKind::Enter(ContextKind::Irq(_)))),
+    ("workqueue functions", |event| matches!(event, EventKind::Enter(ContextKind::Work(_)))),
     ("irq work", |event| matches!(event, EventKind::Enter(ContextKind::Vector(Vector::IrqWork)))),
     ("frequency changes", |event| matches!(event, EventKind::Frequency { .. })),
 ];
 
-/// What was provoked, and what was seen of it, in all attempts together.
+/// The provoked and the seen events of all attempts together.
 #[derive(Debug, Default)]
 struct TrialResult {
     provoked: BTreeMap<TrialKind, u64>,
     seen: BTreeSet<TrialKind>,
-    /// Of [`UNPROVOKED`] those that came by themselves.
+    /// The kinds of [`UNPROVOKED`] that came by themselves.
     came: BTreeSet<&'static str>,
-    /// Whether switches were told of, whatever the thread.
+    /// Whether any switches were reported, of whatever thread.
     has_switches: bool,
 }
 
-/// What a collector that passed lacks.
+/// The limits of a collector that passed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Shortcomings {
-    /// What happened unseen, in sentences.
+    /// The kinds that happened unseen, in sentences.
     unseen: Vec<String>,
     not_tried: Vec<String>,
 }
@@ -89,14 +89,15 @@ impl TrialResult {
         self.happened(kind) > 0 && !self.seen.contains(&kind)
     }
 
-    /// What is missing without which an account says nothing; all of `kinds` are.
+    /// The missing kinds without which an account is worthless; all of `kinds` are.
     fn lacks(&self, kinds: &[TrialKind]) -> Option<(u64, TrialKind)> {
         let is_seen = kinds.iter().any(|kind| self.seen.contains(kind));
         let first = kinds.iter().copied().find(|kind| self.is_missing(*kind))?;
         (!is_seen).then(|| (self.happened(first), first))
     }
 
-    /// Judges: the reason to refuse the collector, or what it lacks. `could_not_see` is what it said itself.
+    /// The reason to refuse the collector, or its limits. `could_not_see` are the limits that it reported
+    /// itself.
     fn judge(
         &self,
         depth: Depth,
@@ -112,11 +113,11 @@ impl TrialResult {
         if let Some((count, kind)) = needed.iter().find_map(|kinds| self.lacks(kinds)) {
             let why = match (kind, self.has_switches) {
                 (TrialKind::Threads, true) => {
-                    "it knows this program's threads by other numbers, as in a PID namespace".to_string()
+                    "it reports this program's threads with other numbers, as in a PID namespace".to_string()
                 }
-                _ => format!("it did not tell of {}, of which {count} were provoked", kind.subject()),
+                _ => format!("it did not report {}, of which {count} were provoked", kind.subject()),
             };
-            return Err(format!("in its trial at the start {why}"));
+            return Err(format!("in its trial {why}"));
         }
         let is_known = |kind: TrialKind| {
             let begins =
@@ -130,7 +131,7 @@ impl TrialResult {
                 (true, _) => {}
                 (false, 0) => not_tried.push(kind.subject().to_string()),
                 (false, count) => unseen.push(format!(
-                    "{}: {count} were provoked in the trial at the start, and none was told of",
+                    "{}: the trial provoked {count}, and the collector reported none",
                     kind.subject()
                 )),
             }
@@ -148,25 +149,25 @@ impl TrialResult {
     }
 }
 
-/// What a trial is about.
+/// The subject of a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
     /// The machine's root folder.
     pub root: &'a Path,
     /// The watched CPUs, the measured ones first.
     pub cpus: &'a [u32],
-    /// CPUs from which others may be interrupted, besides those that this thread may run on.
+    /// CPUs that may interrupt others, besides those of this thread.
     pub online: &'a CpuSet,
-    /// What the collector watches.
+    /// How much the collector watches.
     pub depth: Depth,
     /// Whether it watches idle states.
     pub has_idle_states: bool,
-    /// Whether the user named it: then a trial that cannot be made is no reason to do without it.
+    /// Whether the user named the collector: then it is used even if a trial cannot be made.
     pub is_asked: bool,
 }
 
 impl Trial<'_> {
-    /// Tries a collector that has just started; nothing of the trial is left in it.
+    /// Tries a collector that has just started; no event of the trial stays in it.
     pub fn of(self, mut collector: Box<dyn Collect>, taint_before: u64) -> Result<Box<dyn Collect>> {
         let what = match collector.collector() {
             Collector::Bpf => "watch with bpf",
@@ -190,7 +191,7 @@ impl Trial<'_> {
         Ok(Box::new(Tried::new(collector, unseen, not_tried)))
     }
 
-    /// The inner error is a reason why it cannot be tried here.
+    /// The inner error is a reason why the trial cannot be made here.
     fn attempt(&self, collector: &mut dyn Collect) -> Result<std::result::Result<TrialResult, String>> {
         let mut last = Err("no CPU is watched".to_string());
         for cpu in self.cpus.iter().take(CPUS) {
@@ -231,13 +232,13 @@ impl Trial<'_> {
     }
 }
 
-/// The CPUs from which `cpu` is interrupted: those of this thread, else any other one.
+/// The CPUs that interrupt `cpu`: those of this thread, else any other one.
 fn peers(cpu: u32, own: &[u32], online: &CpuSet) -> Vec<u32> {
     let others: Vec<u32> = own.iter().copied().filter(|one| *one != cpu).collect();
     if others.is_empty() { online.iter().filter(|one| *one != cpu).collect() } else { others }
 }
 
-/// A collector that passed, with what its trial showed.
+/// A collector that passed, with the limits that its trial showed.
 #[derive(Debug)]
 struct Tried {
     collector: Box<dyn Collect>,

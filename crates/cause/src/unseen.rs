@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What takes a CPU and no kernel event tells of: a hypervisor, and the firmware in system management mode.
+//! Interruptions without any kernel event: by a hypervisor, or by the firmware in system management mode.
 //!
-//! Both are named by exclusion only: a good part of a spike lies in one stretch in which the kernel ran
-//! nothing, longer than any entry or exit, and a counter grew meanwhile: the steal clock (`/proc/stat`, in
-//! steps of 10 ms), or the count of system management interrupts (Intel's MSR_SMI_COUNT). Where both grew,
-//! neither is named and both are suspects. Where neither can be read the stretch stays unexplained. What
-//! comes during a handler makes that longer, and is not told apart.
+//! Both are named by exclusion only: a good part of a spike is one stretch in which the kernel ran nothing,
+//! longer than any entry or exit, and a counter grew meanwhile: the steal clock (`/proc/stat`, in steps of 10
+//! ms), or the count of system management interrupts (Intel's MSR_SMI_COUNT). If both grew, both are suspects
+//! and neither is the cause. If neither can be read, the stretch stays unexplained. An interruption during a
+//! handler lengthens the handler and is not separated from it.
 //!
-//! The steal clock is read four times a second. The count of SMIs is read before a row and after such spikes
-//! alone, once for all that are over by then, since the kernel reads it on the CPU itself, by an IPI.
+//! The steal clock is read four times a second. The count of SMIs is read only before a row and after such
+//! spikes, once for all that are over by then, since the kernel reads it on the CPU itself, by an IPI.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -20,10 +20,10 @@ use machine::CpuSet;
 use machine::counters::{CounterClass, Counters, smi_count, steal_ns};
 use rt::clock::monotonic_ns;
 
-/// Readings of the steal clock that are kept: spikes are told of within a second.
+/// The number of readings of the steal clock that are kept: a spike is recorded within a second.
 const READINGS: usize = 8;
 
-/// A stretch below this share of its spike is not asked about.
+/// The counters are not asked about a shorter share of a spike.
 const WORTH: u64 = 10;
 
 /// A reading of the steal clocks.
@@ -33,16 +33,16 @@ struct Steal {
     of: BTreeMap<u32, u64>,
 }
 
-/// SMIs of a CPU that no spike has had yet.
+/// SMIs of a CPU that no spike has used yet.
 #[derive(Debug, Default)]
 struct Smis {
-    /// When it was last read, and what it was.
+    /// Time and value of its last reading.
     at_ns: u64,
     last: u64,
     left: u64,
 }
 
-/// The counters that tell of it.
+/// The counters of both.
 #[derive(Debug)]
 pub struct Unseen {
     root: PathBuf,
@@ -50,13 +50,13 @@ pub struct Unseen {
     is_virtual: bool,
     cpus: CpuSet,
     steal: VecDeque<Steal>,
-    /// How much of what was stolen until that reading a spike was given, by CPU.
+    /// The time stolen up to a reading that spikes have used, by CPU.
     given: BTreeMap<u32, (u64, u64)>,
     smis: BTreeMap<u32, Smis>,
 }
 
 impl Unseen {
-    /// Those of the machine below `root`; `is_virtual` where a hypervisor lies below it.
+    /// Those of the machine below `root`; `is_virtual` if it is a virtual machine.
     pub fn of(root: &Path, is_virtual: bool) -> Unseen {
         Unseen {
             root: root.to_path_buf(),
@@ -82,12 +82,12 @@ impl Unseen {
         self.look();
     }
 
-    /// Reads the steal clocks, where there is somebody to steal.
+    /// Reads the steal clocks, if there is a hypervisor.
     pub fn look(&mut self) {
         if !self.is_virtual {
             return;
         }
-        // The moment before, so that it was read after what ended by then.
+        // The time before the read, so that the values are from after all that ended by then.
         let at_ns = monotonic_ns();
         let text = fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
         let counters = Counters::parse(["", "", "", &text], &self.cpus);
@@ -98,8 +98,8 @@ impl Unseen {
         self.steal.push_back(Steal { at_ns, of: self.cpus.iter().filter_map(of).collect() });
     }
 
-    /// What had the CPU in the longest unexplained stretch of a spike, `stretch` of `window`: a cause with
-    /// its time, or suspects.
+    /// The cause of the longest unexplained stretch of a spike, `stretch` of `window`, with its time; or
+    /// suspects.
     pub fn explain(&mut self, cpu: u32, window: &Range<u64>, stretch: &Range<u64>) -> Vec<Cause> {
         let (whole, ns) = (window.end - window.start, stretch.end - stretch.start);
         if ns == 0 || ns < whole / WORTH {
@@ -145,8 +145,8 @@ impl Unseen {
         }
     }
 
-    /// How much was stolen between the readings around a spike, and how far they lie apart; the last
-    /// reading's time before.
+    /// The time stolen between the readings around a spike, and the time between them; the time before the
+    /// last reading.
     fn stolen(&mut self, cpu: u32, window: &Range<u64>) -> Option<(u64, u64, u64)> {
         if self.steal.back().is_some_and(|last| last.at_ns < window.end) {
             self.look();
@@ -157,7 +157,7 @@ impl Unseen {
         (grown > 0).then_some((after.at_ns, grown, after.at_ns - before.at_ns))
     }
 
-    /// SMIs that no spike has had yet.
+    /// SMIs that no spike has used yet.
     fn counted(&mut self, cpu: u32, window: &Range<u64>) -> Option<u64> {
         let smis = self.smis.get_mut(&cpu)?;
         if smis.at_ns < window.end {
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
 
-    /// A machine whose cpu 1 has been stolen from for so many steps, and has had so many SMIs.
+    /// A machine with so many stolen steps and so many SMIs on cpu 1.
     fn machine(stolen: Option<u64>, smis: Option<u64>) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         set(&root, stolen, smis);
@@ -202,7 +202,7 @@ mod tests {
         unseen
     }
 
-    /// A spike of 1 us that is just over, of which all but the first tenth is one stretch.
+    /// A spike of 1 us that has just ended; all but its first tenth is one stretch.
     fn explained(unseen: &mut Unseen) -> Vec<Cause> {
         let now = monotonic_ns();
         wait_until(now + 1_000);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_was_stolen_is_the_hypervisors() {
+    fn stolen_time_has_the_hypervisor_as_cause() {
         let root = machine(Some(5), None);
         let mut unseen = begun(&root);
         assert_eq!(explained(&mut unseen), [], "the clock stands still");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_given_more_than_was_stolen() {
+    fn spikes_share_no_more_than_was_stolen() {
         let root = machine(Some(5), None);
         let mut unseen = begun(&root);
         set(&root, Some(6), None);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn each_smi_is_one_spikes() {
+    fn each_smi_explains_one_spike() {
         let root = machine(None, Some(40));
         let mut unseen = begun(&root);
         assert_eq!(explained(&mut unseen), []);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn spikes_that_are_over_share_one_reading_which_interrupts_their_cpu() {
+    fn ended_spikes_share_one_reading() {
         let root = machine(None, Some(40));
         let mut unseen = begun(&root);
         let start = monotonic_ns();
@@ -270,12 +270,12 @@ mod tests {
         wait_until(windows[1].end);
         assert_eq!(unseen.explain(1, &windows[0], &windows[0]), []);
         set(&root, None, Some(41));
-        assert_eq!(unseen.explain(1, &windows[1], &windows[1]), [], "it was read when both were over");
+        assert_eq!(unseen.explain(1, &windows[1], &windows[1]), [], "the reading came after both");
         assert_eq!(explained(&mut unseen).len(), 1);
     }
 
     #[test]
-    fn where_both_counted_neither_is_the_cause() {
+    fn two_grown_counters_give_no_cause() {
         let root = machine(Some(5), Some(40));
         let mut unseen = begun(&root);
         set(&root, Some(7), Some(41));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_stretch_or_a_silent_machine_asks_nobody() {
+    fn a_short_stretch_reads_no_counter() {
         let root = machine(Some(5), Some(40));
         let mut unseen = begun(&root);
         set(&root, Some(7), Some(41));

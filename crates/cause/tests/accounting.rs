@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Accounts of windows: small stories with one right answer, and sums that hold whatever the events are.
+//! Accounts of windows: short sequences with one correct result, and sums that hold for any events.
 
 use std::ops::Range;
 
@@ -44,18 +44,18 @@ fn accounted_with_edges(events: &[Event], window: Range<u64>) -> Account {
     account(CPU, events, window, &[OWN], &EDGES)
 }
 
-/// How much of each is entry and exit.
+/// The entry and exit in each.
 fn edges(account: &Account) -> Vec<u64> {
     account.spans.iter().map(|span| span.entry_exit_ns).collect()
 }
 
-/// Who had the CPU, from when, for how long.
+/// The occupants, with begin and duration.
 fn spans(account: &Account) -> Vec<(Occupant, u64, u64)> {
     account.spans.iter().map(|span| (span.occupant.clone(), span.begin_ns, span.duration_ns)).collect()
 }
 
 #[test]
-fn a_thread_woken_by_an_interrupt_holds_the_cpu_until_the_measured_one_runs() {
+fn a_woken_thread_has_the_cpu_until_the_measured_one() {
     let irq = ContextKind::Irq(45);
     let events = [
         switch(50, OWN, 0),
@@ -88,34 +88,34 @@ fn kept(monotonic_ns: u64, stack: &[u64]) -> Event {
     at(monotonic_ns, EventKind::Kept { woken: Some(OWN), stack: stack.to_vec() })
 }
 
-/// The stacks that spans have.
+/// The stacks of the spans.
 fn stacks(account: &Account) -> Vec<(Occupant, Vec<u64>)> {
     let of = |span: &Span| Some((span.occupant.clone(), span.kept.as_ref()?.stack.clone()));
     account.spans.iter().filter_map(of).collect()
 }
 
 #[test]
-fn the_stack_of_a_wakeup_is_what_the_wakeups_interrupt_came_to() {
+fn a_wakeups_stack_goes_to_the_interrupted_span() {
     let wakeup = [enter(2_000, TIMER), kept(2_050, &[1, 2]), exit(2_100, TIMER)];
     let events = [&[switch(50, OWN, 7)][..], &wakeup, &[switch(9_000, 7, 8), switch(9_500, 8, OWN)]].concat();
     assert_eq!(stacks(&accounted(&events, 1_990..9_600)), [(Occupant::Thread(task(7)), vec![1, 2])]);
-    // What runs above its thread kept the CPU, and not the thread.
+    // The context above the thread delayed it, and not the thread.
     let softirq = ContextKind::Softirq(3);
     let events = [&[switch(50, OWN, 7), enter(60, softirq)][..], &wakeup, &[exit(8_000, softirq)]].concat();
     assert_eq!(stacks(&accounted(&events, 1_990..8_000)), [(Occupant::Context(softirq), vec![1, 2])]);
 }
 
 #[test]
-fn the_stack_of_an_earlier_wakeup_is_of_no_weight() {
+fn ignores_the_stack_of_an_earlier_wakeup() {
     let events = [switch(50, OWN, 7), kept(60, &[1]), switch(900, 7, OWN)];
     assert_eq!(stacks(&accounted(&events, 100..1_000)), []);
-    // Nor one that came when nothing kept the CPU.
+    // Nor one of a wakeup that found the CPU free.
     let events = [switch(50, OWN, 0), kept(160, &[1]), switch(900, 0, OWN), kept(950, &[2])];
     assert_eq!(stacks(&accounted(&events, 100..1_000)), []);
 }
 
 #[test]
-fn a_thread_is_called_what_it_was_called_while_it_had_the_cpu() {
+fn a_thread_has_its_name_at_that_time() {
     let named = |comm: &str| Occupant::Thread(Task { comm: comm.into(), ..task(7) });
     let renamed =
         |monotonic_ns, pid, comm: &str| at(monotonic_ns, EventKind::Renamed { pid, comm: comm.into() });
@@ -131,7 +131,7 @@ fn a_thread_is_called_what_it_was_called_while_it_had_the_cpu() {
 }
 
 #[test]
-fn what_interrupts_an_interrupt_is_not_counted_twice() {
+fn does_not_count_nested_interrupts_twice() {
     let softirq = ContextKind::Softirq(3);
     let events = [
         switch(0, 0, OWN),
@@ -154,7 +154,7 @@ fn what_interrupts_an_interrupt_is_not_counted_twice() {
 }
 
 #[test]
-fn an_ipi_has_the_sender_whose_request_it_served() {
+fn an_ipi_has_the_sender_of_its_request() {
     let sent =
         |pid, request| Sent { by: task(pid), cpu: 0, request: Some(request), function: 0xf, stack: vec![1] };
     let call = ContextKind::Call { function: 0xf, request: 0xc2 };
@@ -186,7 +186,7 @@ fn an_interrupt_that_called_nothing_served_the_last_request() {
 }
 
 #[test]
-fn one_reschedule_serves_all_who_asked_for_it() {
+fn one_reschedule_serves_all_requests() {
     let asks = |monotonic_ns, pid| {
         let sent = Sent { by: task(pid), cpu: 0, ..Sent::default() };
         Event { monotonic_ns, cpu: 0, kind: EventKind::Sent(Box::new(sent)) }
@@ -206,7 +206,7 @@ fn one_reschedule_serves_all_who_asked_for_it() {
 }
 
 #[test]
-fn softirqs_wait_where_their_thread_waits() {
+fn softirqs_wait_when_their_thread_waits() {
     let softirq = ContextKind::Softirq(1);
     let events = [
         switch(0, OWN, 20),
@@ -248,11 +248,11 @@ fn a_page_fault_lasts_until_its_thread_goes_on() {
             (Occupant::Context(syscall), 400, 50),
         ]
     );
-    assert_eq!(account.unexplained_ns, 100, "one from before the window is over");
+    assert_eq!(account.unexplained_ns, 100, "a fault from before the window is over");
 }
 
 #[test]
-fn what_took_no_time_is_told_besides() {
+fn lists_events_that_take_no_time() {
     let events = [
         at(10, EventKind::Frequency { khz: 800_000 }),
         at(100, EventKind::Frequency { khz: 3_000_000 }),
@@ -266,14 +266,14 @@ fn what_took_no_time_is_told_besides() {
 }
 
 #[test]
-fn a_ring_that_does_not_reach_back_is_said() {
+fn reports_a_ring_that_is_too_short() {
     assert!(!accounted(&[switch(100, 0, OWN)], 50..200).is_whole);
     assert!(!accounted(&[], 50..200).is_whole);
     assert_eq!(accounted(&[], 50..200).unexplained_ns, 150);
 }
 
 #[test]
-fn a_gap_with_one_interruption_is_its_entry_and_exit_and_no_more_than_these() {
+fn a_gap_beside_one_interruption_is_its_edges() {
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER)];
     let short = accounted_with_edges(&events, 80..150);
     assert_eq!(spans(&short), [(Occupant::Context(TIMER), 80, 70)]);
@@ -285,7 +285,7 @@ fn a_gap_with_one_interruption_is_its_entry_and_exit_and_no_more_than_these() {
 }
 
 #[test]
-fn a_gap_in_which_nothing_was_told_of_stays_unexplained() {
+fn a_gap_without_events_stays_unexplained() {
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER)];
     let account = accounted_with_edges(&events, 500..520);
     assert_eq!((account.spans.len(), account.unexplained_ns), (0, 20));
@@ -349,7 +349,7 @@ fn edges_of_a_call_are_those_of_the_interrupt_that_called_it() {
 }
 
 #[test]
-fn a_calibration_measures_what_lies_around_one_interruption() {
+fn a_calibration_measures_around_one_interruption() {
     let events = [
         switch(0, 0, OWN),
         enter(100, CALL_VECTOR),
@@ -364,21 +364,21 @@ fn a_calibration_measures_what_lies_around_one_interruption() {
     assert_eq!(around(450..625), Some((None, 25)), "it slept");
     assert_eq!(around(200..300), None, "nothing happened");
     assert_eq!(around(80..805), None, "more than one context");
-    assert_eq!(around(120..190), None, "it began before");
+    assert_eq!(around(120..190), None, "the interruption began before");
 }
 
 #[test]
-fn a_thread_that_ended_holds_nothing_afterwards() {
+fn a_thread_that_ended_has_no_later_time() {
     let exit_call = ContextKind::Syscall(syscalls::Sysno::exit as u64);
     let account = accounted(&[switch(0, 0, OWN), enter(10, exit_call)], 50..200);
     assert_eq!((account.spans.len(), account.unexplained_ns), (0, 150));
 }
 
 #[test]
-fn before_the_first_event_of_a_ring_that_is_too_short_nobody_is_held_to_have_run() {
+fn before_the_first_event_the_occupant_is_unknown() {
     let events = [switch(1_000, 7, OWN), enter(1_100, TIMER), exit(1_150, TIMER)];
     let account = accounted_with_edges(&events, 200..1_160);
-    // Thread 7 may have come a moment before.
+    // Thread 7 may have come just before.
     assert_eq!(spans(&account), [(Occupant::Return, 1_000, 72), (Occupant::Context(TIMER), 1_072, 88)]);
     assert_eq!((account.unexplained_ns, account.longest_unexplained), (800, 200..1_000));
     assert!(!account.is_whole);
@@ -455,7 +455,7 @@ proptest! {
     }
 
     #[test]
-    fn edges_take_from_the_remainder_alone_and_name_nobody_new(
+    fn edges_reduce_only_the_remainder(
         events in story(),
         begin in 0..80_000u64,
         length in 0..80_000u64,
@@ -466,7 +466,7 @@ proptest! {
         let whole = account(CPU, &events, window, &[OWN], &edges);
         let sum: u64 = whole.spans.iter().map(|span| span.entry_exit_ns).sum();
         prop_assert_eq!(whole.unexplained_ns + sum, bare.unexplained_ns);
-        // A thing whose entry and exit events came at once has no time but these.
+        // A span whose entry and exit events have one time has no other time.
         let handled = |account: &Account| {
             let spans = account.spans.iter();
             spans.map(|span| span.duration_ns.saturating_sub(span.entry_exit_ns)).sum::<u64>()
@@ -483,7 +483,7 @@ proptest! {
         events in story(), begin in 0..40_000u64, length in 0..40_000u64
     ) {
         let window = begin..begin + length;
-        // That switch still tells who ran until then.
+        // The switch still shows the thread that ran until then.
         let is_over = |event: &&Event| {
             event.monotonic_ns >= window.end && matches!(event.kind, EventKind::Switch { .. })
         };
@@ -493,14 +493,14 @@ proptest! {
     }
 }
 
-/// A loop that never sleeps is left by nobody's switch.
+/// No switch leaves a loop that never sleeps.
 #[test]
-fn where_no_thread_leaves_the_measured_one_had_the_cpu() {
+fn without_a_switch_the_measured_thread_has_the_cpu() {
     let interrupted = [enter(500, TIMER), exit(600, TIMER), enter(1_030, TIMER), exit(1_200, TIMER)];
     let account = accounted_with_edges(&interrupted, 1_000..1_250);
     assert_eq!(spans(&account), [(Occupant::Context(TIMER), 1_000, 250)]);
     assert_eq!(account.unexplained_ns, 0);
-    // Not where somebody leaves it within the window.
+    // Not if a switch in the window leaves a thread.
     let events = [&interrupted[..], &[switch(1_210, 7, OWN)]].concat();
     let account = accounted_with_edges(&events, 1_000..1_250);
     assert!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Collectors on this machine, as a run starts them: with the trial that they begin with.
+//! Collectors on this machine, started as for a run, with their trial.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cause::{Collect, Depth, Started, WatchSpec, start};
 use evidence::cause::{Choice, Collector};
 
-/// One after the other: each would see the threads of the others.
+/// One test after the other: each would see the threads of the others.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why no collector can be had here.
+/// The reason why no collector can run here.
 fn obstacle() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("it needs root");
     }
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Some("it needs a kernel that describes itself (BTF)");
+        return Some("it needs a kernel with BTF");
     }
     (!cause::bpf::is_built_in()).then_some("it was built without clang")
 }
@@ -47,7 +47,7 @@ fn untold(collector: &dyn Collect) -> Vec<&String> {
 }
 
 #[test]
-fn by_itself_bpf_is_chosen_on_this_kernel_and_tells_of_everything() {
+fn auto_chooses_bpf_which_reports_all_kinds() {
     let _turn = turn();
     let Some(collector) = started(Choice::Auto, Depth::Busy) else { return };
     assert_eq!((collector.collector(), untold(&*collector)), (Collector::Bpf, Vec::new()));
@@ -55,7 +55,7 @@ fn by_itself_bpf_is_chosen_on_this_kernel_and_tells_of_everything() {
 }
 
 #[test]
-fn each_depth_of_both_collectors_proves_itself() {
+fn each_depth_of_both_collectors_passes_its_trial() {
     let _turn = turn();
     for choice in [Choice::Bpf, Choice::Tracefs] {
         for depth in [Depth::Sleeping, Depth::Senders] {
@@ -66,7 +66,7 @@ fn each_depth_of_both_collectors_proves_itself() {
 }
 
 #[test]
-fn nothing_of_the_trial_is_left() {
+fn the_trial_leaves_nothing() {
     let _turn = turn();
     let Some(mut collector) = started(Choice::Auto, Depth::Busy) else { return };
     let cpu = *rt::thread::affinity().last().expect("this thread runs on a CPU");
@@ -78,7 +78,7 @@ fn nothing_of_the_trial_is_left() {
     assert!(!names.into_iter().any(|name| name.starts_with("trial-")), "its threads have ended");
 }
 
-/// Sleeps so often on a CPU, and says when that began.
+/// Sleeps so often on a CPU, and returns the begin.
 fn sleep_on(cpu: u32, times: usize) -> u64 {
     let slept = std::thread::spawn(move || {
         rt::thread::set_affinity(&[cpu]).expect("a CPU of this process");
@@ -90,7 +90,7 @@ fn sleep_on(cpu: u32, times: usize) -> u64 {
 }
 
 #[test]
-fn the_past_is_told_as_often_as_it_is_asked_for() {
+fn the_past_can_be_read_repeatedly() {
     const TIMES: usize = 2_000;
     let _turn = turn();
     for choice in [Choice::Bpf, Choice::Tracefs] {
@@ -103,7 +103,7 @@ fn the_past_is_told_as_often_as_it_is_asked_for() {
         assert!(before < 1_024 && first.len() - before > TIMES, "{choice}: {before} of {}", first.len());
         assert!(first.is_sorted_by_key(|event| event.monotonic_ns));
         let (again, _) = collector.since(cpu, begin_ns).unwrap();
-        // What happens now comes behind, and may be told of late.
+        // New events follow, perhaps late.
         assert_eq!(again[..TIMES], first[..TIMES], "{choice}");
         let later_ns = sleep_on(cpu, TIMES);
         let (later, _) = collector.since(cpu, later_ns).unwrap();

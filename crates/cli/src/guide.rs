@@ -36,7 +36,7 @@ const LONGEST: u64 = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Guide {
-    /// What the machine is for.
+    /// The purpose of the machine.
     purpose: String,
     /// Whether it may boot again.
     may_boot: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program whose loops are measured, for `monitor` and `prove --program`: it is found or started, its loops
-//! are found, and each is measured under each load.
+//! Measures the loops of a program, for `monitor` and `prove --program`: finds or starts the program, finds
+//! its loops, and measures each under each load.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -30,24 +30,24 @@ use crate::signals::stop_on_signals;
 use crate::snapshot::on_spike;
 use crate::started::MeasuredProgram;
 
-/// How long a program may take until its loop is there, and how often that is looked for.
+/// The longest time until a program has its loop, and the interval between checks.
 const BEGINS: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Which program, and which of its loops.
+/// The selection of a program and its loops.
 #[derive(Debug)]
 pub struct ProgramChoice {
     /// The program.
     pub target: ProgramTarget,
     /// Threads by name or number; empty: the real-time ones.
     pub threads: Vec<String>,
-    /// The loop's period; absent: what the program does decides.
+    /// The loop's period; absent: inferred from the program.
     pub period: Option<LoopPeriod>,
-    /// Where cycles begin and end; absent: what the program does decides.
+    /// Begin and end of cycles; absent: inferred from the program.
     pub bounds: Option<CycleBounds>,
 }
 
-/// Where cycles begin and end, as `--begin` and `--end` say.
+/// The places in `--begin` and `--end`.
 pub fn bounds(
     begin: &Option<Box<PlaceName>>,
     end: &Option<Box<PlaceName>>,
@@ -56,16 +56,16 @@ pub fn bounds(
     begin.as_deref().map(of).transpose()
 }
 
-/// A program.
+/// The program to measure.
 #[derive(Debug)]
 pub enum ProgramTarget {
-    /// It runs: `PID`, `PID:NAME`, or the path of a loop's descriptor.
+    /// A running one: `PID`, `PID:NAME`, or the path of a loop's descriptor.
     Running(String),
-    /// It is started here: a program and its arguments.
+    /// One that is started here: its path and arguments.
     Command(Vec<String>),
 }
 
-/// Where a program's figures are shown while it is measured.
+/// Where a program's figures are shown during the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
     /// On the terminal.
@@ -75,14 +75,14 @@ pub struct Shown<'a> {
 }
 
 impl ProgramChoice {
-    /// Whether only following from outside does what is asked.
+    /// Whether the request needs following from outside.
     fn follows(&self) -> bool {
         !self.threads.is_empty() || self.period.is_some() || self.bounds.is_some()
     }
 }
 
-/// Measures the loops of a program as `asked`, with the options over it; prints the table, and says whether
-/// the limit holds. CPUs, periods, policy and priority are the program's own.
+/// Measures the loops of a program with the options in `asked`; prints the table, and returns whether the
+/// limit holds. CPUs, periods, policy and priority are the program's own.
 pub fn measure(
     choice: &ProgramChoice,
     asked: Asked,
@@ -95,7 +95,7 @@ pub fn measure(
     let on_spike = on_spike(&options.spikes)?;
     let machine = machine::read(Path::new("/"));
     let started = match &choice.target {
-        // What it prints must not stand within the JSON.
+        // The program's output must not be mixed with the JSON.
         ProgramTarget::Command(command) if out.json_on_stdout() => {
             Some(MeasuredProgram::start(command, std::io::stderr().into())?)
         }
@@ -111,13 +111,13 @@ pub fn measure(
     let Some(Found { mut program, thread, name }) = found else { return Ok(Exit::CouldNot) };
     let asked = options.over(of_its_loops(&*program, &thread, asked));
     let mut asked = run::complete(asked, &machine);
-    // Another program sleeps as it likes, and has warmed up.
+    // The program decides how it sleeps, and has warmed up.
     (asked.timer, asked.warm_up_ns) = (None, None);
     let spec = RunSpec::of(asked)?;
     let exposed = match shown.prometheus {
         None => None,
         Some(wanted) => {
-            // The threads that serve stay off the loop's CPU too.
+            // The threads of the HTTP server stay off the loop's CPU too.
             control::stay_on(&spec.house_keeping)?;
             Some(Exposed::new(name, Metrics::open(wanted)?))
         }
@@ -137,7 +137,7 @@ pub fn measure(
     judged(setting, &spec, options.output.as_deref(), page.as_ref(), options.detail, out)
 }
 
-/// `asked` of a program's loops: what the program decides is replaced.
+/// `asked` for a program's loops: the program's own settings replace the options.
 fn of_its_loops(program: &dyn Program, thread: &Thread, asked: Asked) -> Asked {
     let loops = program.loops();
     let policy = PolicyKind::named(thread.policy.name()).unwrap_or(PolicyKind::Other);
@@ -160,7 +160,7 @@ struct Found {
     name: String,
 }
 
-/// The loops of `target`: those that it hands over, or else those that are seen from outside. `None` where
+/// The loops of `target`: those that it publishes, or else those that are found from outside. `None` if
 /// `stop` was set before.
 fn find(
     choice: &ProgramChoice,
@@ -187,25 +187,25 @@ fn find(
     Ok(attached.map(|program| Found { thread: program.thread.clone(), program: Box::new(program), name }))
 }
 
-/// Refuses boundaries in a program that says itself where its cycles begin and end, and by a name that is
-/// only of such.
+/// Refuses boundaries in a program that stamps its own cycles, and with a loop's name.
 fn check_bounds(bounds: &CycleBounds, target: &str) -> trace::Result<()> {
     let cannot = |why: &str, cure: &str| {
         Err(trace::Error::new(format!("cut cycles of {target} at {}", bounds.begin()), why, cure))
     };
     match target.parse::<u32>() {
         Err(_) => cannot(
-            "it is no process, but the name of a loop that stamps its own cycles",
+            "it is the name of a loop that stamps its own cycles",
             "give the number of a process, or leave out --begin",
         ),
-        Ok(process) if hands_over(process) => {
-            cannot("it stamps its own cycles with libisolator", "leave out --begin, and those are read")
-        }
+        Ok(process) if hands_over(process) => cannot(
+            "it stamps its own cycles with libisolator",
+            "leave out --begin; isolator reads its stamps",
+        ),
         Ok(_) => Ok(()),
     }
 }
 
-/// The loops of a process that hands none over.
+/// The loops of a process that publishes none.
 fn follow(
     choice: &ProgramChoice,
     process: u32,
@@ -243,7 +243,7 @@ fn follow(
     Ok(Some(Found { program: Box::new(program), thread, name }))
 }
 
-/// Whether a program hands its loops over, or will when it has made them.
+/// Whether a program publishes its loops, or will when it has made them.
 fn hands_over(process: u32) -> bool {
     let links_library = || {
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
@@ -251,13 +251,13 @@ fn hands_over(process: u32) -> bool {
     };
     match choose(process, None) {
         Err(error) if error.errno == Errno::NOENT.raw_os_error() => links_library(),
-        // Another user's: following tells what it lacks.
+        // Another user's process: following reports the missing permission.
         Err(error) if error.errno == Errno::ACCESS.raw_os_error() => false,
         _ => true,
     }
 }
 
-/// The display, and where the loop's figures go beside it.
+/// The display, and the other output of the loop's figures.
 struct LoopDisplay {
     live: LiveDisplay,
     exposed: Option<Exposed>,
@@ -292,8 +292,8 @@ impl Observer for LoopDisplay {
     }
 }
 
-/// The loop of a program, its process where one is named, and its name: the program may just have been
-/// started, and is given time to begin. `None` where `stop` was set before.
+/// The loop of a program, its process if one is named, and its name. A program that was just started is given
+/// time to begin. `None` if `stop` was set before.
 fn open(target: &str, stop: &AtomicBool) -> rt::Result<Option<(Reader, Option<u32>, String)>> {
     let (process, name) =
         target.split_once(':').map_or((target, None), |(process, name)| (process, Some(name)));
@@ -306,7 +306,7 @@ fn open(target: &str, stop: &AtomicBool) -> rt::Result<Option<(Reader, Option<u3
         let (error, may_come) = match choose(process, name) {
             Ok(path) => match Reader::open(&path) {
                 Ok(reader) => return Ok(Some((reader, Some(process), name_of(&path).unwrap_or_default()))),
-                // Not the kernel's refusal: the ring may be half made.
+                // The ring may be incomplete; a refusal by the kernel is final.
                 Err(error) => (error.clone(), error.errno == 0),
             },
             Err(error) => (error.clone(), error.errno == Errno::NOENT.raw_os_error()),

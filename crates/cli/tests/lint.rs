@@ -194,13 +194,10 @@ fn a_change_while_lint_watches_is_one_line() {
         return;
     }
     for (what, expected) in [
-        (
-            "becomes",
-            "what came after the program executed sleep: that is another program, and not judged; what was seen until then counts",
-        ),
-        ("ends", "what the program would have done later: it ended while it was watched"),
-        ("thread", "what servo (thread N) would have done later: it ended while it was watched"),
-        ("policy", "when servo (thread N) got SCHED_OTHER instead of SCHED_FIFO 40: all that it did counts"),
+        ("becomes", "events after execve() of sleep: it is another program; only events before it count"),
+        ("ends", "later events of the program: it ended during the watch"),
+        ("thread", "later events of servo (thread N): it ended during the watch"),
+        ("policy", "when servo (thread N) changed from SCHED_FIFO 40 to SCHED_OTHER: all its events count"),
     ] {
         let linted = Linted::start(what);
         let (lint, servo) = (linted.lint.id(), linted.servo);
@@ -242,7 +239,7 @@ fn a_program_that_executes_another_one_too_early_is_refused() {
     wait_for("the kernel part", || has_in_map::<u32>(lint, "processes", process));
     linted.program.signal(Signal::USR1);
     linted.end().refused(&format!(
-        "cannot lint the process {process}: it executed sleep before its cycles were watched; give a program that runs for some seconds"
+        "cannot lint the process {process}: the process executed sleep before its cycles were watched; choose a program that runs for some seconds"
     ));
 }
 

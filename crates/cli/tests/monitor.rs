@@ -96,7 +96,7 @@ fn what_cannot_be_monitored_names_the_cure() {
     let _looping = Looping::start("other", u64::MAX);
     let own = std::process::id().to_string();
     isolator(folder.path(), &["monitor", &own, "--begin", "main"]).refused(&format!(
-        "cannot cut cycles of {own} at main: it stamps its own cycles with libisolator; leave out --begin, and those are read"
+        "cannot cut cycles of {own} at main: it stamps its own cycles with libisolator; leave out --begin; isolator reads its stamps"
     ));
     let line = isolator(folder.path(), &["monitor", &me("none")]).line();
     assert!(line.contains("it has no loop 'none'; name one of "), "{line}");

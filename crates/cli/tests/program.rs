@@ -114,14 +114,14 @@ fn a_place_that_is_none_is_refused_in_one_line() {
     for (words, line) in [
         ("--begin hapens", "cannot find hapens in process N: there is no such function; is happens meant?"),
         ("--begin usdt:a:b --end main", "cannot find usdt:a:b in process N: there is no such USDT probe; "),
-        ("--begin usdt:a:b", "only a function has a return, and usdt:a:b is none; give --end"),
+        ("--begin usdt:a:b", "usdt:a:b is not a function and has no return; give --end"),
         (
             "--begin happens --end happens",
-            "a cycle cannot begin and end at happens; give --end another place",
+            "a cycle cannot begin and end at happens; give another place to --end",
         ),
         (
             "--begin a: ",
-            "cannot use 'a:' for --begin: \"a:\" names no place; give FUNCTION, LIBRARY:FUNCTION, ",
+            "cannot use 'a:' for --begin: \"a:\" is not a place; give FUNCTION, LIBRARY:FUNCTION, ",
         ),
     ] {
         let told = refused(words.trim());
@@ -129,7 +129,7 @@ fn a_place_that_is_none_is_refused_in_one_line() {
     }
     let told = refused("--begin main");
     assert!(
-        told.contains("no thread came to changes!main; name a function that runs in each cycle"),
+        told.contains("no thread reached changes!main; name a function that runs in each cycle"),
         "{told}"
     );
 }
@@ -309,7 +309,7 @@ fn what_cannot_be_followed_is_refused_in_one_line() {
     wait_for("500 threads", || fs::read_dir(format!("/proc/{}/task", many.0.id())).unwrap().count() >= 500);
     let line = refused(&many.process(), &[]);
     assert!(
-        line.contains(" of its threads run loops, and 64 can be measured at a time; name some with --thread"),
+        line.contains(" of its threads run loops; isolator measures at most 64; name some with --thread"),
         "{line}"
     );
     let brief = Stranger::start("sleep", &["0.3"]);
@@ -406,11 +406,10 @@ fn a_kernel_that_does_not_describe_itself_is_named() {
         let script = format!("mount -t tmpfs none /sys/kernel/btf && exec $ISOLATOR {verb} {process}");
         let line = in_namespace(folder.path(), &script).line();
         assert!(
-            line.starts_with(
-                "cannot watch a program's threads: this kernel does not describe itself (BTF): "
-            ) && line.ends_with(
-                "; boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator"
-            ),
+            line.starts_with("cannot watch a program's threads: this kernel has no BTF: ")
+                && line.ends_with(
+                    "; boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator"
+                ),
             "{verb}: {line}"
         );
     }

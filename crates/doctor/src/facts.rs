@@ -267,7 +267,7 @@ impl<'a> CheckFacts<'a> {
         Ok(&self.isolated)
     }
 
-    /// The CPUs whose latency counts: the isolated ones, else all that are online.
+    /// The judged CPUs: the isolated ones, else all that are online.
     pub(crate) fn measured(&self) -> &CpuSet {
         if self.isolated.is_empty() { &self.online } else { &self.isolated }
     }

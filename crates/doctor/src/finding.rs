@@ -7,7 +7,7 @@ use machine::advice::{Advice, Hand};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Outcome")]
 pub enum FindingOutcome {
@@ -17,10 +17,10 @@ pub enum FindingOutcome {
     /// It can make a cycle late.
     #[serde(rename = "WARN")]
     Warn,
-    /// It will, or what was configured does not act.
+    /// It will make cycles late, or a configured setting has no effect.
     #[serde(rename = "FAIL")]
     Fail,
-    /// It could not be read; the finding says which file, and what would be needed.
+    /// It could not be read; the finding names the file and the missing permission.
     #[serde(rename = "UNKNOWN")]
     Unknown,
     /// This machine, or this profile, cannot have the problem.
@@ -59,7 +59,7 @@ impl fmt::Display for FindingOutcome {
 pub enum Severity {
     /// It decides whether the deadline can hold, or whether the machine boots.
     High,
-    /// It makes cycles late now and then.
+    /// It makes some cycles late.
     Medium,
     /// A little.
     Low,
@@ -85,16 +85,16 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Where something was read, and what stood there.
+/// A file and the text read from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The file, or several.
     pub source: String,
-    /// What it says.
+    /// Its content.
     pub value: String,
 }
 
-/// What was asked for, what runs, and what took effect.
+/// The configured, the running and the effective value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "State")]
@@ -107,32 +107,32 @@ pub struct FindingState {
     pub effective: Option<String>,
 }
 
-/// What a check found.
+/// The finding of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// The check's name.
     pub id: String,
     /// Its group.
     pub group: String,
-    /// How it came out.
+    /// Its result.
     pub result: FindingOutcome,
     /// How much it weighs for the profile.
     pub severity: Severity,
-    /// What was found, in a line.
+    /// The finding, in a line.
     pub says: String,
-    /// The value, and where it was read.
+    /// The value, and its source.
     pub evidence: Evidence,
     /// Configured, running and effective state, where they can differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<FindingState>,
     /// Why it matters.
     pub why: String,
-    /// What to do about it, a command where one does it; absent where nothing is to be done.
+    /// The cure, a command if there is one; absent if none is needed.
     pub fix: Option<String>,
     /// The same, as the table of advice has it: with the action of a plan that does it, or why none does.
     #[serde(skip)]
     pub advice: Option<Advice>,
-    /// Where that is known from.
+    /// The source of the cure.
     pub source: String,
 }
 

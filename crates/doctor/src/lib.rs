@@ -28,7 +28,7 @@ use machine::Snapshot;
 /// What is asked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DoctorQuestion {
-    /// What the machine is for.
+    /// The purpose of the machine.
     pub profile: Profile,
     /// The use from which period and limit come.
     pub purpose: Option<Use>,

@@ -12,30 +12,30 @@ use crate::{DoctorQuestion, Finding, FindingOutcome, Profile, Use, obtain};
 /// Version of this document.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What the checks said of a machine.
+/// The results of a machine's checks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Version of this document.
     pub schema_version: u32,
-    /// What the machine is for.
+    /// The purpose of the machine.
     pub profile: Profile,
     /// The use that was asked for.
     #[serde(rename = "use", skip_serializing_if = "Option::is_none")]
     pub purpose: Option<Use>,
     /// The machine in a line.
     pub machine: String,
-    /// What was found, worst first.
+    /// The findings, worst first.
     pub checks: Vec<Finding>,
-    /// How many came out how, and what follows.
+    /// The number of findings by result, and the conclusion.
     pub summary: FindingCounts,
-    /// What happened on each CPU meanwhile, where it was sampled.
+    /// The activity of each CPU meanwhile, if it was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<MachineSample>,
-    /// The CPUs whose latency counts: the isolated ones, else all that are online.
+    /// The judged CPUs: the isolated ones, else all that are online.
     pub measured: CpuSet,
 }
 
-/// How many checks came out how.
+/// The number of checks by result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Summary")]
 pub struct FindingCounts {
@@ -49,7 +49,7 @@ pub struct FindingCounts {
     pub unknown: usize,
     /// Cannot have the problem.
     pub not_applicable: usize,
-    /// What follows from all of it, a sentence each.
+    /// The conclusions, a sentence each.
     pub advice: Vec<String>,
 }
 

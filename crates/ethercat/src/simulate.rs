@@ -49,16 +49,16 @@ pub struct SimulationOutcome {
     pub sub_devices: Vec<SubDeviceDid>,
 }
 
-/// What one SubDevice did.
+/// The results of one SubDevice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SubDeviceDid {
     /// Its state in the end: `INIT`, `PRE-OP`, `SAFE-OP`, `OP`.
     pub state: &'static str,
     /// Its AL status code; 0 where it has no error.
     pub status_code: u16,
-    /// SYNC0 events before which new outputs had come.
+    /// SYNC0 events with new outputs before them.
     pub sync0_hits: u64,
-    /// SYNC0 events before which none had.
+    /// SYNC0 events without new outputs before them.
     pub sync0_misses: u64,
     /// How often its watchdog expired.
     pub watchdogs: u8,

@@ -18,7 +18,7 @@ use machine::counters::CounterClass;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kind of thing took the CPU.
+/// The kind of cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Kind")]
@@ -49,11 +49,11 @@ pub enum CauseKind {
     IdleExit,
     /// The CPU changed its frequency.
     Frequency,
-    /// System management interrupts and whatever else firmware does unseen.
+    /// System management interrupts and other hidden work of the firmware.
     Firmware,
     /// The hypervisor took the CPU.
     Steal,
-    /// The scheduler's tick, with what kept it.
+    /// The scheduler's tick, with the reason why it was not stopped.
     Tick,
     /// A timer's interrupt: of another timer than the tick, or the measured one's own, from where it fired.
     Timer,
@@ -61,9 +61,9 @@ pub enum CauseKind {
     Execution,
     /// The measured thread waited for a lock that another thread held.
     Lock,
-    /// The measured thread waited for something else, within its cycle.
+    /// The measured thread waited within its cycle.
     Wait,
-    /// What no cause accounts for.
+    /// The unexplained part.
     Unexplained,
 }
 
@@ -179,9 +179,9 @@ pub struct Cause {
     /// Which one: `45 nvme0q3`, `NET_RX`, `kworker/3:1H`, `call function do_sync_core`. The same thing has
     /// the same name in every spike, since causes are counted by it.
     pub name: String,
-    /// When it began, from the spike's beginning; 0 also for what had begun before. Absent for a suspect.
+    /// Its begin, from the begin of the spike; 0 if it began earlier. Absent for a suspect.
     pub begin_ns: Option<u64>,
-    /// How long it took, without what interrupted it, with its entry and exit. Absent for a suspect.
+    /// Its duration with entry and exit, without the causes that interrupted it. Absent for a suspect.
     pub duration_ns: Option<u64>,
     /// The part of that which is entry and exit: no event marks it, but it borders on this cause, and is
     /// no longer than such code was measured to take.
@@ -192,9 +192,9 @@ pub struct Cause {
     pub count: Option<u64>,
     /// More about this occurrence: `woken by irq 45`, `fifo 50`.
     pub detail: Option<String>,
-    /// Who sent it, for an IPI.
+    /// The sender of an IPI.
     pub sender: Option<Sender>,
-    /// The thread that held what was waited for, or that had the CPU.
+    /// The thread that had the lock or the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// The function that it was in: of the kernel, or `program!function`. Of a lock, a wait and a page fault:
@@ -204,8 +204,8 @@ pub struct Cause {
     /// That function and its callers, the innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// What a lock's owner did meanwhile beside running, as far as it was seen, and after that the owner of
-    /// what it waited for itself.
+    /// The recorded activity of a lock's owner beside running, and then of the owner of the lock for which it
+    /// waited itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<ChainLink>,
 }
@@ -215,18 +215,18 @@ pub struct Cause {
 pub struct ChainLink {
     /// The thread that did not run.
     pub thread: Owner,
-    /// [`CauseKind::Thread`] where another one had its CPU, [`CauseKind::Lock`] or [`CauseKind::Wait`].
+    /// [`CauseKind::Thread`] if another thread had its CPU, [`CauseKind::Lock`] or [`CauseKind::Wait`].
     pub kind: CauseKind,
     /// Which thread, lock or call.
     pub name: String,
     /// How long.
     pub duration_ns: u64,
-    /// The thread that had the CPU, or held that lock.
+    /// The thread that had the CPU or the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
 }
 
-/// A thread that had what the measured one waited for.
+/// The thread that had the CPU or the lock for which the measured one waited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Owner {
     /// Its number.
@@ -273,10 +273,10 @@ impl Cause {
     }
 }
 
-/// Who sent an IPI.
+/// The sender of an IPI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Sender {
-    /// The CPU that it came from.
+    /// The sending CPU.
     pub cpu: Option<u32>,
     /// The task that ran there.
     pub pid: Option<u32>,
@@ -288,7 +288,7 @@ pub struct Sender {
     pub call_site: Option<String>,
 }
 
-/// What ran on a sibling of the measured CPU during a spike.
+/// Activity on a sibling of the measured CPU during a spike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OnSibling {
     /// The sibling.
@@ -301,16 +301,16 @@ pub struct OnSibling {
 /// How causes were collected during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Causes {
-    /// What collected them.
+    /// Their collector.
     pub collector: Collector,
-    /// What it could not see, and what would show it, in sentences.
+    /// The events that it could not see, and how to see them, in sentences.
     pub could_not_see: Vec<String>,
-    /// Kinds of events that its trial at the start could not provoke, so that it may see them or not.
+    /// Kinds of events that its trial could not provoke. It may see them or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tried: Vec<String>,
     /// Events that were lost because a buffer was full.
     pub lost_events: u64,
-    /// What entry and exit were held to take at the most, on each CPU; none where that was not measured.
+    /// The bounds of entry and exit on each CPU; empty if not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<Edges>,
 }
@@ -329,7 +329,7 @@ pub struct Edges {
     pub return_ns: u64,
 }
 
-/// What collects causes.
+/// A collector of causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Collector {
@@ -337,7 +337,7 @@ pub enum Collector {
     Bpf,
     /// The kernel's trace events.
     Tracefs,
-    /// The kernel's osnoise tracer without threads of its own, and trace events.
+    /// The kernel's osnoise tracer without its threads, and trace events.
     Osnoise,
     /// The kernel's counters, before and after: suspects without times.
     Counters,
@@ -359,7 +359,7 @@ impl Collector {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
-    /// The first of those below that this machine and the user's rights allow.
+    /// The first of the following that this machine and the user's permissions allow.
     #[default]
     Auto,
     /// [`Collector::Bpf`], or an error.

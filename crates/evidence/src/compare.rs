@@ -40,17 +40,17 @@ pub struct Comparison {
     pub before: ComparedRun,
     /// The second run.
     pub after: ComparedRun,
-    /// Where what was asked differs; empty where comparable.
+    /// Differences of the requests; empty if comparable.
     pub differences: Vec<Difference>,
-    /// Where the machines, or the versions of the program that measured, differ.
+    /// Differences of the machines, or of the program's versions.
     pub machine_differences: Vec<Difference>,
-    /// One figure of one series each; empty where refused.
+    /// One figure of one series each; empty if the comparison was refused.
     pub rows: Vec<Change>,
     /// Series that only the first run measured.
     pub only_before: Vec<RowKey>,
     /// Series that only the second run measured.
     pub only_after: Vec<RowKey>,
-    /// What the intervals cannot say.
+    /// The limits of the intervals.
     pub caveats: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub struct ComparedRun {
     pub outcome: VerdictOutcome,
     /// Its limit.
     pub limit_ns: Option<u64>,
-    /// What disturbed it.
+    /// Its disturbances.
     pub taints: Vec<Taint>,
     /// Missing parts of the bundle.
     pub missing: Vec<String>,
@@ -82,11 +82,11 @@ pub struct Change {
     /// The series.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Which of its figures.
+    /// The figure of the series.
     pub figure: ComparedFigure,
-    /// The figure in the first run, in nanoseconds; absent where the bundle does not tell it.
+    /// The figure in the first run, in nanoseconds; absent if the bundle does not have it.
     pub before: Option<f64>,
-    /// The figure in the second run, in nanoseconds; absent where the bundle does not tell it.
+    /// The figure in the second run, in nanoseconds; absent if the bundle does not have it.
     pub after: Option<f64>,
     /// 100 x (after / before - 1): below zero is better; absent where only `before` is 0, or one of them is
     /// unknown.

@@ -18,18 +18,18 @@ pub struct ProveDocument {
     pub schema_version: u32,
     /// The bundle's path.
     pub bundle: String,
-    /// Does it hold, and why not.
+    /// The verdict, with reasons.
     pub verdict: Verdict,
-    /// What the rows say of the use that was asked; absent where none was.
+    /// The result for the requested use; absent without one.
     #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<UseVerdict>,
-    /// What disturbed the measurement.
+    /// The disturbances of the measurement.
     pub taints: Vec<Taint>,
-    /// What need not be held against it.
+    /// Notes, which do not count against the result.
     pub notes: Vec<String>,
     /// The measured rows.
     pub rows: Vec<Summary>,
-    /// What was asked but not measured, and why.
+    /// The requested rows that were not measured, with reasons.
     pub not_run: Vec<NotRun>,
     /// Missing parts of the bundle.
     pub missing: Vec<String>,

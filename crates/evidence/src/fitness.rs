@@ -16,7 +16,7 @@ use crate::units::us;
 pub struct UseVerdict {
     /// As it was asked: `linuxcnc:25us+1ms`.
     pub asked: String,
-    /// The worst grade of a thread; absent where the use has no scale, or a thread has no samples.
+    /// The worst grade of a thread; absent if the use has no scale, or a thread has no samples.
     pub grade: Option<Grade>,
     /// Its threads, the fastest first.
     pub threads: Vec<ThreadVerdict>,
@@ -29,13 +29,13 @@ pub struct ThreadVerdict {
     pub name: String,
     /// Its period.
     pub period_ns: u64,
-    /// Its largest latency in any row; absent where nothing was measured.
+    /// Its largest latency in any row; absent without samples.
     pub worst_ns: Option<u64>,
     /// Its samples in all rows.
     pub count: u64,
     /// Periods that it missed: of audio the xruns.
     pub missed: u64,
-    /// Where the latency stands on the scale.
+    /// The grade of the latency on the scale.
     pub grade: Option<Grade>,
     /// Good up to this latency.
     pub good_up_to_ns: Option<u64>,

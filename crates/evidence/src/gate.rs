@@ -68,20 +68,20 @@ pub struct Gated {
     pub schema_version: u32,
     /// Whether it could be judged, and nothing got worse.
     pub held: bool,
-    /// What got worse, a line each, worst first.
+    /// The worsened figures, a line each, worst first.
     pub reasons: Vec<String>,
-    /// Why nothing can pass, a line each: damaged bundles, or nothing that can be judged. Empty where it was
-    /// judged.
+    /// The reasons why the gate cannot pass, a line each: damaged bundles, or no figure to judge. Empty if it
+    /// was judged.
     pub errors: Vec<String>,
     /// The runs that the candidate is held against.
     pub baselines: Vec<ComparedRun>,
     /// The run that is judged.
     pub candidate: ComparedRun,
-    /// Where what was asked differs; empty unless it was forced.
+    /// Differences of the requests; empty unless the comparison was forced.
     pub differences: Vec<Difference>,
-    /// Where the machines differ, of the first baseline.
+    /// Differences of the machines, for the first baseline.
     pub machine_differences: Vec<Difference>,
-    /// Every figure that was judged; of several baselines against the one that it is closest to.
+    /// Every judged figure; with several baselines, against the nearest.
     pub figures: Vec<Judged>,
     /// Rows of a baseline that the candidate did not measure.
     pub not_measured: Vec<RowKey>,
@@ -89,14 +89,14 @@ pub struct Gated {
     pub not_judged: Vec<NotJudged>,
     /// By which part of its baseline a figure may grow.
     pub tolerance: f64,
-    /// The chance that a gate between runs of the same machine finds anything worse, but for what differs
-    /// from run to run.
+    /// The chance that a gate between two runs of an unchanged machine finds a figure worse, apart from the
+    /// variation between runs.
     pub alpha: f64,
     /// How many figures were judged at once: each at `alpha / comparisons`.
     pub comparisons: usize,
     /// Seed of the draws.
     pub seed: u64,
-    /// What the intervals cannot say.
+    /// The limits of the intervals.
     pub caveats: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ pub struct Judged {
     /// The row.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Which of its figures.
+    /// The figure of the series.
     pub figure: GateFigure,
     /// The baseline's bundle.
     pub baseline: String,
@@ -129,9 +129,9 @@ pub struct Judged {
     pub before: f64,
     /// Now.
     pub after: f64,
-    /// What would have been allowed.
+    /// The allowed value.
     pub allowed: f64,
-    /// Between what it lies now, with the chance in both runs: [low, high]. Worse where `low` is above
+    /// Its confidence interval now, with the chance in both runs: [low, high]. Worse if `low` is above
     /// `allowed`.
     pub interval: [f64; 2],
     /// Whether it got worse.
@@ -200,7 +200,7 @@ pub struct NotJudged {
     /// The row.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Which of its figures; absent: none of them.
+    /// The figure of the series; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<GateFigure>,
     /// Why.

@@ -13,45 +13,46 @@ use serde::{Deserialize, Serialize};
 pub const NO_VERDICT: &str = "no verdict on a deadline can be had in the mode count: it counts interruptions and keeps \
     no latency; for a verdict run isolator prove on the machine itself";
 
-/// What the lab ran and what the scope saw.
+/// The scenarios of the lab and the records of the scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabDocument {
     /// Version of this document.
     pub schema_version: u32,
     /// The bundle's path; empty within the bundle itself.
     pub bundle: String,
-    /// How the guests ran, and so what their figures mean.
+    /// The mode of the guests, which decides the meaning of their figures.
     pub mode: Mode,
     /// Why this mode.
     pub mode_reason: String,
     /// The emulator and its version.
     pub emulator: String,
-    /// The guests' kernel: release, and what was asked for.
+    /// The guests' kernel: its release, and the request.
     pub kernel: String,
     /// SHA-256 of the kernel's image.
     pub kernel_digest: String,
     /// The guests' architecture: `x86_64`, `aarch64`.
     pub architecture: String,
-    /// The boot line without what the lab itself needs (console, symbols).
+    /// The boot line without the lab's own parameters (console, symbols).
     pub boot_line: String,
     /// CPUs of a guest.
     pub cpus: u32,
     /// Seed of everything that storms draw.
     pub seed: u64,
-    /// What the guests' isolator was asked to defer; absent: the isolated CPU was left to the boot line.
+    /// The kinds of work that the guests' isolator was asked to defer; absent: only the boot line isolates
+    /// the CPU.
     #[serde(default)]
     pub isolate: Option<String>,
     /// One entry for each scenario and isolated CPU; in the mode `count` only, since only there the scope
     /// looks on.
     pub rows: Vec<LabRow>,
-    /// What disturbed, and whether it took effect.
+    /// The storm, and whether it took effect.
     pub storms: Vec<StormDid>,
-    /// What the loads on the housekeeping CPUs did, one entry for each guest that had one.
+    /// The work of the loads on the housekeeping CPUs, one entry for each guest with a load.
     #[serde(default)]
     pub loads: Vec<LoadDid>,
     /// The kernel log of all guests, judged.
     pub guest_log: GuestLog,
-    /// What the guest's own tracing says of the same interruptions, set against the scope's record.
+    /// The guest's own tracing of the same interruptions, compared with the scope's record.
     pub witness: Vec<Witness>,
 }
 
@@ -114,35 +115,34 @@ pub struct LabRow {
     pub max_kernel_instructions: u64,
     /// Instructions in user space.
     pub user_instructions: u64,
-    /// The excursions by what they entered through.
+    /// The excursions by entry point.
     pub by_entry: BTreeMap<String, EntryExcursions>,
-    /// The functions entered most, of all excursions whose path was kept: name to count.
+    /// The most entered functions of all excursions with a recorded path: name to count.
     pub functions: BTreeMap<String, u64>,
-    /// Excursions whose single record was not kept, since there were too many; counted all the same.
+    /// Excursions without a record of their own, since there were too many; they are counted.
     pub records_dropped: u64,
-    /// What the guest's own kernel counted of an isolated CPU, by the isolator's counters: `defer_sync`,
+    /// The counts of the guest's own kernel for an isolated CPU, by the isolator's counters: `defer_sync`,
     /// `breach_call`.
     #[serde(default)]
     pub isolation: Option<BTreeMap<String, u64>>,
-    /// From edges to this CPU's answers, where its probe was one that answers.
+    /// From edges to this CPU's answers, for a probe that answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub responses: Option<Responses>,
 }
 
-/// From edges of an input to a CPU's answers, as the scope counted them in instructions of that CPU: each
-/// response lies between its least, from the look that saw the edge, and its most, from the last look that
-/// did not.
+/// Responses from an input's edge to a CPU's answer, counted by the scope in instructions of that CPU. Each
+/// is between its least, from the look that saw the edge, and its most, from the last look that did not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Responses {
     /// Stores to the input by all CPUs.
     pub edges: u64,
-    /// Edges that came before the one before was answered.
+    /// Edges that came before the previous one was answered.
     pub doubled: u64,
     /// Stores to the output without a look before them, which answer nothing.
     pub blind: u64,
     /// Responses without an excursion in between.
     pub quiet: Spread,
-    /// Those that one delayed; where the edge came in the middle of it, their most says all of it.
+    /// Responses that an interruption delayed; if the edge came during it, their most contains all of it.
     pub interrupted: Spread,
 }
 
@@ -251,33 +251,33 @@ impl LabRow {
 pub struct EntryExcursions {
     /// How many.
     pub count: u64,
-    /// Kernel instructions of all of them.
+    /// Sum of their kernel instructions.
     pub instructions: u64,
     /// Kernel instructions of the longest.
     pub max: u64,
 }
 
-/// A storm, as it says itself.
+/// The result of a storm, as it reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StormDid {
     /// The scenario.
     pub scenario: String,
     /// The storm.
     pub name: String,
-    /// Whether it did what it is named for; a storm that did not fails the run.
+    /// Whether it took effect; a storm without effect fails the run.
     pub took_effect: bool,
-    /// What it did, in words and figures, or why it did not.
+    /// Its work, in words and figures, or the reason why it did none.
     pub did: String,
 }
 
-/// A load, as it says itself.
+/// The result of a load, as it reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadDid {
     /// The scenario, with the load.
     pub scenario: String,
     /// Whether it loaded; one that did not fails the run.
     pub took_effect: bool,
-    /// What it did, in words and figures, or why it did not.
+    /// Its work, in words and figures, or the reason why it did none.
     pub did: String,
 }
 
@@ -292,7 +292,7 @@ pub struct GuestLog {
     pub verdict: LogVerdict,
 }
 
-/// What the kernel's log says.
+/// The content of the kernel's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogVerdict {
@@ -315,17 +315,17 @@ pub struct Witness {
     pub named: u64,
     /// Interruptions that the scope saw.
     pub seen: u64,
-    /// Interruptions that the guest's tracing named beyond those that were compared.
+    /// Interruptions of the guest's tracing after the compared beginning.
     #[serde(default)]
     pub named_beyond: u64,
-    /// Interruptions that the scope saw beyond those that were compared.
+    /// Interruptions of the scope after the compared beginning.
     #[serde(default)]
     pub seen_beyond: u64,
     /// Those in both.
     pub matched: u64,
-    /// matched / seen: what part of the truth the guest names.
+    /// matched / seen: the share of the scope's interruptions that the guest names.
     pub recall: f64,
-    /// matched / named: what part of what the guest names is true.
+    /// matched / named: the true share of the interruptions that the guest names.
     pub precision: f64,
     /// The first that differ, in words.
     pub differences: Vec<String>,
@@ -338,11 +338,11 @@ pub struct MatrixDocument {
     pub schema_version: u32,
     /// The matrix.
     pub matrix: String,
-    /// What it shows.
+    /// A description of it.
     pub about: String,
     /// Its cells, in the order in which they were run.
     pub cells: Vec<MatrixCell>,
-    /// What makes a cell no result: a storm without effect, a kernel that complained.
+    /// The reasons why a cell has no result: a storm without effect, a kernel that complained.
     pub complaint: Option<String>,
 }
 
@@ -357,7 +357,7 @@ pub struct MatrixCell {
     pub kernel: String,
     /// The boot line's name.
     pub boot: String,
-    /// What the guest's isolator was asked to defer; absent: it was left alone.
+    /// The kinds of work that the guest's isolator was asked to defer; absent: it was not used.
     pub isolate: Option<String>,
     /// How the guest ran.
     pub mode: Mode,
@@ -365,25 +365,24 @@ pub struct MatrixCell {
     pub breaches: Option<u64>,
     /// Work that was put off, as the guest's kernel counted it.
     pub deferred: Option<u64>,
-    /// Excursions of the isolated CPU, where the scope looked on.
+    /// Excursions of the isolated CPU that the scope recorded.
     pub excursions: Option<u64>,
     /// Their kernel instructions.
     pub kernel_instructions: Option<u64>,
-    /// Those of the longest.
+    /// Those of the longest excursion.
     pub max_kernel_instructions: Option<u64>,
-    /// The largest latency where the guest's clock means something: in the mode `virtual` in virtual
-    /// nanoseconds.
+    /// The largest latency, if the guest's clock is meaningful: in the mode `virtual` in virtual nanoseconds.
     pub max_ns: Option<u64>,
     /// The change of excursions, or else of the latency, against the first cell of the same scenario, load
     /// and mode.
     pub change_percent: Option<f64>,
-    /// What an article measured in that place, on its own machine.
+    /// The article's figure for that row, on its own machine.
     pub published: Option<String>,
     /// The bundle.
     pub bundle: String,
 }
 
-/// `isolator lab gate --json`: what grew against a baseline.
+/// `isolator lab gate --json`: the growth against a baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateDocument {
     /// Version of this document.
@@ -394,10 +393,9 @@ pub struct GateDocument {
     pub kernel_before: String,
     /// The kernel that was run.
     pub kernel_after: String,
-    /// What grew, worst first.
+    /// The figures that grew, worst first.
     pub growth: Vec<Growth>,
-    /// What the baseline counted, and the run did not: none of it can be judged, so that the gate does not
-    /// hold.
+    /// Figures of the baseline that the run lacks: they cannot be judged, so the gate does not hold.
     pub not_counted: Vec<String>,
     /// The bundle.
     pub bundle: String,
@@ -416,7 +414,7 @@ pub struct Growth {
     pub before: u64,
     /// Now.
     pub after: u64,
-    /// What would have been allowed.
+    /// The allowed value.
     pub allowed: u64,
 }
 

@@ -21,7 +21,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Manifest {
     /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// Who measured: this program, or the tool whose file was imported.
+    /// The program that measured: this one, or the tool of the imported file.
     pub written_by: WrittenBy,
     /// When the run began, RFC 3339 in UTC.
     pub started_at: Option<String>,
@@ -31,15 +31,15 @@ pub struct Manifest {
     pub state: RunState,
     /// The machine at the start.
     pub machine: Snapshot,
-    /// What was asked.
+    /// The request.
     pub asked: Asked,
     /// One entry a measured series, in the order of measurement.
     pub rows: Vec<RowEntry>,
-    /// What was asked but could not be measured, and why.
+    /// The requested rows that could not be measured, with reasons.
     pub not_run: Vec<NotRun>,
-    /// What the preflight and the run noticed and need not hold against the result.
+    /// Notes of the preflight and the run, which do not count against the result.
     pub notes: Vec<String>,
-    /// What disturbed the measurement or the claim made from it.
+    /// A disturbance of the measurement, or of the claim.
     pub taints: Vec<Taint>,
     /// How causes were collected; absent where they were not.
     pub causes: Option<Causes>,
@@ -78,18 +78,18 @@ pub struct WrittenBy {
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "State")]
 pub enum RunState {
-    /// It is still being written, or the writer was killed.
+    /// It is being written, or the writer was killed.
     Running,
     /// It ended as asked.
     Finished,
-    /// It was ended early, in order, with what it had.
+    /// It was ended early, in order, with the data so far.
     Interrupted,
 }
 
 /// The note of a run whose state is [`RunState::Interrupted`].
 pub const ENDED_EARLY: &str = "the run was ended before its time";
 
-/// What was asked of a run. Two bundles are alike where these agree.
+/// The request for a run. Bundles with equal requests can be compared.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asked {
@@ -98,8 +98,8 @@ pub struct Asked {
     pub probes: Vec<String>,
     /// Loads, one after the other.
     pub loads: Vec<String>,
-    /// Those of the loads that `--loads all` asked for and no name: the verdict does without one that the
-    /// machine cannot run.
+    /// The loads that only `--loads all` requested: the verdict does not need one that the machine cannot
+    /// run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads_if_available: Vec<String>,
     /// Measured CPUs.
@@ -116,7 +116,7 @@ pub struct Asked {
     pub timer: Option<String>,
     /// Length of each row.
     pub duration_ns: Option<u64>,
-    /// Length of each row in cycles, where given so.
+    /// Length of each row in cycles, if it was given in cycles.
     pub loops: Option<u64>,
     /// Thrown away at the start of each row.
     pub warm_up_ns: Option<u64>,
@@ -131,10 +131,10 @@ pub struct Asked {
     pub claim: Option<f64>,
     /// `/dev/cpu_dma_latency` that was requested while measuring, in microseconds; absent: left alone.
     pub dma_latency_us: Option<u32>,
-    /// What the kernel's isolator was asked to defer on the measured CPUs: `default,ktlb`; absent: it was
-    /// left alone.
+    /// The kinds of work that the kernel's isolator was asked to defer on the measured CPUs: `default,ktlb`;
+    /// absent: it was not used.
     pub isolate: Option<String>,
-    /// What was to collect the causes of spikes; absent: the best that is possible.
+    /// The requested collector of causes; absent: the best possible.
     pub causes: Option<Choice>,
     /// Taint codes that the user accepts.
     pub accept: Vec<String>,
@@ -142,40 +142,40 @@ pub struct Asked {
     /// longest and the latest spikes alone.
     #[serde(skip_serializing_if = "is_not")]
     pub flight: bool,
-    /// What the response probe polls and drives; absent: memory of this program, both ends of it here.
+    /// The signals that the response probe polls and drives; absent: memory of this program, with both ends
+    /// here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<ResponseSetup>,
-    /// What EtherCAT, as a probe or else as a load, drives; absent: a simulated segment.
+    /// The segment that EtherCAT drives, as a probe or else as a load; absent: a simulated one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ethercat: Option<EthercatSetup>,
 }
 
-/// What EtherCAT drives.
+/// The EtherCAT segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Ethercat")]
 pub struct EthercatSetup {
     /// The interface; absent: a simulated segment.
     pub device: Option<String>,
-    /// Whether it is used although it carries an address or the default route, or another MainDevice is on
-    /// it.
+    /// Whether it is used although it has an address or the default route, or another MainDevice uses it.
     pub forced: bool,
 }
 
-/// What the response probe polls and drives.
+/// The signals that the response probe polls and drives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Response")]
 pub struct ResponseSetup {
-    /// What the measured CPU is: `responder`, `generator`, or with shared memory `both`, where another CPU
+    /// The role of the measured CPU: `responder`, `generator`, or with shared memory `both`, if another CPU
     /// generates the edges.
     pub role: Option<String>,
     /// Shared memory: `FILE` or `FILE:OFFSET`.
     pub signal: Option<String>,
-    /// The board whose registers are polled, or a file that describes it: `NAME`, `NAME@ADDRESS`,
+    /// The board with the polled registers, or a file that describes it: `NAME`, `NAME@ADDRESS`,
     /// `NAME@DEVICE`.
     pub board: Option<String>,
-    /// The kernel's GPIO chip whose lines are waited for: `gpiochip0`.
+    /// The kernel's GPIO chip with the awaited lines: `gpiochip0`.
     pub chip: Option<String>,
     /// The line that is read.
     pub input: Option<u32>,
@@ -183,7 +183,7 @@ pub struct ResponseSetup {
     pub output: Option<u32>,
 }
 
-/// What identifies a series within a bundle.
+/// The identity of a series in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct RowKey {
     /// The probe.
@@ -194,8 +194,8 @@ pub struct RowKey {
     pub cpu: u32,
     /// The period, for a periodic probe.
     pub period_ns: Option<u64>,
-    /// The name of the thread whose loop it is, where the program did not hand its loop over itself: of
-    /// several alike with a number.
+    /// The name of the loop's thread, if the program did not publish the loop itself; with a number if
+    /// several threads have this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_name: Option<String>,
 }
@@ -247,7 +247,7 @@ pub struct RowEntry {
     pub files: String,
     /// How far it got.
     pub state: RunState,
-    /// What the measuring thread was granted.
+    /// The kernel's grants to the measuring thread.
     pub granted: Granted,
     /// The limit that judges this row.
     pub limit_ns: Option<u64>,
@@ -258,10 +258,9 @@ pub struct RowEntry {
     pub spikes: u64,
     /// Spikes that are not listed because there were too many.
     pub spikes_not_listed: u64,
-    /// What the load did, in words and figures.
+    /// The work of the load, in words and figures.
     pub load_did: Option<String>,
-    /// For evidence that is coarser than ours: the width of a bucket and where it stops to tell values
-    /// apart.
+    /// For imported evidence with coarser buckets: their width, and the value from which on it only counts.
     pub coarse: Option<Coarse>,
 }
 
@@ -272,7 +271,7 @@ pub struct Followed {
     pub thread: FollowedThread,
     /// The call in which it waits for its next cycle.
     pub waits_with: String,
-    /// Where the period is from.
+    /// The source of the period.
     pub period_from: PeriodSource,
 }
 
@@ -289,7 +288,7 @@ pub struct FollowedThread {
     pub priority: u32,
 }
 
-/// Where a period is from.
+/// The source of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PeriodSource {
@@ -299,7 +298,7 @@ pub enum PeriodSource {
     Given,
 }
 
-/// What a measuring thread really got.
+/// The kernel's grants to a measuring thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Granted {
@@ -322,19 +321,19 @@ pub struct Granted {
     /// For the message probe, the CPU that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers_on: Option<u32>,
-    /// For the response probe, the CPU that the edges came from.
+    /// For the response probe, the CPU of the edges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges_from: Option<u32>,
-    /// What the kernel's isolator counted of the CPU while it measured, warm-up included, by the counter's
-    /// name: `defer_sync`, `breach_call`; absent where the CPU was not isolated. Counters that stayed
+    /// The counts of the kernel's isolator for the CPU during the measurement with its warm-up, by the
+    /// counter's name: `defer_sync`, `breach_call`; absent if the CPU was not isolated. Unchanged counters
     /// are left out.
     pub isolation: Option<BTreeMap<String, u64>>,
-    /// For the EtherCAT probe, what its cycles did.
+    /// For the EtherCAT probe, the results of its cycles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ethercat: Option<Exchanged>,
 }
 
-/// What cycles of an EtherCAT MainDevice did beside taking time; warm-up aside.
+/// Results of an EtherCAT MainDevice's cycles beside their times, without warm-up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Exchanged {
@@ -344,11 +343,11 @@ pub struct Exchanged {
     pub sub_devices: u64,
     /// Cycles.
     pub cycles: u64,
-    /// Cycles whose frame came back with another working counter than that of all SubDevices.
+    /// Cycles whose frame returned with a wrong working counter.
     pub wrong_counters: u64,
-    /// Cycles whose frame was not back when the next one was due.
+    /// Cycles whose frame had not returned when the next one was due.
     pub not_back: u64,
-    /// Frames that came back after that.
+    /// Frames that returned after that.
     pub late_frames: u64,
     /// Cycles in which not every SubDevice was in OP.
     pub not_op: u64,
@@ -356,7 +355,7 @@ pub struct Exchanged {
     pub sync0_margin_ns: Option<u64>,
     /// SYNC0 events between two cycles' process data beyond the one that belongs there.
     pub sync0_missed: u64,
-    /// The largest difference of a SubDevice's clock to the reference that it said, of one SubDevice every
+    /// The largest reported difference of a SubDevice's clock to the reference; one SubDevice is read every
     /// 16 cycles.
     pub clocks_apart_ns: Option<u64>,
 }
@@ -370,9 +369,9 @@ pub struct Coarse {
     /// 0: unknown.
     #[serde(default)]
     pub unit_ns: u64,
-    /// Values from here on were only counted, not told apart.
+    /// Values from here on were only counted.
     pub overflow_from_ns: Option<u64>,
-    /// How many those were.
+    /// Their number.
     pub overflow_count: u64,
     /// Whether the source states the mean, or enough to work it out.
     #[serde(default = "is_known")]
@@ -409,7 +408,7 @@ pub struct NotRun {
     pub probe: String,
     /// The load.
     pub load: String,
-    /// Why, and what to do: `package stress-ng missing; apt-get install stress-ng`.
+    /// The reason, with the cure: `package stress-ng missing; apt-get install stress-ng`.
     pub reason: String,
     /// Whether this machine cannot run the load, and `--loads all` alone asked for it: the verdict does
     /// without.
@@ -477,13 +476,12 @@ pub struct Spike {
     pub latency_ns: u64,
     /// Periods missed because of it.
     pub missed: u64,
-    /// What took the CPU meanwhile, in order; empty where no cause was collected.
+    /// The causes, in order; empty if none was collected.
     #[serde(default)]
     pub causes: Vec<Cause>,
-    /// The part of the latency that no cause explains; absent where no cause was collected, or only
-    /// suspects.
+    /// The part of the latency that no cause explains; absent without causes, or with suspects only.
     pub unexplained_ns: Option<u64>,
-    /// What siblings of the CPU did meanwhile; it takes no time from this CPU, but makes it slower.
+    /// Activity of the CPU's siblings meanwhile; it takes no time from this CPU, but slows it down.
     #[serde(default)]
     pub siblings: Vec<OnSibling>,
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::manifest::{Followed, Granted, RowKey};
 use crate::row::Row;
 
-/// One row of `prove --json`; quantiles are rounded up by at most 1/1024 of their value, never down.
-/// What an imported file does not tell is `null`.
+/// One row of `prove --json`; quantiles are rounded up by at most 1/1024 of their value, never down. A value
+/// that an imported file does not have is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Probe, load, CPU and period.
@@ -18,7 +18,7 @@ pub struct Summary {
     pub count: u64,
     /// Periods missed: cycles that were due while the thread was still late.
     pub missed: u64,
-    /// Smallest; absent where an imported file does not state it.
+    /// Smallest; absent if an imported file does not state it.
     pub min_ns: Option<u64>,
     /// Mean.
     pub mean_ns: Option<f64>,
@@ -38,8 +38,7 @@ pub struct Summary {
     pub limit_ns: Option<u64>,
     /// Samples above the limit, at least.
     pub over_limit: u64,
-    /// Samples above the limit, at most: more where an imported file counts some without telling their
-    /// latencies.
+    /// Samples above the limit, at most: more if an imported file counts samples without their latencies.
     #[serde(default)]
     pub over_limit_at_most: u64,
     /// Late cycles had none been omitted while waiting: samples above the limit corrected for coordinated
@@ -58,9 +57,9 @@ pub struct Summary {
     pub followed: Option<Followed>,
     /// Spikes above the threshold.
     pub spikes: u64,
-    /// What the load did.
+    /// The work of the load.
     pub load_did: Option<String>,
-    /// What the measuring thread was granted.
+    /// The kernel's grants to the measuring thread.
     pub granted: Granted,
 }
 

@@ -79,7 +79,7 @@ pub struct Estimate {
     /// Anderson-Darling goodness of fit: how often data of the fitted distribution fit it worse than the
     /// samples do.
     pub fit_p_value: f64,
-    /// Rare latencies, beyond the threshold only: what is more frequent than that the percentiles tell.
+    /// Rare latencies, only beyond the threshold: the percentiles cover more frequent ones.
     pub levels: Vec<Level>,
 }
 

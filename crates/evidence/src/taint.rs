@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 pub struct Taint {
     /// A fixed word for it: `not-real-time-kernel`, `steal`, `page-faults`, …
     pub code: String,
-    /// What was found, on what.
+    /// The finding, with its object.
     pub reason: String,
-    /// What to do about it.
+    /// The cure.
     pub cure: Option<String>,
     /// The load whose rows it disturbed; absent: all.
     pub load: Option<String>,
     /// The CPU whose rows it disturbed; absent: all.
     pub cpu: Option<u32>,
-    /// Whether the user said to accept it: shown all the same, but not held against the verdict.
+    /// Whether the user accepted it: it is shown, but does not count against the verdict.
     #[serde(default)]
     pub accepted: bool,
 }

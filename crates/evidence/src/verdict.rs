@@ -27,19 +27,19 @@ pub const DEFAULT_CLAIM: f64 = 1e-3;
 pub struct Verdict {
     /// Version of this document.
     pub schema_version: u32,
-    /// Whether the limit is proven to hold, as far as `bounds` says.
+    /// Whether the limit held, with the bounds in `bounds`.
     pub held: bool,
     /// Why held or not.
     pub outcome: VerdictOutcome,
-    /// The limit; the strictest where rows differ; absent where none applies.
+    /// The limit; the strictest if rows differ; absent if none applies.
     pub limit_ns: Option<u64>,
-    /// Everything that speaks against it, worst first; where it held, what the data support.
+    /// All reasons against it, worst first; if it held, the claims that the data support.
     pub reasons: Vec<String>,
     /// Per row.
     pub rows: Vec<RowVerdict>,
 }
 
-/// How a verdict came out.
+/// The possible verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Outcome")]
@@ -63,23 +63,23 @@ impl VerdictOutcome {
     }
 }
 
-/// What a row contributes.
+/// The contribution of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowVerdict {
     /// Which row.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Whether its limit was kept by every sample, and no period missed.
+    /// Whether every sample kept its limit, and no period was missed.
     pub held: bool,
     /// Late cycles: samples above the limit and periods missed.
     pub late: u64,
-    /// The same at most: more where an imported file counts samples without telling their latencies.
+    /// The same at most: more if an imported file counts samples without their latencies.
     pub late_at_most: u64,
     /// Samples.
     pub count: u64,
     /// At 95 % confidence the rate of late cycles is below this.
     pub miss_rate_below: f64,
-    /// What the tail of the distribution suggests, or why it says nothing.
+    /// The estimate from the tail of the distribution, or the reason why there is none.
     pub tail: Tail,
 }
 

@@ -58,30 +58,30 @@ pub struct WhyDocument {
     pub schema_version: u32,
     /// The bundle's path.
     pub bundle: String,
-    /// What collected the causes; absent where nothing did.
+    /// The collector of the causes; absent without one.
     pub collector: Option<Collector>,
     /// Events that were lost because a buffer was full.
     pub lost_events: u64,
-    /// What the collector could not see, and what would show it.
+    /// The events that the collector could not see, and how to see them.
     pub could_not_see: Vec<String>,
     /// Kinds of events that the collector's trial at the start could not provoke.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tried: Vec<String>,
-    /// Why there is little or nothing to tell, and what to do.
+    /// The reason for few or no data, with the cure.
     pub notes: Vec<String>,
-    /// Spikes that the question is about, those that are not listed in the bundle included.
+    /// The selected spikes, with those that the bundle does not list.
     pub spikes_seen: u64,
-    /// Those of them that the bundle lists; `by_cause` counts these.
+    /// The spikes that the bundle lists; `by_cause` counts these.
     pub spikes_listed: u64,
     /// The worst spikes, the longest first.
     pub spikes: Vec<ExplainedSpike>,
-    /// What caused all listed spikes together, by the time it took, the most first.
+    /// The causes of all listed spikes together, by total time, the largest first.
     pub by_cause: Vec<CauseTotal>,
     /// Missing parts of the bundle.
     pub missing: Vec<String>,
 }
 
-/// One spike with its causes, what took most of it, and advice.
+/// One spike with its causes, its main cause, and advice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedSpike {
     /// When it began (the timer was due, or the gap opened), CLOCK_MONOTONIC.
@@ -104,17 +104,17 @@ pub struct ExplainedSpike {
     pub latency_ns: u64,
     /// Periods missed because of it.
     pub missed: u64,
-    /// The part that no cause explains; absent where nothing with times was collected.
+    /// The part that no cause explains; absent without causes with times.
     pub unexplained_ns: Option<u64>,
-    /// Whether that is more than a tenth of it.
+    /// Whether that is more than a tenth of the row.
     pub much_unexplained: bool,
-    /// What took the CPU, in the order of its beginning; suspects last.
+    /// The causes, in the order of their begin; suspects last.
     pub causes: Vec<Cause>,
-    /// What siblings of the CPU did meanwhile.
+    /// Activity of the CPU's siblings meanwhile.
     pub siblings: Vec<OnSibling>,
-    /// What took most of it; absent where nothing with times was collected.
+    /// The main cause; absent without causes with times.
     pub mostly: Option<CauseName>,
-    /// What to do about what took much of it.
+    /// Advice about its main causes.
     pub advice: Vec<String>,
 }
 
@@ -138,15 +138,15 @@ pub struct CauseTotal {
     pub count: u64,
     /// Spikes in which it occurred.
     pub spikes: u64,
-    /// Spikes of which it took more than anything else.
+    /// Spikes with it as the main cause.
     pub mostly: u64,
-    /// Time it took in all of them.
+    /// Its total time in all of them.
     pub total_ns: u64,
     /// The longest occurrence.
     pub max_ns: u64,
-    /// Whether it is only known that it happened in the same seconds.
+    /// Whether it is a suspect, known only to have happened in the same seconds.
     pub suspect: bool,
-    /// What to do about it.
+    /// The cure.
     pub advice: Option<String>,
 }
 

@@ -20,17 +20,17 @@ pub struct FleetDocument {
     pub classes: Vec<MachineClass>,
     /// Machines that are later than others of their class, the furthest first.
     pub outliers: Vec<Outlier>,
-    /// Classes of which most machines fail even where the measured CPUs are isolated.
+    /// Classes most of whose machines fail although the measured CPUs are isolated.
     pub unfit: Vec<Unfit>,
     /// Machines that got later or earlier from run to run.
     pub drift: Vec<LatencyDrift>,
     /// Factors correlated with failure, within classes.
     pub settings: Vec<FailingSetting>,
-    /// Runs whose times are not believed.
+    /// Runs with implausible times.
     pub clocks: Vec<DoubtfulClock>,
     /// Names that more than one machine may have.
     pub duplicates: Vec<Duplicate>,
-    /// What was given to the store and could not be read.
+    /// Files given to the store that could not be read.
     pub unread: Vec<Unread>,
 }
 
@@ -81,7 +81,7 @@ pub struct FleetMachine {
     /// p99.9 against the class's median, the median over probes and loads; absent where the class has fewer
     /// than four machines.
     pub against_class: Option<f64>,
-    /// What speaks against it most.
+    /// The main reason against it.
     pub reason: String,
     /// The bundle.
     pub path: String,
@@ -99,11 +99,11 @@ pub struct MachineClass {
     pub machines: u64,
     /// Those that held.
     pub held: u64,
-    /// Those that are not proven to.
+    /// Those with an unproven limit.
     pub unproven: u64,
     /// Those that exceeded their limit.
     pub exceeded: u64,
-    /// Those whose measured CPUs are isolated.
+    /// Those with isolated measured CPUs.
     pub set_apart: u64,
     /// p99.9 of the best machine.
     pub best_p99_9_ns: Option<u64>,
@@ -146,7 +146,7 @@ pub struct Outlier {
     pub path: String,
 }
 
-/// A class of which most machines fail even where the measured CPUs are isolated.
+/// A class most of whose machines fail although the measured CPUs are isolated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unfit {
     /// Its place, from 1.
@@ -155,13 +155,13 @@ pub struct Unfit {
     pub class: String,
     /// Machines whose measured CPUs are isolated.
     pub set_apart: u64,
-    /// Those of them that exceeded their limit.
+    /// Those that exceeded their limit.
     pub failed: u64,
     /// The other machines.
     pub not_set_apart: u64,
-    /// Those of them that exceeded their limit.
+    /// Those that exceeded their limit.
     pub not_set_apart_failed: u64,
-    /// p99.9 of the best machine whose CPUs are isolated.
+    /// p99.9 of the best machine with isolated CPUs.
     pub best_p99_9_ns: Option<u64>,
     /// The maximum of the machine with the smallest one.
     pub best_max_ns: Option<u64>,
@@ -169,7 +169,7 @@ pub struct Unfit {
     pub limit_ns: Option<u64>,
     /// Lower 95 % bound of the share that fails with isolated CPUs.
     pub failed_share_at_least: f64,
-    /// What took most of their spikes' time, where that is known.
+    /// The main cause of their spikes, if known.
     pub cause: Option<String>,
     /// Its share of the time that causes are known of.
     pub cause_share: Option<f64>,
@@ -185,7 +185,7 @@ pub struct LatencyDrift {
     pub hostname: String,
     /// Its class.
     pub class: String,
-    /// Runs whose clock is believed.
+    /// Runs with a plausible clock.
     pub runs: u64,
     /// When the first began.
     pub first_at: String,
@@ -199,7 +199,7 @@ pub struct LatencyDrift {
     pub z: f64,
 }
 
-/// Factors correlated with failure; those that the same machines have stand together.
+/// Factors correlated with failure; factors of the same machines are grouped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Setting")]
 pub struct FailingSetting {
@@ -207,13 +207,13 @@ pub struct FailingSetting {
     pub rank: u64,
     /// `name = value`.
     pub settings: Vec<String>,
-    /// Machines that have it, in classes where others have it not.
+    /// Machines with it, in classes in which other machines do not have it.
     pub with_machines: u64,
-    /// Those of them that exceeded their limit.
+    /// Those that exceeded their limit.
     pub with_failed: u64,
     /// Machines of the same classes that have it not.
     pub without_machines: u64,
-    /// Those of them that exceeded their limit.
+    /// Those that exceeded their limit.
     pub without_failed: u64,
     /// The effect's distance from none, in standard deviations.
     pub z: f64,
@@ -221,7 +221,7 @@ pub struct FailingSetting {
     pub tried: u64,
 }
 
-/// A run whose times are not believed.
+/// A run with implausible times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Clock")]
 pub struct DoubtfulClock {
@@ -231,7 +231,7 @@ pub struct DoubtfulClock {
     pub hostname: String,
     /// The bundle.
     pub path: String,
-    /// When it says it began.
+    /// Its stated begin.
     pub started_at: Option<String>,
     /// Why that is not believed.
     pub why: String,
@@ -244,11 +244,11 @@ pub struct Duplicate {
     pub rank: u64,
     /// The name.
     pub hostname: String,
-    /// What says so.
+    /// The reason why several machines may share it.
     pub why: String,
 }
 
-/// What could not be read.
+/// The files that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unread {
     /// Its place, from 1.

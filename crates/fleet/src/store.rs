@@ -23,7 +23,7 @@ use untrusted::Folder;
 use crate::entry::{self, BundleEntry};
 use crate::table::{CellValue, ColumnKind, ParquetTable};
 
-/// What was done.
+/// The actions that were done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored {
     /// Bundles that were added.

@@ -22,7 +22,7 @@ use crate::{Error, Result, store};
 /// A kernel's image, unpacked.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// Its release, as `uname -r` says.
+    /// Its release, as in `uname -r`.
     pub release: String,
     /// The file.
     pub image: PathBuf,

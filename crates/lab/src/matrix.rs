@@ -28,7 +28,7 @@ const CPUS: u32 = 2;
 pub struct Matrix {
     /// Its name.
     pub name: String,
-    /// What it shows.
+    /// A description of it.
     pub about: String,
     step: Vec<MatrixBundle>,
     /// What an article measured in the same places.

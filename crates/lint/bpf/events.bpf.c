@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * What the watched threads of one program do: system calls, sleeps, page faults, signals, and calls of functions of the C library.
+ * Events of the watched threads of one program: system calls, sleeps, page faults, signals, and calls of functions of the C library.
  *
- * Events are counted by thread, kind, code address and stack pointer: one place of the program that is reached along one path has
- * one count, however often it is reached. The first event of each is written with the user's registers and a copy of the stack,
- * from which user space tells the callers. So a program that allocates a million times writes one record.
+ * Events are counted by thread, kind, code address and stack pointer: a place that the program reaches by one path has one count. The
+ * first event of each is written with the user's registers and a copy of the stack, in which user space finds the callers. So a program
+ * that allocates a million times writes one record.
  *
- * lint is asked for explicitly: the tracepoint of system calls makes those of every program a little dearer while it runs. Every
- * foreign pointer goes through a helper that takes a wrong one as an answer of zeroes.
+ * The user asks for lint explicitly: its tracepoint of system calls slows down those of all programs a little while it runs. Every
+ * foreign pointer goes through a helper that answers a wrong one with zeroes.
  *
  * src/bpf/record.rs reads the records.
  */
 
 #include "bpf.h"
 
-/* Of the kernel's structures only what is read; the loader finds where it lies in this kernel. */
+/* Only the fields that are read; the loader finds their offsets in this kernel. */
 struct task_struct {
 	int pid;
 	u32 __state;
@@ -61,7 +61,7 @@ enum {
 
 enum kind {
 	CALLED = 1, /* a system call */
-	SLEPT,	    /* the thread left its CPU and could not go on */
+	SLEPT,	    /* the thread left its CPU to wait */
 	FAULTED,    /* a page fault */
 	SIGNALLED,  /* a signal's handler is about to run */
 	FUNCTION,   /* a function of a library, by its number */
@@ -69,7 +69,7 @@ enum kind {
 	EXECUTED,   /* the process runs another program from here */
 };
 
-/* What is one place of the program. */
+/* The key of one place of the program. */
 struct place {
 	u32 thread;
 	u16 kind;
@@ -98,7 +98,7 @@ struct record {
 /* A watched thread. */
 struct thread {
 	u32 process;
-	u32 reads_user; /* this program itself does, and may fault */
+	u32 reads_user; /* this program itself reads user memory, and may fault */
 	u32 float_state; /* MXCSR, as it was when the thread last left a CPU; 0: unknown */
 	u32 unused;
 };
@@ -110,7 +110,7 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
-/* The process whose other threads are looked at where they take a watched thread's lock. */
+/* The process whose other threads are recorded when they take a watched thread's lock. */
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 64);
@@ -138,7 +138,7 @@ struct {
 	__uint(max_entries, RING_BYTES);
 } records SEC(".maps");
 
-/* Events that found no room. */
+/* The number of events for which there was no room. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
@@ -176,7 +176,7 @@ INLINE void count_lost(void)
 		__sync_fetch_and_add(count, 1);
 }
 
-/* Where the user's program is. */
+/* The user's code address. */
 INLINE void locate(struct place *place)
 {
 	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -189,7 +189,7 @@ INLINE void locate(struct place *place)
 	READ(place->sp, regs, struct pt_regs, sp);
 }
 
-/* What a call stack is unwound from. */
+/* The registers from which a call stack is unwound. */
 INLINE void take_registers(struct record *record)
 {
 	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -242,7 +242,7 @@ INLINE void take_stack(struct record *record, u64 sp)
 	}
 }
 
-/* Counts the event, and writes it where it is the first one of its place; `word_at`: of a lock, what lies there. */
+/* Counts the event, and writes it if it is the first one of its place; `word_at`: the address of a lock's words. */
 static __attribute__((noinline)) int tell(struct place *place, u64 word_at, u64 argument)
 {
 	struct record *record;
@@ -363,8 +363,8 @@ ON(sys_enter)
 
 #if !defined(__TARGET_ARCH_arm64)
 /*
- * MXCSR of a thread that is not running: the kernel saved it when the thread left its CPU. Since 6.16 it lies behind the task,
- * before that within it (arch/x86/include/asm/fpu/). Without bit 1 of the header, the register has its initial value.
+ * MXCSR of a thread that is not running: the kernel saved it when the thread left its CPU. Since 6.16 it is behind the task, before
+ * that within it (arch/x86/include/asm/fpu/). Without bit 1 of the header, the register has its initial value.
  */
 INLINE void read_float_state(u64 task, struct thread *thread)
 {
@@ -450,7 +450,7 @@ ON(signal_deliver)
 	if (handler <= 1)
 		return 0;
 	begin(&place, SIGNALLED, given->of[0]);
-	/* Wherever it interrupts. */
+	/* At any address that it interrupts. */
 	place.address = handler;
 	place.sp = 0;
 	tell(&place, 0, handler);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which rule a system call in a cycle breaks, if any.
+//! The rule that a system call in a cycle breaks, if any.
 
 use syscalls::Sysno;
 use trace::model::{Model, Release};
@@ -19,13 +19,13 @@ const FUTEX_CLOCK_REALTIME: u64 = 256;
 /// `MADV_DONTNEED`, `MADV_FREE` (include/uapi/asm-generic/mman-common.h).
 const GIVES_BACK: [u64; 2] = [4, 8];
 
-/// Calls that change which memory there is.
+/// Calls that map or unmap memory.
 const MEMORY: [&str; 4] = ["mmap", "munmap", "brk", "mremap"];
 
 /// Calls that make a process or a thread.
 const FORKS: [&str; 6] = ["clone", "clone3", "fork", "vfork", "execve", "execveat"];
 
-/// Calls with a path, or that wait for a disk: they go to a file system, whether they sleep this time or not.
+/// Calls with a path, or that wait for a disk: they reach a file system, whether they sleep this time or not.
 const FILES: [&str; 36] = [
     "open",
     "openat",
@@ -65,7 +65,7 @@ const FILES: [&str; 36] = [
     "flock",
 ];
 
-/// Calls that read or write by a descriptor, which the first argument is.
+/// Calls that read or write a descriptor, their first argument.
 const TRANSFERS: [&str; 14] = [
     "read",
     "readv",
@@ -83,7 +83,7 @@ const TRANSFERS: [&str; 14] = [
     "copy_file_range",
 ];
 
-/// The rule that a call breaks by itself, and what is said of it.
+/// The rule that a call itself breaks, with the finding's text.
 pub fn called(
     call: u32,
     event: &LintEvent,
@@ -108,7 +108,7 @@ pub fn called(
             return says(Rule::SettableClock, "it waits with a timeout of CLOCK_REALTIME".into());
         }
         "madvise" if GIVES_BACK.contains(&third) => {
-            return says(Rule::Allocation, "it gives memory back (madvise)".into());
+            return says(Rule::Allocation, "it returns memory to the kernel (madvise)".into());
         }
         _ => {}
     }
@@ -143,7 +143,7 @@ fn transfer(name: &str, descriptor: u64, descriptors: &mut Descriptors) -> Optio
     })
 }
 
-/// A timeout that is the loop's period: it begins anew at the end of each cycle.
+/// A timeout as the loop's period: it begins again at the end of each cycle.
 fn times_out(event: &LintEvent, call: u32, model: &Model) -> Option<(Rule, String)> {
     let wait = wait(event, Some(call))?;
     let is_relative = model.release == Release::Timer { is_absolute: false };
@@ -152,14 +152,14 @@ fn times_out(event: &LintEvent, call: u32, model: &Model) -> Option<(Rule, Strin
         .then(|| (Rule::RelativeSleep, format!("its period is the timeout of {wait}")))
 }
 
-/// The rule that a sleep in a call breaks: any that does not end a cycle.
+/// The rule that a sleep in a call breaks: any sleep that does not end a cycle.
 pub fn slept(event: &LintEvent, call: Option<u32>, model: &Model) -> Option<(Rule, String)> {
     let wait = wait(event, call)?;
     if model.ends_with(wait) {
         return None;
     }
     match wait {
-        // Judged by what was called, by who else takes the lock, or by the fault.
+        // Other rules judge the called function, the lock, or the fault.
         Wait::Sleep { .. } | Wait::Lock { .. } | Wait::Kernel | Wait::Yield => None,
         Wait::Other(call) if is_end(call) => None,
         _ => Some((Rule::BlockingCall, format!("it slept within a cycle, in {wait}"))),
@@ -170,7 +170,7 @@ fn is_end(call: u32) -> bool {
     matches!(Sysno::new(call as usize), Some(Sysno::exit | Sysno::exit_group))
 }
 
-/// What a thread waits for in a call, as the model of its loop has it.
+/// The thread's wait in a call, as the model of its loop has it.
 pub fn wait(event: &LintEvent, call: Option<u32>) -> Option<Wait> {
     let [first, second, third, fourth, ..] = event.arguments;
     let leaving =
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_sleeps_by_clock_and_flag() {
+    fn distinguishes_sleeps_by_clock_and_flag() {
         assert_eq!(rule(Sysno::clock_nanosleep, [1, 1, 0, 0, 0, 0]), None);
         assert_eq!(rule(Sysno::clock_nanosleep, [11, 1, 0, 0, 0, 0]), None);
         assert_eq!(rule(Sysno::clock_nanosleep, [0, 1, 0, 0, 0, 0]), Some(Rule::SettableClock));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn only_giving_memory_back_is_allocation() {
+    fn only_returning_memory_is_allocation() {
         assert_eq!(rule(Sysno::madvise, [0, 0, 4, 0, 0, 0]), Some(Rule::Allocation));
         assert_eq!(rule(Sysno::madvise, [0, 0, 14, 0, 0, 0]), None);
     }

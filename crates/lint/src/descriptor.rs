@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the descriptors of a process are open on (proc_pid_fd(5), proc_pid_fdinfo(5)).
+//! The files of a process' descriptors (proc_pid_fd(5), proc_pid_fdinfo(5)).
 
 use std::collections::HashMap;
 use std::os::unix::fs::FileTypeExt;
 
-/// What a descriptor is open on.
+/// The kind of file of a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenOn {
-    /// A file of a disk, or a disk, by its path.
+    /// A file on a disk, or a disk, by its path.
     Disk(String),
     /// A terminal, by its path.
     Terminal(String),
     /// A timer of CLOCK_REALTIME.
     SettableTimer,
-    /// Anything else: a pipe, a socket, a device.
+    /// Any other: a pipe, a socket, a device.
     Other,
 }
 
-/// The descriptors of a process, each looked at once.
+/// The descriptors of a process, each read once.
 #[derive(Debug)]
 pub struct Descriptors {
     process: u32,
@@ -30,7 +30,7 @@ impl Descriptors {
         Descriptors { process, known: HashMap::new() }
     }
 
-    /// What a descriptor is open on.
+    /// The kind of file of a descriptor.
     pub fn get(&mut self, descriptor: u64) -> OpenOn {
         let Ok(descriptor) = u32::try_from(descriptor) else { return OpenOn::Other };
         let process = self.process;
@@ -50,7 +50,7 @@ fn look(process: u32, descriptor: u32) -> OpenOn {
     if ["/dev/tty", "/dev/pts/", "/dev/console", "/dev/kmsg"].iter().any(|begin| target.starts_with(begin)) {
         return OpenOn::Terminal(target);
     }
-    // Files of the kernel are its interfaces.
+    // Files in these folders are interfaces of the kernel.
     let is_kernels = ["/proc/", "/sys/", "/dev/hugepages/"].iter().any(|begin| target.starts_with(begin));
     match std::fs::metadata(&link).map(|metadata| metadata.file_type()) {
         Ok(kind) if !is_kernels && (kind.is_file() || kind.is_block_device()) => OpenOn::Disk(target),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was found, as JSON.
+//! The findings, as JSON.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,10 +9,10 @@ use crate::rule::{LintSeverity, Rule};
 /// The version of this document.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What a program does that a real-time thread must not.
+/// The rules for real-time threads that a program breaks.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LintDocument {
-    /// The version of this form.
+    /// The version of this document.
     pub schema_version: u32,
     /// The process.
     pub process: u32,
@@ -22,9 +22,9 @@ pub struct LintDocument {
     pub watched_ns: u64,
     /// The threads that were watched.
     pub threads: Vec<LintedThread>,
-    /// What was found, the worst first.
+    /// The findings, the worst first.
     pub findings: Vec<LintFinding>,
-    /// What could not be seen, in sentences.
+    /// Events that could not be seen, in sentences.
     pub not_seen: Vec<String>,
 }
 
@@ -39,13 +39,13 @@ pub struct LintedThread {
     pub policy: String,
     /// Its real-time priority.
     pub priority: u32,
-    /// What its cycles wait with; null where no loop was found.
+    /// The wait that ends its cycles; null without a loop.
     pub waits_with: Option<String>,
-    /// The time between two cycles, where they are regular.
+    /// The time between two cycles, if it is regular.
     pub period_ns: Option<u64>,
 }
 
-/// A thread that a finding is of.
+/// The thread of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LintThread {
     /// Its number.
@@ -59,21 +59,21 @@ pub struct LintThread {
 pub struct LintFinding {
     /// The rule.
     pub rule: Rule,
-    /// Whether that counts.
+    /// Whether it counts as a broken rule.
     pub severity: LintSeverity,
-    /// The thread; null for what concerns the whole process.
+    /// The thread; null for a finding about the whole process.
     pub thread: Option<LintThread>,
-    /// `file:line` of the program's own code where debug information tells it, else `binary!function`. A
-    /// finding of no one place states where the thread waits for its next cycle.
+    /// `file:line` of the program's own code if debug information has it, else `binary!function`. A finding
+    /// without a place of its own has the place where the thread waits for its next cycle.
     #[serde(rename = "where")]
     pub place: String,
-    /// How often while the program was watched.
+    /// How often it happened while the program was watched.
     pub count: u64,
-    /// What was done.
+    /// The finding as a sentence.
     pub message: String,
-    /// What to do instead.
+    /// The cure.
     pub advice: String,
-    /// The source file, where it is known.
+    /// The source file, if known.
     pub file: Option<String>,
     /// The line in it.
     pub line: Option<u32>,

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a watched thread did, as the kernel part tells it.
+//! Events of a watched thread, from the BPF part.
 
 use symbols::UserRegisters;
 
-/// What a thread did, the first time at one place of its program.
+/// The first event of a thread at one place of its program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LintEvent {
     /// The thread.
     pub thread: u32,
-    /// What.
+    /// The event.
     pub kind: LintEventKind,
-    /// When, on CLOCK_MONOTONIC.
+    /// Its time, on CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// Where it is counted.
+    /// The place under which it is counted.
     pub place: CountedPlace,
-    /// Of a call, its arguments. The first one of a fault is the address, of a signal the handler, of a lock
-    /// where it lies.
+    /// The arguments of a system call. The first one is the address of a fault, the handler of a signal, or
+    /// the address of a lock.
     pub arguments: [u64; 6],
-    /// Of a lock or futex, its first words.
+    /// The first words of a lock or futex.
     pub words: [u32; 5],
     /// The registers of the program.
     pub registers: UserRegisters,
@@ -25,27 +25,27 @@ pub struct LintEvent {
     pub stack: Vec<u8>,
 }
 
-/// What events are counted by, beside their thread.
+/// The key of a count, beside the thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CountedPlace {
-    /// The kind's number, in the kernel part.
+    /// The kind's number, in the BPF part.
     pub kind: u16,
     /// The number of the system call, the signal or the function; the error code of a page fault.
     pub number: u16,
-    /// Where the program was.
+    /// The code address in the program.
     pub address: u64,
-    /// Its stack pointer: other callers, other place.
+    /// Its stack pointer: another call path is another place.
     pub sp: u64,
-    /// The first argument where it is a small number, or where a lock lies.
+    /// The first argument if it is a small number or the address of a lock.
     pub first: u64,
 }
 
-/// How often a thread did the same at the same place.
+/// The number of a thread's events at one place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventTimes {
     /// How often.
     pub count: u64,
-    /// When last, on CLOCK_MONOTONIC.
+    /// The time of the last one, on CLOCK_MONOTONIC.
     pub last_ns: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct EventTimes {
 pub enum LintEventKind {
     /// A system call, by its number.
     Called(u32),
-    /// The thread left its CPU and could not go on, in this system call.
+    /// The thread left its CPU to wait, in this system call.
     Slept(Option<u32>),
     /// A page fault, with the kernel's error code.
     Faulted {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions of libraries that are probed, and where they lie in the binaries of a process.
+//! The library functions that are probed, and their offsets in the binaries of a process.
 //!
-//! Taking a probe away costs a tenth of a second, so only those functions are probed that a binary of the
+//! Removing a probe takes a tenth of a second, so only functions that a binary of the process imports are
+//! probed, and the allocator, which functions of the C library call too.
 //! process imports, and the allocator, which other functions of the C library call too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,8 @@ use crate::rule::Rule;
 /// Functions that take a lock have numbers from here on.
 pub const FIRST_LOCK: u16 = 100;
 
-/// The first functions that take a mutex of the C library, which says whether its owner inherits priority.
+/// The first functions that take a mutex of the C library, whose type says whether its owner inherits
+/// priority.
 const FIRST_MUTEX: u16 = 110;
 
 /// A function, its number, and the rule that a call of it breaks.
@@ -65,11 +67,11 @@ const FUNCTIONS: [(&str, u16, Rule); 42] = [
     ("mtx_lock", 113, Rule::LockWithoutInheritance),
 ];
 
-/// What functions of the C library call too: it need not be imported.
+/// Functions that the C library itself calls: they need not be imported.
 const ALLOCATOR: [&str; 4] = ["malloc", "calloc", "realloc", "free"];
 
-/// What pthread_spin_lock() of glibc begins with on x86-64: `lock decl (%rdi)`. Such an instruction cannot be
-/// probed; the next one has the same argument.
+/// The first instruction of glibc's pthread_spin_lock() on x86-64: `lock decl (%rdi)`. It cannot be probed;
+/// the next one has the same argument.
 const LOCKED_DECREMENT: [u8; 3] = [0xf0, 0xff, 0x0f];
 
 /// The name of a function and the rule that it breaks.
@@ -85,20 +87,20 @@ pub fn takes_mutex(number: u16) -> bool {
 /// A function in a binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedFunction {
-    /// The binary, as this process reaches it.
+    /// A path to the binary, for this process.
     pub binary: PathBuf,
-    /// Where the function begins in that file.
+    /// The function's offset in that file.
     pub offset: u64,
     /// Its number.
     pub number: u16,
 }
 
-/// The functions in the binaries that a process has mapped, and which binaries could not be read.
+/// The functions in the binaries that a process has mapped, and the binaries that could not be read.
 pub fn of_process(process: u32) -> (Vec<PlacedFunction>, Vec<String>) {
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
     let (mut binaries, mut unread) = (Vec::new(), Vec::new());
     for path in executables(&maps) {
-        // As the process sees it: it may have its own root.
+        // The path as the process sees it: it may have its own root.
         let binary = PathBuf::from(format!("/proc/{process}/root{path}"));
         match of_binary(&binary) {
             Ok(symbols) => binaries.push((binary, symbols)),
@@ -122,18 +124,18 @@ pub fn of_process(process: u32) -> (Vec<PlacedFunction>, Vec<String>) {
     (found, unread)
 }
 
-/// What a binary has of the functions.
+/// The functions in a binary.
 #[derive(Debug, Default)]
 struct BinarySymbols {
-    /// Where each that it defines begins in the file. Several names of one place are one function.
+    /// The offsets in the file of those that it defines. Several names of one offset are one function.
     defined: BTreeMap<u64, u16>,
-    /// Those that it takes from other binaries.
+    /// Those that it imports.
     imported: BTreeSet<u16>,
-    /// Whether it takes none from others.
+    /// Whether it imports none.
     is_static: bool,
 }
 
-/// The files that a process has mapped to run them.
+/// The files of a process' executable mappings.
 fn executables(maps: &str) -> BTreeSet<&str> {
     let path = |line| {
         let (perms, path) = perms_and_path(line)?;
@@ -142,7 +144,7 @@ fn executables(maps: &str) -> BTreeSet<&str> {
     maps.lines().filter_map(path).collect()
 }
 
-/// Of a line of `/proc/PID/maps`: six fields, of which the last may hold spaces.
+/// The path in a line of `/proc/PID/maps`: the last of six fields, which may contain spaces.
 fn perms_and_path(line: &str) -> Option<(&str, &str)> {
     let mut rest = line;
     let mut perms = "";
@@ -177,7 +179,7 @@ fn of_binary(path: &Path) -> Result<BinarySymbols, String> {
     Ok(symbols)
 }
 
-/// Where in the file an address lies that can be probed.
+/// The offset in the file of an address that can be probed.
 fn offset<'data>(binary: &object::File<'data, &'data ReadCache<File>>, address: u64) -> Option<u64> {
     binary.segments().find_map(|segment| {
         let within = address.checked_sub(segment.address())?;
@@ -197,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_tell_functions_apart() {
+    fn each_function_has_its_own_number() {
         let numbers: BTreeSet<u16> = FUNCTIONS.iter().map(|(_, number, _)| *number).collect();
         assert_eq!(numbers.len(), FUNCTIONS.len());
         for (name, number, rule) in FUNCTIONS {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was done, held against the rules.
+//! Compares the events with the rules.
 //!
-//! One call may break several rules: printf() allocates its buffer, takes a lock and writes. Of those the
-//! first in the order of [`Rule`] is told. What a thread did after the last wait for a cycle is its end, and
-//! counts no more.
+//! One call may break several rules: printf() allocates its buffer, takes a lock and writes. The first one in
+//! the order of [`Rule`] is reported. Events after the last wait for a cycle belong to the thread's end and
+//! do not count.
 
 use std::collections::BTreeMap;
 
@@ -26,22 +26,22 @@ use crate::still::BrokenRule;
 pub struct WatchedThread {
     /// The thread.
     pub thread: Thread,
-    /// Its loop, where one was found.
+    /// Its loop, if one was found.
     pub model: Option<Model>,
 }
 
-/// What was seen of a program.
+/// The records of a program.
 #[derive(Debug)]
 pub struct Seen {
     /// The process.
     pub process: u32,
     /// Its watched threads, by number.
     pub threads: BTreeMap<u32, WatchedThread>,
-    /// What they did, and how often.
+    /// Their events, with counts.
     pub events: Vec<(LintEvent, EventTimes)>,
-    /// What shows of each without being done; of thread 0 what concerns the process.
+    /// The findings about the set-up of each; thread 0 has those about the process.
     pub shown: Vec<(u32, BrokenRule)>,
-    /// The parts of memory in which a page fault comes from the probes themselves.
+    /// The memory in which a page fault comes from the probes themselves.
     pub probes: Vec<std::ops::Range<u64>>,
 }
 
@@ -69,8 +69,8 @@ pub fn findings(seen: &Seen, places: &mut PlaceFinder) -> Vec<LintFinding> {
     findings
 }
 
-/// Corrects the models of threads whose own timer ends their cycles, as [`is_own_timer`] says, by the calls
-/// for it: a sleep that returned at once did not show as a wait.
+/// Corrects the models of threads whose own timer ends their cycles, as [`is_own_timer`] says, by their sleep
+/// calls: a sleep that returned at once was not recorded as a wait.
 pub fn prefer_own_timer(seen: &mut Seen) {
     for (thread, watched) in &mut seen.threads {
         let Some(model) =
@@ -99,13 +99,13 @@ pub fn prefer_own_timer(seen: &mut Seen) {
         if let Some(wait) = until.filter(|wait| is_own_timer(*wait, sleeps, waits)) {
             model.wait = wait;
             model.release = Release::Timer { is_absolute: true };
-            // It was that of the other wait.
+            // It was the period of the other wait.
             model.period_ns = None;
         }
     }
 }
 
-/// The deepest that a thread was seen at a sleep; of any thread for the process.
+/// The deepest stack of a thread at a sleep; of all threads for the process.
 pub fn deepest(seen: &Seen, thread: u32) -> Option<u64> {
     let sleeps = seen.events.iter().filter(|(event, _)| {
         matches!(event.kind, LintEventKind::Slept(_) | LintEventKind::Called(_)) && event.thread == thread
@@ -113,7 +113,7 @@ pub fn deepest(seen: &Seen, thread: u32) -> Option<u64> {
     sleeps.map(|(event, _)| event.registers.sp).min()
 }
 
-/// Where a thread, or any for the process, waits for its next cycle.
+/// The place where a thread, or any thread for the process, waits for its next cycle.
 fn waits_at(seen: &Seen, thread: u32) -> Option<&LintEvent> {
     let is_meant = |event: &LintEvent| thread == 0 || event.thread == thread;
     let sleeps =
@@ -131,7 +131,7 @@ fn ends_cycle(seen: &Seen, event: &LintEvent) -> bool {
     model.is_some_and(|model| call::wait(event, call).is_some_and(|wait| model.ends_with(wait)))
 }
 
-/// When each thread last waited for a cycle; without a loop, for anything.
+/// When each thread last waited for a cycle; without a loop, its last wait.
 fn last_waits(seen: &Seen) -> BTreeMap<u32, u64> {
     let mut last = BTreeMap::new();
     for (event, times) in &seen.events {
@@ -183,7 +183,7 @@ fn all_broken<'a>(seen: &'a Seen, places: &mut PlaceFinder) -> Vec<Broken<'a>> {
     broken
 }
 
-/// The rule that an event breaks by itself, and what is said of it.
+/// The rule that an event itself breaks, with the finding's text.
 fn breaks(
     event: &LintEvent,
     watched: &WatchedThread,
@@ -236,7 +236,7 @@ fn merged(seen: &Seen, broken: &[Broken<'_>], places: &mut PlaceFinder) -> Vec<L
             (one, place)
         })
         .collect();
-    // By line of the program's own code, or by call where no line is known: the first rule.
+    // Grouped by line of the program's own code, or by call without a line: the first rule is reported.
     let mut lines: BTreeMap<(u32, String), Vec<usize>> = BTreeMap::new();
     for (at, (one, place)) in placed.iter().enumerate() {
         let line = match (place.line, place.address) {
@@ -250,7 +250,7 @@ fn merged(seen: &Seen, broken: &[Broken<'_>], places: &mut PlaceFinder) -> Vec<L
     for members in lines.into_values() {
         let first = members.iter().map(|at| placed[*at].0.rule).min();
         let same: Vec<usize> = members.into_iter().filter(|at| Some(placed[*at].0.rule) == first).collect();
-        // A function may call another one that is counted too; several paths lead to the same call.
+        // A function may call another one that is counted too; several paths may lead to the same call.
         let mut counts: BTreeMap<(u16, u16), u64> = BTreeMap::new();
         for at in &same {
             let one = placed[*at].0;

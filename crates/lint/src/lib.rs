@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a running program does that a real-time thread must not.
+//! Finds operations of a running program that its real-time threads must avoid.
 //!
 //! ```text
 //! bpf ──► event ──► call, locks ──► judge ──► document
-//!                   which rule      where, how often
+//!                   rule broken     places, counts
 //!                   still ───────────┘
-//!                   what shows without being done
+//!                   faults of the set-up
 //! ```
 //! The program is not changed or stopped. While it is watched, functions of its C library are probed, so that
-//! each call of them traps into the kernel; that makes the program slower, and nothing is timed.
+//! each call of them traps into the kernel. This makes the program slower; no time is measured.
 //!
-//! Limits: a lock that is neither of the C library nor contended is not seen; a function of a binary without
-//! symbols is not; and what a thread does seldom may not happen while it is watched.
+//! Limits: it does not see a lock outside of the C library without contention, a function of a binary without
+//! symbols, or a rare operation that does not happen during the watch.
 #![forbid(unsafe_code)]
 
 pub mod bpf;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks without priority inheritance that a watched thread and an ordinary one take.
+//! Locks without priority inheritance that both a watched thread and an ordinary one take.
 //!
-//! A mutex of the C library says in its kind how it was made. A lock that is seen at its futex only, as
-//! Rust's, is one of which a thread waited until its word was no longer 2, and which another one woke: it is
-//! seen where both met.
+//! A mutex of the C library has its protocol in its type. Of other locks, such as Rust's, only the futex is
+//! seen: a thread waited until its word was no longer 2, and another one woke it. Such a lock is seen only
+//! under contention.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use crate::functions;
 /// `PTHREAD_MUTEX_PRIO_INHERIT_NP` and `PTHREAD_MUTEX_PRIO_PROTECT_NP` of a mutex's kind (glibc, pthreadP.h).
 const INHERITS: u32 = 32 | 64;
 
-/// Where the kind lies in a mutex, in words of 4 bytes (glibc, struct __pthread_mutex_s, 64 bits).
+/// The offset of the type in a mutex, in words of 4 bytes (glibc, struct __pthread_mutex_s, 64 bits).
 const KIND: usize = 4;
 
 /// A lock that a watched thread shares with an ordinary one.
 #[derive(Debug)]
 pub struct SharedLock<'a> {
-    /// Where the watched threads take it.
+    /// The places where watched threads take it.
     pub taken: Vec<&'a LintEvent>,
-    /// Where an ordinary one does.
+    /// The places where an ordinary one takes it.
     pub by: &'a LintEvent,
     /// That thread's name.
     pub name: String,
-    /// What it is called.
+    /// Its kind, for the finding.
     pub kind: &'static str,
 }
 
-/// The locks among what was done.
+/// The locks among the events.
 pub fn shared<'a>(
     process: u32,
     events: impl Iterator<Item = &'a LintEvent>,
@@ -45,7 +45,7 @@ pub fn shared<'a>(
         let kind = kind(&takers)?;
         let (taken, others): (Vec<_>, Vec<_>) =
             takers.into_iter().partition(|event| is_watched(event.thread));
-        // One that has ended since was no thread to wait for.
+        // Skip a thread that has ended since.
         let ordinary = others.into_iter().find_map(|event| {
             let thread = live_thread(Some(process), event.thread)?;
             (!thread.is_real_time()).then_some((event, thread.name))
@@ -65,7 +65,7 @@ fn function(event: &LintEvent) -> Option<u16> {
     }
 }
 
-/// What a lock without inheritance is called; `None` where its owner inherits.
+/// The kind of a lock without inheritance; `None` if its owner inherits.
 fn kind(takers: &[&LintEvent]) -> Option<&'static str> {
     let Some((event, number)) = takers.iter().find_map(|event| Some((event, function(event)?))) else {
         return Some("lock");

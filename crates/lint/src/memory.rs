@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of a process' memory is locked, and how much of a stack is there (proc_pid_smaps(5),
-//! proc_pid_pagemap(5)). Reading does not change it.
+//! Locked memory of a process, and the mapped depth of a stack (proc_pid_smaps(5), proc_pid_pagemap(5)).
+//! Reading does not change them.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,9 +8,9 @@ use std::io::{Read, Seek, SeekFrom};
 /// Memory that is not locked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unlocked {
-    /// How much, in KiB.
+    /// Its size, in KiB.
     pub kib: u64,
-    /// Of how much.
+    /// The size of all memory that can be locked.
     pub of_kib: u64,
     /// The largest such mapping: its file, `[heap]`, or `memory of no file`.
     pub largest: String,
@@ -27,7 +27,7 @@ struct Area {
 }
 
 impl Area {
-    /// Whether locking memory would concern it: device memory, huge pages and what the kernel maps are there.
+    /// Whether it can be locked: device memory, huge pages and the kernel's own mappings always stay.
     fn can_be_locked(&self) -> bool {
         let is_special = ["io", "pf", "ht"].iter().any(|flag| self.has(flag));
         let is_kernels = self.name.starts_with("[v") || self.name == "[uprobes]";
@@ -58,13 +58,13 @@ impl MappedMemory {
         Some(MappedMemory { process, areas: areas(&smaps), page: page_size(&smaps)? })
     }
 
-    /// What is not locked; `None` where all is.
+    /// The unlocked memory; `None` if all is locked.
     pub fn unlocked(&self) -> Option<Unlocked> {
         unlocked_of(&self.areas)
     }
 
-    /// How many bytes of stack below `sp` are there, up to 64 KiB; `None` where that is enough: 64 KiB, or
-    /// the whole stack of a thread that has less.
+    /// The number of mapped bytes of stack below `sp`, up to 64 KiB; `None` if they suffice: 64 KiB, or the
+    /// whole stack of a thread that has less.
     pub fn missing_stack(&self, sp: u64) -> Option<u64> {
         let stack = self.areas.iter().find(|area| (area.begin..area.end).contains(&sp))?;
         let page = self.page;
@@ -77,7 +77,7 @@ impl MappedMemory {
         pagemap.read_exact(&mut entries).ok()?;
         let is_there = |entry: &&[u8]| entry[7] & 0x80 != 0;
         let there = entries.chunks_exact(8).rev().take_while(is_there).count() as u64;
-        // The first page holds the stack pointer.
+        // The first page contains the stack pointer.
         let bytes = (there * page).saturating_sub(page - sp % page);
         let may_grow = stack.has("gd");
         let is_enough = there == count as u64 && (!may_grow || bytes + page >= ENOUGH);
@@ -120,7 +120,7 @@ fn area(line: &str) -> Option<Area> {
     (end > begin).then(|| Area { begin, end, perms, name, flags: String::new() })
 }
 
-/// How much stack is asked for below the loop, in bytes.
+/// The required stack below the loop, in bytes.
 const ENOUGH: u64 = 64 << 10;
 
 /// The size of a page, which each mapping states.
@@ -149,7 +149,7 @@ VmFlags: rd ex mr mw me de
 ";
 
     #[test]
-    fn counts_what_could_be_locked_and_is_not() {
+    fn counts_lockable_memory_that_is_not_locked() {
         let found = unlocked_of(&areas(SMAPS)).unwrap();
         assert_eq!(found, Unlocked { kib: 132, of_kib: 140, largest: "[heap]".into() });
     }
@@ -160,7 +160,7 @@ VmFlags: rd ex mr mw me de
     }
 
     #[test]
-    fn tells_mappings_from_their_figures() {
+    fn separates_mappings_from_their_figures() {
         let areas = areas(SMAPS);
         assert_eq!(areas.len(), 5);
         assert_eq!(areas[0].name, "/opt/my loop");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where in the program's own code something was done: the first function of the call stack that is of
-//! neither the C library, the C++ library, the loader nor a language's standard library.
+//! The place of an event in the program's own code: the first function of the call stack outside of the C
+//! library, the C++ library, the loader and a language's standard library.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use symbols::{CodeFrame, ProcessCode};
 
 use crate::event::LintEvent;
 
-/// Libraries whose functions are called by the program's, by the beginnings of their names.
+/// The begins of names of libraries whose functions the program calls.
 const LIBRARIES: [&str; 16] = [
     "libc.so",
     "libc-",
@@ -28,11 +28,11 @@ const LIBRARIES: [&str; 16] = [
     "libmimalloc",
 ];
 
-/// Where the sources of libraries lie whose code the compiler puts into the program.
+/// The source folders of libraries whose code is compiled into the program.
 const SOURCES: [&str; 5] =
     ["/rustc/", "/usr/include/", "/usr/lib/gcc/", "/usr/lib/llvm", "/library/std/src/"];
 
-/// How their functions are named.
+/// The begins of their functions' names.
 const NAMES: [&str; 14] = [
     "std::",
     "core::",
@@ -75,7 +75,7 @@ impl OwnPlace {
     }
 }
 
-/// Finds places of one process.
+/// Finds places in one process.
 #[derive(Debug)]
 pub struct PlaceFinder {
     process: ProcessCode,
@@ -83,17 +83,17 @@ pub struct PlaceFinder {
 }
 
 impl PlaceFinder {
-    /// Of a process that runs.
+    /// The places of a running process.
     pub fn open(process: u32) -> error::Result<PlaceFinder> {
         Ok(PlaceFinder { process: ProcessCode::open(process)?, frames: HashMap::new() })
     }
 
-    /// What could not be looked into, in sentences.
+    /// Limits that were reached and files that could not be read, in sentences.
     pub fn notes(&self) -> &[String] {
         self.process.notes()
     }
 
-    /// Where an event was done.
+    /// The place of an event.
     pub fn of(&mut self, event: &LintEvent) -> OwnPlace {
         let addresses = self.process.unwind(&event.registers, &event.stack);
         self.own(&addresses)
@@ -118,7 +118,7 @@ impl PlaceFinder {
 fn choose(frames: &[(u64, CodeFrame)]) -> OwnPlace {
     let mut own = frames.iter().filter(|(_, frame)| !is_library(frame));
     let first = own.clone().next();
-    // A static binary holds the C library too, but no line of it.
+    // A static binary contains the C library too, but no line of it.
     let binary = first.map(|(_, frame)| frame.binary.as_str());
     let with_line = own.find(|(_, frame)| frame.line.is_some() && Some(frame.binary.as_str()) == binary);
     let Some((address, frame)) = with_line.or(first).or(frames.last()) else { return OwnPlace::default() };

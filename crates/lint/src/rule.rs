@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules: what each forbids, why, and what to do instead. `docs/reference/rules.md` is made from this
+//! The rules: the forbidden operation, the reason, and the cure. `docs/reference/rules.md` is made from this
 //! table.
 
 use std::fmt;
@@ -7,46 +7,46 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a real-time thread must not do, or must have done.
+/// A rule for real-time threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    // In this order: of several rules that one call breaks, the first one is told.
-    /// It makes a process or a thread.
+    // The order matters: of several rules that one call breaks, the first one is reported.
+    /// The thread makes a process or a thread.
     Fork,
-    /// It loads or unloads a library.
+    /// The thread loads or unloads a library.
     Dlopen,
-    /// It prints.
+    /// The thread prints.
     Printing,
-    /// It sleeps for a time instead of until a time.
+    /// The thread sleeps for a relative time, and not until an absolute one.
     RelativeSleep,
-    /// It sleeps by a clock that can be set.
+    /// The thread sleeps by a clock that can be set.
     SettableClock,
-    /// It takes a lock without priority inheritance that an ordinary thread takes too.
+    /// The thread takes a lock without priority inheritance that an ordinary thread takes too.
     LockWithoutInheritance,
-    /// It allocates or frees memory.
+    /// The thread allocates or frees memory.
     Allocation,
-    /// A signal's handler ran in it.
+    /// A signal's handler ran in the thread.
     SignalHandler,
-    /// It makes a system call that blocks.
+    /// The thread makes a system call that blocks.
     BlockingCall,
-    /// It takes a page fault.
+    /// The thread takes a page fault.
     PageFault,
-    /// It may run on more than one CPU.
+    /// The thread may run on more than one CPU.
     WideAffinity,
     /// Interrupt threads of its CPU have a higher priority.
     LowPriority,
-    /// Its memory is not locked.
+    /// The memory of the process is not locked.
     NoMlockall,
-    /// Its stack is not mapped as deep as it may grow.
+    /// The thread's stack is not mapped as deep as it may grow.
     NoStackPrefault,
-    /// It computes with denormal numbers, which the processor handles slowly.
+    /// The thread computes with denormal numbers, which the processor handles slowly.
     Denormals,
-    /// Its CPU's frequency changes with load.
+    /// The frequency of the thread's CPU changes with load.
     Frequency,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LintSeverity {
@@ -66,22 +66,22 @@ impl LintSeverity {
     }
 }
 
-/// What is to be known of a rule.
+/// The texts of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleText {
     /// The rule.
     pub rule: Rule,
-    /// Its identifier, which stays.
+    /// Its identifier, which is stable.
     pub id: &'static str,
-    /// What a finding of it means for the exit status.
+    /// Its severity, which decides the exit status.
     pub severity: LintSeverity,
-    /// What is found.
+    /// The forbidden operation.
     pub what: &'static str,
-    /// Why that makes cycles late.
+    /// The reason why it makes cycles late.
     pub why: &'static str,
-    /// What to do instead.
+    /// The cure.
     pub cure: &'static str,
-    /// Where that stands.
+    /// The source of the rule.
     pub source: &'static str,
 }
 
@@ -93,7 +93,7 @@ pub const RULES: [RuleText; 16] = [
         rule: Rule::Allocation,
         id: "allocation",
         severity: Error,
-        what: "`malloc()`, `free()` and their kin, `new`, `Box`, `mmap()`, `munmap()`, `brk()` in a cycle",
+        what: "`malloc()`, `free()` and similar functions, `new`, `Box`, `mmap()`, `munmap()`, `brk()` in a cycle",
         why: "the allocator takes locks and asks the kernel for memory, for a time without a bound",
         cure: "allocate before the loop begins; use fixed buffers or a pool in it",
         source: "RealtimeSanitizer of LLVM; malloc(3); realtime:documentation/howto/applications/memory",
@@ -130,7 +130,7 @@ pub const RULES: [RuleText; 16] = [
         id: "settable-clock",
         severity: Error,
         what: "a sleep, timer or timed wait until a time of CLOCK_REALTIME",
-        why: "NTP and people set this clock, and the sleep becomes longer or shorter by as much",
+        why: "NTP and administrators set this clock, which makes the sleep longer or shorter",
         cure: "use CLOCK_MONOTONIC; for condition variables pthread_condattr_setclock(CLOCK_MONOTONIC)",
         source: "clock_gettime(2); Documentation/trace/rv/monitor_rtapp.rst, monitor sleep",
     },
@@ -156,7 +156,7 @@ pub const RULES: [RuleText; 16] = [
         rule: Rule::Printing,
         id: "printing",
         severity: Error,
-        what: "`printf()` and its kin, streams, syslog(), writes to standard output, standard error or a terminal",
+        what: "`printf()` and similar functions, streams, syslog(), writes to standard output, standard error or a terminal",
         why: "it takes the stream's lock, may allocate, and waits for the reader of a terminal or pipe",
         cure: "put the values into a ring buffer, and print in an ordinary thread",
         source: "RealtimeSanitizer of LLVM; stdio(3); syslog(3)",
@@ -236,7 +236,7 @@ pub const RULES: [RuleText; 16] = [
 ];
 
 impl Rule {
-    /// What is to be known of it.
+    /// The rule's texts.
     pub fn text(self) -> &'static RuleText {
         let text = RULES.iter().find(|text| text.rule == self);
         text.expect("each rule has its text")
@@ -247,7 +247,7 @@ impl Rule {
         self.text().id
     }
 
-    /// What a finding of it means.
+    /// The severity of its findings.
     pub fn severity(self) -> LintSeverity {
         self.text().severity
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules about how a thread is set up, which show without anything being done.
+//! Rules about a thread's set-up, which need no event.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use machine::inventory::{Thread, ThreadPolicy, live_thread};
 use crate::memory::MappedMemory;
 use crate::rule::Rule;
 
-/// A rule that a thread's set-up breaks, and what is said of it.
+/// A rule that a thread's set-up breaks, with the finding's text.
 pub type BrokenRule = (Rule, String);
 
 /// A thread of an interrupt.
@@ -36,7 +36,7 @@ pub fn irq_threads() -> Vec<IrqThread> {
     numbers.filter(is_irq).filter_map(thread).collect()
 }
 
-/// What policy, priority and affinity of a thread break.
+/// The rules that a thread's policy, priority and affinity break.
 pub fn of_thread(thread: &Thread, irqs: &[IrqThread]) -> Vec<BrokenRule> {
     let mut shown = Vec::new();
     if thread.cpus.len() > 1 && thread.policy != ThreadPolicy::Deadline {
@@ -56,7 +56,7 @@ pub fn of_thread(thread: &Thread, irqs: &[IrqThread]) -> Vec<BrokenRule> {
     shown
 }
 
-/// What governors below a root folder (`/`) break.
+/// The rules that frequency governors below a root folder (`/`) break.
 pub fn frequency(root: &Path, cpus: &CpuSet) -> Option<BrokenRule> {
     cpus.iter().find_map(|cpu| {
         let file = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
@@ -67,27 +67,27 @@ pub fn frequency(root: &Path, cpus: &CpuSet) -> Option<BrokenRule> {
     })
 }
 
-/// What the memory of a process breaks.
+/// The rules that the memory of a process breaks.
 pub fn memory(mapped: &MappedMemory) -> Option<BrokenRule> {
     let found = mapped.unlocked()?;
     let (kib, of_kib, largest) = (found.kib, found.of_kib, found.largest);
     Some((Rule::NoMlockall, format!("{kib} of {of_kib} KiB are not locked, {largest} among them")))
 }
 
-/// What a thread's stack breaks, at the deepest that it was seen.
+/// The rules that a thread's stack breaks, at its deepest.
 pub fn stack(mapped: &MappedMemory, sp: u64) -> Option<BrokenRule> {
     let kib = mapped.missing_stack(sp)? / 1024;
     Some((Rule::NoStackPrefault, format!("{kib} KiB of stack are mapped below the loop")))
 }
 
-/// Bits of MXCSR (Intel SDM, volume 1, 10.2.3): a denormal operand or an underflow was seen; denormals are
+/// Bits of MXCSR (Intel SDM, volume 1, 10.2.3): a denormal operand or an underflow happened; denormals are
 /// taken as zero; results are flushed to zero.
 const DENORMAL: u32 = 1 << 1;
 const UNDERFLOW: u32 = 1 << 4;
 const AS_ZERO: u32 = 1 << 6;
 const FLUSHED: u32 = 1 << 15;
 
-/// What a thread's MXCSR breaks.
+/// The rules that a thread's MXCSR breaks.
 pub fn denormals(float_state: u32) -> Option<BrokenRule> {
     let has_seen = float_state & (DENORMAL | UNDERFLOW) != 0;
     let is_set = float_state & AS_ZERO != 0 && float_state & FLUSHED != 0;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_another_governor_than_performance_is_noted() {
+    fn notes_only_governors_other_than_performance() {
         let root = tempfile::tempdir().unwrap();
         let cpus: CpuSet = "1".parse().unwrap();
         assert_eq!(frequency(root.path(), &cpus), None);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn denormals_count_only_where_they_were_seen() {
+    fn denormals_count_only_if_they_happened() {
         assert_eq!(denormals(0x1f80), None);
         assert_eq!(denormals(0x1f80 | DENORMAL | AS_ZERO | FLUSHED), None);
         assert!(denormals(0x1f80 | DENORMAL).is_some());

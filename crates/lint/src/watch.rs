@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A process, watched: its real-time threads and their loops first, then what they do in their cycles.
+//! Watches a process: finds its real-time threads and their loops, then records the events of their cycles.
 //!
 //! ```text
 //! threads are found ─► loops are known ─► functions are probed ─► settled ─► watched ─► judged
 //! ```
-//! What a thread did before its loop was known is its beginning, and may be anything. A program that executes
-//! another one is judged by what it did until then.
+//! Events before a thread's loop is known belong to its set-up, and may be any. A program that executes
+//! another one is judged by its own events.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -31,30 +31,30 @@ use crate::memory::MappedMemory;
 use crate::place::PlaceFinder;
 use crate::still;
 
-/// For how long loops are looked for, at least and at most, once there is a real-time thread.
+/// How long loops are searched, at least and at most, once there is a real-time thread.
 const LEAST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(5);
 
 /// How long a program that was just started may take until it has a real-time thread.
 const BEGINS: Duration = Duration::from_secs(10);
 
-/// Releases after which a loop is known well.
+/// The number of releases that suffices for a loop.
 const ENOUGH: usize = 32;
 
-/// How often records are taken.
+/// The interval at which records are taken.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How long probes settle, at least and at most: the first call of each faults.
 const SETTLES: Duration = Duration::from_millis(250);
 const SETTLES_AT_MOST: Duration = Duration::from_secs(2);
 
-/// Stays of one thread that are kept for its model.
+/// The most stays of one thread that are kept for its model.
 const KEPT: usize = 1 << 14;
 
-/// Events that are kept, each with a copy of a stack.
+/// The most events that are kept, each with a copy of a stack.
 const EVENTS: usize = 1 << 13;
 
-/// What is to be watched.
+/// The selection of a watch.
 #[derive(Debug, Clone)]
 pub struct LintChoice {
     /// The process.
@@ -67,7 +67,7 @@ pub struct LintChoice {
     pub is_new: bool,
 }
 
-/// Watches and judges a process; `None` where `stop` was set before anything was seen.
+/// Watches and judges a process; `None` if `stop` was set before any event.
 pub fn lint(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<LintDocument>> {
     let process = choice.process;
     check_numbers(process)?;
@@ -83,7 +83,7 @@ pub fn lint(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<LintDocumen
     let program = name(process);
     let mut places = PlaceFinder::open(process).map_err(|error| match lives(process) {
         true => error,
-        false => ended(process, "it ended before its cycles were watched"),
+        false => ended(process, "the process ended before its cycles were watched"),
     })?;
     let memory = MappedMemory::read(process).as_ref().and_then(still::memory);
     let mut not_seen = probe(process, &mut bpf)?;
@@ -127,25 +127,25 @@ pub fn lint(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<LintDocumen
 }
 
 fn ended(process: u32, why: &str) -> Error {
-    Error::on("lint the process", process, why, "give a program that runs for some seconds")
+    Error::on("lint the process", process, why, "choose a program that runs for some seconds")
 }
 
 fn executed_too_early(process: u32) -> Error {
-    ended(process, &format!("it executed {} before its cycles were watched", name(process)))
+    ended(process, &format!("the process executed {} before its cycles were watched", name(process)))
 }
 
-/// What tells the program of a process from one that it executes: its file, and where its stack begins
+/// Identifies the program of a process, to notice execve(): its file, and the address of its stack
 /// (proc_pid_stat(5), field 28).
 fn image(process: u32) -> Option<(std::path::PathBuf, Option<String>)> {
     let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
-    // The first field after the name, which is anything, is the third.
+    // The first field after the name, which may contain anything, is the third.
     let stack = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(28 - 3));
     let file = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
     Some((file, stack.map(str::to_string)))
 }
 
-/// When the process executed another program, where it did.
+/// When the process executed another program, if it did.
 fn executed_ns(events: &[LintEvent]) -> Option<u64> {
     events.iter().find(|event| event.kind == LintEventKind::Executed).map(|event| event.at_ns)
 }
@@ -159,8 +159,8 @@ fn name(process: u32) -> String {
     }
 }
 
-/// The threads that are meant, and their loops, as `bpf` tells them. A program that was just started may
-/// execute another one, which is meant then; `events` tell of that.
+/// The selected threads and their loops. A program that was just started may execute another one, which is
+/// then the selected one; `events` reports that.
 fn find(
     choice: &LintChoice,
     bpf: &mut ThreadWatch,
@@ -186,7 +186,7 @@ fn find(
                 return Err(error);
             }
             Err(_) if !lives(process) => {
-                return Err(ended(process, "it ended before its loop was known"));
+                return Err(ended(process, "the process ended before its loop was known"));
             }
             Err(_) => {}
         }
@@ -227,7 +227,7 @@ fn find(
     Ok(Some(threads.into_iter().map(watched).collect()))
 }
 
-/// The threads that are meant; an error where none is a real-time thread and none is named.
+/// The selected threads; an error if none is a real-time thread and none is named.
 fn of_choice(process: u32, meant: &LoopChoice) -> Result<BTreeMap<u32, Thread>> {
     let threads = chosen(process, meant)?;
     if meant.threads.is_empty() && !threads.values().any(Thread::is_real_time) {
@@ -241,7 +241,7 @@ fn of_choice(process: u32, meant: &LoopChoice) -> Result<BTreeMap<u32, Thread>> 
     Ok(threads)
 }
 
-/// Probes functions; gives what cannot be seen.
+/// Probes functions; returns the kinds of calls that are not seen.
 fn probe(process: u32, bpf: &mut EventWatch) -> Result<Vec<String>> {
     let (found, mut not_seen) = functions::of_process(process);
     let mut refused = None;
@@ -251,11 +251,12 @@ fn probe(process: u32, bpf: &mut EventWatch) -> Result<Vec<String>> {
         }
     }
     if !lives(process) {
-        return Err(ended(process, "it ended before its cycles were watched"));
+        return Err(ended(process, "the process ended before its cycles were watched"));
     }
     not_seen.extend(refused.map(|error| format!("calls of some functions: {}", error.why)));
     if found.is_empty() {
-        not_seen.push("calls of malloc(), printf() and their kin: no binary has a symbol of them".into());
+        not_seen
+            .push("calls of malloc(), printf() and similar functions: no binary has a symbol of them".into());
     }
     Ok(not_seen)
 }
@@ -266,18 +267,18 @@ fn settling(threads: &BTreeMap<u32, WatchedThread>) -> Duration {
     (4 * longest).clamp(SETTLES, SETTLES_AT_MOST)
 }
 
-/// What was done, and whether the process runs another program since.
+/// The events, and whether the process runs another program since.
 struct Taken {
     events: Vec<LintEvent>,
     is_other: bool,
 }
 
-/// What is done until the time is over, the process ends or executes another program, or `stop` is set.
+/// The events until the time is over, the process ends or executes another program, or `stop` is set.
 fn take(bpf: &mut EventWatch, choice: &LintChoice, stop: &AtomicBool) -> Taken {
     let began = Instant::now();
     let mut events = Vec::new();
     loop {
-        // Before the last look: what was done until then is in it.
+        // Before the last look, so that this covers all events until then.
         let is_over = began.elapsed() >= choice.duration || stop.load(Ordering::SeqCst);
         let is_over = is_over || !lives(choice.process);
         let new = bpf.take();
@@ -291,7 +292,7 @@ fn take(bpf: &mut EventWatch, choice: &LintChoice, stop: &AtomicBool) -> Taken {
     }
 }
 
-/// Adds what shows without being done; of a program that was executed meanwhile nothing.
+/// Adds the findings about set-ups, unless another program was executed meanwhile.
 fn show(seen: &mut Seen, bpf: &EventWatch, is_other: bool) {
     let irqs = still::irq_threads();
     let mapped = if is_other { None } else { MappedMemory::read(seen.process) };
@@ -309,7 +310,7 @@ fn show(seen: &mut Seen, bpf: &EventWatch, is_other: bool) {
     }
 }
 
-/// Where the kernel puts the instructions that a probe replaces: a thread that comes there first faults.
+/// The kernel's mapping for the instructions that probes replace: a thread's first access there faults.
 fn probe_memory(process: u32) -> Vec<Range<u64>> {
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
     let range = |line: &str| {
@@ -319,13 +320,13 @@ fn probe_memory(process: u32) -> Vec<Range<u64>> {
     maps.lines().filter(|line| line.ends_with("[uprobes]")).filter_map(range).collect()
 }
 
-/// What was watched less well than asked, in sentences.
+/// The parts of the request that were not watched, in sentences.
 fn not_watched(seen: &Seen, bpf: &EventWatch) -> Vec<String> {
     let mut sentences = Vec::new();
     for watched in seen.threads.values().filter(|watched| watched.model.is_none()) {
         let (name, id) = (&watched.thread.name, watched.thread.id);
         sentences.push(format!(
-            "sleeps within cycles of {name} (thread {id}): it runs no loop, or waited too seldom"
+            "sleeps within cycles of {name} (thread {id}): the thread has no loop, or waited too few times"
         ));
     }
     match bpf.lost() {
@@ -335,30 +336,30 @@ fn not_watched(seen: &Seen, bpf: &EventWatch) -> Vec<String> {
     sentences
 }
 
-/// What became of the program while it was watched, in sentences.
+/// Changes of the program during the watch, in sentences.
 fn changed(seen: &Seen, is_other: bool) -> Vec<String> {
     let process = seen.process;
     if is_other {
         let name = name(process);
         return vec![format!(
-            "what came after the program executed {name}: that is another program, and not judged; what was seen until then counts"
+            "events after execve() of {name}: it is another program; only events before it count"
         )];
     }
     if !lives(process) {
-        return vec!["what the program would have done later: it ended while it was watched".into()];
+        return vec!["later events of the program: it ended during the watch".into()];
     }
     let of_thread = |watched: &WatchedThread| {
         let then = &watched.thread;
         let Some(now) = live_thread(Some(process), then.id) else {
             return Some(format!(
-                "what {} (thread {}) would have done later: it ended while it was watched",
+                "later events of {} (thread {}): it ended during the watch",
                 then.name, then.id
             ));
         };
         let (then_has, now_has) = (scheduled(then), scheduled(&now));
         (then_has != now_has).then(|| {
             format!(
-                "when {} (thread {}) got {now_has} instead of {then_has}: all that it did counts",
+                "when {} (thread {}) changed from {then_has} to {now_has}: all its events count",
                 then.name, then.id
             )
         })
@@ -366,7 +367,7 @@ fn changed(seen: &Seen, is_other: bool) -> Vec<String> {
     seen.threads.values().filter_map(of_thread).collect()
 }
 
-/// The policy of a thread, and its priority where it has one.
+/// The policy of a thread, and its priority if it has one.
 fn scheduled(thread: &Thread) -> String {
     let policy = format!("SCHED_{}", thread.policy.name().to_uppercase());
     if thread.priority == 0 { policy } else { format!("{policy} {}", thread.priority) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs with one fault each, and their twins without it (`tests/programs`): the fault is found with its
-//! rule and its line, and nothing is found in a twin.
+//! Programs with one fault each, and their twins without it (`tests/programs`): lint finds the fault with its
+//! rule and its line, and nothing in a twin.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
-/// Where Cargo puts what it builds.
+/// Cargo's folder for what it builds.
 fn folder() -> PathBuf {
     let here = std::env::current_exe().expect("this program lies somewhere");
     let folder = here.parent().and_then(Path::parent).expect("Cargo puts it into a folder of a folder");
@@ -27,7 +27,7 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// Runs a compiler; what it makes is put in its place whole, since another test may run it.
+/// Runs a compiler; replaces the output by a rename, since another test may run it.
 fn made(compiler: &str, args: &[&str], to: PathBuf) -> Result<PathBuf, String> {
     let new = to.with_extension(format!("new{}", std::process::id()));
     let ran = Command::new(compiler).args(args).arg("-o").arg(&new).output();
@@ -86,7 +86,7 @@ fn watched(program: &Path) -> LintDocument {
         is_new: true,
     };
     let document = lint(&choice, &AtomicBool::new(false));
-    document.expect("the program can be watched").expect("nobody stops it")
+    document.expect("the program can be watched").expect("the watch is not stopped")
 }
 
 fn found(document: &LintDocument) -> Found {
@@ -98,7 +98,7 @@ fn found(document: &LintDocument) -> Found {
     document.findings.iter().map(place).collect()
 }
 
-/// What the source says.
+/// The expected findings, from the marks in the source.
 fn expected(name: &str) -> Found {
     let text = std::fs::read_to_string(source(name)).expect("the source is there");
     let header = std::fs::read_to_string(source("loop.h")).expect("the header is there");
@@ -115,13 +115,13 @@ fn expected(name: &str) -> Found {
     expected
 }
 
-/// Why nothing can be watched here.
+/// The reason why no program can be watched here.
 fn lacks() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("it needs root");
     }
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Some("it needs a kernel that describes itself (BTF)");
+        return Some("it needs a kernel with BTF");
     }
     if Command::new("clang").arg("--version").output().is_err() {
         return Some("it needs clang when it is built");
@@ -129,19 +129,19 @@ fn lacks() -> Option<&'static str> {
     None
 }
 
-/// What one program needs beside that.
+/// The requirement of a single program.
 fn program_lacks(name: &str) -> Option<&'static str> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     match name {
         "affinity.c" if cpus < 2 => Some("it needs two CPUs"),
         "denormals.c" if !cfg!(target_arch = "x86_64") => Some("it needs an x86-64 processor"),
-        // The program runs on any of the CPUs.
+        // The program may run on any of the CPUs.
         "priority.c" if interrupted_cpus().len() < cpus => Some("it needs an interrupt thread on each CPU"),
         _ => None,
     }
 }
 
-/// The CPUs of interrupt threads, which have priority 50 unless that was changed.
+/// The CPUs of interrupt threads, which have priority 50 by default.
 fn interrupted_cpus() -> BTreeSet<u32> {
     let processes = std::fs::read_dir("/proc").expect("there is /proc").flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

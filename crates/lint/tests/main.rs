@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tests of this crate, in one binary: it is linked once. One file alone: `cargo test --package
+//! The tests of this crate, in one binary, so that it is linked once. To run one file: `cargo test --package
 //! isolator-lint --test all -- corpus::`.
 
 mod corpus;

@@ -41,21 +41,22 @@ pub enum Load {
     Custom(String),
 }
 
-/// What the catalog says about a load.
+/// The catalog's entry of a load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Entry")]
 pub struct CatalogEntry {
     /// The name to ask for it.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Its purpose, in one line.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub source: &'static str,
     /// Debian packages that it needs.
     pub packages: &'static [&'static str],
-    /// What root adds, where it adds anything.
+    /// The additional data with root permissions, if any.
     pub root_helps: Option<&'static str>,
-    /// Why it cannot run here and what to do, `package fio missing; apt-get install fio`; absent: it can.
+    /// The reason why it cannot run here, with the cure, `package fio missing; apt-get install fio`; absent:
+    /// it can.
     pub not_available: Option<String>,
 }
 

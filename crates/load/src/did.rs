@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::Utilisation;
 use crate::work::Worked;
 
-/// What a load did between the moment it really loaded and its end.
+/// The work of a load between its verified begin and its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Did")]
 pub struct LoadOutcome {
@@ -20,7 +20,7 @@ pub struct LoadOutcome {
     pub seconds: f64,
     /// CPU time it used, in CPUs: 1.5 is one and a half CPUs all the time.
     pub cpus_busy: f64,
-    /// How busy it kept a GPU, if it is a GPU load and the driver tells.
+    /// The GPU's utilisation, for a GPU load whose driver reports it.
     pub gpu: Option<Utilisation>,
     /// Its own counts by name, `read_bytes` or `vm_cpu_ms` for example; from its start on, preparations
     /// included.
@@ -29,7 +29,7 @@ pub struct LoadOutcome {
     #[serde(rename = "not_loaded", with = "not_loaded")]
     #[schemars(with = "Option<String>")]
     pub loaded: Result<(), String>,
-    /// What it did that it must not: each taints the row.
+    /// Its violations: each taints the row.
     pub strays: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ use crate::gpu::is_software;
 /// How busy a GPU was.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Utilisation {
-    /// Of what: `render of i915 0000:00:02.0, by this load`.
+    /// Its device and source: `render of i915 0000:00:02.0, by this load`.
     pub of: String,
     /// Mean over the time for which it was looked at, in percent.
     pub busy_percent: f64,

@@ -28,13 +28,13 @@ pub use shell::Variables;
 
 use crate::tree::Tree;
 
-/// What loads the kernel, told apart by how its settings are changed.
+/// The boot loader, by the way its settings are changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loader {
     /// GRUB with Debian's drop-in files, `/etc/default/grub.d`.
     GrubDebian,
-    /// GRUB with entries after the Boot Loader Specification: Fedora, RHEL and their kin.
+    /// GRUB with entries after the Boot Loader Specification: Fedora, RHEL and related distributions.
     GrubBls,
     /// GRUB whose menu is generated from `/etc/default/grub` alone.
     Grub,
@@ -50,14 +50,14 @@ pub enum Loader {
     RaspberryPi,
     /// U-Boot with an environment or a script.
     UBoot,
-    /// ostree deployments (rpm-ostree, bootc), whatever loader lies below.
+    /// ostree deployments (rpm-ostree, bootc), with any boot loader.
     Ostree,
     /// None that is known here.
     #[default]
     Unknown,
 }
 
-/// What boots this machine.
+/// The boot loader of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Boot {
@@ -67,9 +67,9 @@ pub struct Boot {
     pub seen: Vec<String>,
     /// The folder of its files as a path of this machine, `/boot/grub` for example.
     pub folder: String,
-    /// What it can boot, in its own order.
+    /// Its boot entries, in its own order.
     pub entries: Vec<BootEntry>,
-    /// The place in `entries` of the default; absent where that is not known.
+    /// The index of the default in `entries`; absent if unknown.
     pub default: Option<usize>,
     /// The entry that is armed for the next boot only.
     pub next: Option<String>,
@@ -77,8 +77,7 @@ pub struct Boot {
     pub menu_tenths: Option<u32>,
     /// The lines from which entries are made, and the file or variable of each.
     pub sources: Vec<EntrySource>,
-    /// The program that writes these files anew, where there is one: an edit of them is gone with its next
-    /// run.
+    /// The program that generates these files, if any: its next run overwrites an edit.
     pub keeper: Option<Keeper>,
     /// Files that could not be read or understood, and why.
     pub unread: Vec<String>,
@@ -89,7 +88,7 @@ pub struct Boot {
 pub struct Keeper {
     /// Its name.
     pub name: String,
-    /// What to do, in order; `WORDS` stands for the words.
+    /// The steps, in order; `WORDS` stands for the tokens.
     pub steps: Vec<String>,
 }
 
@@ -100,9 +99,9 @@ pub struct Keeper {
 pub struct BootEntry {
     /// Its name for the loader.
     pub id: String,
-    /// What a person reads.
+    /// Its title in the menu.
     pub title: String,
-    /// The file in which it stands.
+    /// The file that defines it.
     pub file: String,
     /// The kernel, as the loader names it.
     pub kernel: Option<String>,
@@ -110,12 +109,12 @@ pub struct BootEntry {
     pub initrd: Vec<String>,
     /// The boot line.
     pub options: String,
-    /// Whether it is meant for repair.
+    /// Whether it is a rescue entry.
     pub recovery: bool,
-    /// The script of GRUB's generator that made it, where the menu says so.
+    /// The script of GRUB's generator that made it, if the menu names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// How often it may still fail, where boots are counted.
+    /// The number of boots that may still fail, if the loader counts boots.
     pub tries_left: Option<u32>,
 }
 
@@ -126,16 +125,16 @@ pub struct BootEntry {
 pub struct EntrySource {
     /// The file.
     pub file: String,
-    /// The variable in it, where it is not the whole file.
+    /// The variable in it, if it is not the whole file.
     pub variable: Option<String>,
-    /// The line; absent where only a shell could tell.
+    /// The line; absent if only a shell can evaluate it.
     pub line: Option<String>,
     /// Whether entries for repair get it too.
     pub recovery: bool,
-    /// Whether it is a variable that the loader puts in while it boots.
+    /// Whether it is a variable that the loader substitutes at boot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub loader: bool,
-    /// Why the line is not known, where it is not.
+    /// The reason why the line is unknown, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unclear: Option<UnclearStatement>,
 }
@@ -146,7 +145,7 @@ pub struct EntrySource {
 pub struct UnclearStatement {
     /// Why.
     pub why: String,
-    /// The statement as it is written.
+    /// The statement as in the file.
     pub text: String,
 }
 

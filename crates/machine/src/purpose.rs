@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::Profile;
 
-/// A use, and what it asks: `control:1kHz`, `linuxcnc:25us+1ms`, `audio:64@48000`.
+/// A use, with its parameters: `control:1kHz`, `linuxcnc:25us+1ms`, `audio:64@48000`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Use {
     /// As it was written.
     pub asked: String,
     /// Its kind.
     pub kind: UseKind,
-    /// The profile that goes with it.
+    /// Its profile.
     pub profile: Profile,
     /// Time from one cycle of the fastest thread to the next, in ns; absent for a use that has no cycles.
     pub period_ns: Option<u64>,
@@ -54,7 +54,7 @@ pub struct UseThread {
     pub period_ns: u64,
     /// How late it may begin.
     pub limit: UseLimit,
-    /// The scale that grades it; absent where the use has none.
+    /// The scale that grades it; absent if the use has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
 }
@@ -79,7 +79,7 @@ impl UseLimit {
     }
 }
 
-/// Where a thread's largest latency is good, and where the machine is unfit; between them it is usable.
+/// The bounds of a thread's largest latency for a good and for an unfit machine; between them it is usable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scale {
     /// Good up to this latency, in ns.
@@ -94,11 +94,11 @@ pub struct Scale {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
-    /// Within what the source recommends.
+    /// Within the range that the source recommends.
     Good,
-    /// Beyond that, and not yet what the source warns of.
+    /// Beyond the recommendation, and within the limit that the source warns of.
     Usable,
-    /// What the source warns of.
+    /// The range that the source warns of.
     Unfit,
 }
 

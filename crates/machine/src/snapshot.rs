@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use crate::CpuSet;
 use crate::inventory::Inventory;
 
-/// What a machine is, as read at one moment.
+/// The state of a machine, read at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Snapshot {
     /// The host's name (`/proc/sys/kernel/hostname`).
     pub hostname: Option<String>,
-    /// The processor architecture as `uname -m` says it.
+    /// The processor architecture, as in `uname -m`.
     pub architecture: Option<String>,
     /// The processor's name (`/proc/cpuinfo`, or the device tree's model).
     pub cpu_model: Option<String>,
@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub isolation: Isolation,
     /// Scheduler limits that decide whether a real-time thread may run.
     pub scheduler: Scheduler,
-    /// What the control group of this process allows.
+    /// The limits of this process' control group.
     pub cgroup: Cgroup,
     /// The clock that the kernel keeps time with, `tsc` for example.
     pub clocksource: Option<String>,
@@ -44,7 +44,7 @@ pub struct Snapshot {
     pub tsc_watched: Option<bool>,
     /// Devices that a real-time program may talk to.
     pub devices: Vec<Device>,
-    /// The hypervisor, where the machine is virtual (`kvm`, `vmware`, …).
+    /// The hypervisor of a virtual machine (`kvm`, `vmware`, …).
     pub hypervisor: Option<String>,
     /// The container runtime, where the program runs in a container.
     pub container: Option<String>,
@@ -52,11 +52,12 @@ pub struct Snapshot {
     pub firmware: Option<String>,
     /// The machine's maker and product name.
     pub product: Option<String>,
-    /// Present values of what can be set while the machine runs, by path; what the machine lacks is absent.
+    /// Present values of the settings that can change at run time, by path; settings that the machine lacks
+    /// are absent.
     pub settings: BTreeMap<String, String>,
     /// Services that keep house: `systemd`, `irqbalance`, `TuneD`.
     pub services: Vec<String>,
-    /// What an audit and a plan need beyond that; absent where it was not asked for.
+    /// Further facts for an audit and a plan; absent if not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Box<Inventory>>,
     /// Files that could not be read, and why, `path: reason`.
@@ -69,11 +70,11 @@ pub struct Snapshot {
 pub struct Device {
     /// Its name, `eth1` or `card0`.
     pub name: String,
-    /// What it is: `network`, `sound`.
+    /// Its kind: `network`, `sound`.
     pub kind: String,
     /// Its address on its bus, or that of the controller it hangs on, `0000:03:00.0`.
     pub address: Option<String>,
-    /// The memory node that it is near to.
+    /// Its NUMA node.
     pub node: Option<u32>,
     /// Its interrupts.
     pub irqs: Vec<u32>,
@@ -93,10 +94,10 @@ pub struct Kernel {
     pub command_line: Option<String>,
     /// SHA-256 of the kernel's configuration text, hexadecimal.
     pub config_sha256: Option<String>,
-    /// Where that configuration was read.
+    /// The file of that configuration.
     pub config_source: Option<String>,
-    /// Its options that decide latency, without `CONFIG_`, `n` where off; empty where no configuration was
-    /// read.
+    /// Its options with an effect on latency, without `CONFIG_`, `n` where off; empty where no configuration
+    /// was read.
     pub options: BTreeMap<String, String>,
 }
 
@@ -106,7 +107,7 @@ pub struct Kernel {
 pub enum Preemption {
     /// PREEMPT_RT: interrupt threads, sleeping locks.
     RealTime,
-    /// PREEMPT, also where chosen at boot.
+    /// PREEMPT, also if chosen at boot.
     Full,
     /// PREEMPT_LAZY.
     Lazy,
@@ -114,7 +115,7 @@ pub enum Preemption {
     Voluntary,
     /// PREEMPT_NONE.
     None,
-    /// PREEMPT_DYNAMIC whose present choice could not be read.
+    /// PREEMPT_DYNAMIC whose present mode could not be read.
     Dynamic,
     /// It could not be found out.
     #[default]
@@ -150,15 +151,15 @@ pub struct Cpu {
     pub package: Option<u32>,
     /// Its NUMA node.
     pub node: Option<u32>,
-    /// All online hardware threads of its core, itself among them; empty where unknown.
+    /// All online hardware threads of its core, with itself; empty where unknown.
     pub siblings: CpuSet,
-    /// What type of core it is, on hybrid processors that say so.
+    /// The type of core, on hybrid processors that report it.
     pub kind: Option<CoreKind>,
     /// How much it does compared with the machine's fastest, which has 1024.
     pub capacity: Option<u32>,
     /// The highest frequency that it reaches.
     pub max_frequency_khz: Option<u64>,
-    /// The CPUs whose frequency is set with its own; empty where unknown.
+    /// The CPUs that share its frequency setting; empty where unknown.
     pub frequency_cpus: CpuSet,
     /// The CPUs of its cluster (cores that share a second-level cache, mostly); empty where unknown.
     pub cluster: CpuSet,
@@ -233,7 +234,7 @@ pub struct Scheduler {
     pub highest_irq_thread_priority: Option<u32>,
 }
 
-/// What a control group allows its processes; `/proc/self/cgroup` names it.
+/// The limits of a control group; `/proc/self/cgroup` names it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cgroup {

@@ -38,7 +38,7 @@ const LEAD_NS: u64 = 20_000_000;
 /// One measuring thread.
 #[derive(Debug)]
 pub struct MeasuringThread {
-    /// What it does.
+    /// Its probe.
     pub probe: Box<dyn Probe>,
     /// Its own series; a probe may have others beside it.
     pub series: SeriesSpec,

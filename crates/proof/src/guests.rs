@@ -10,7 +10,7 @@ use evidence::lab::LabDocument;
 use lab::architecture::Architecture;
 use serde::de::DeserializeOwned;
 
-/// Tables in Markdown of what was measured in guests, and what in them is not as it should be.
+/// Tables in Markdown of measurements in guests, and the deviations in them.
 pub type Proof = (String, Vec<String>);
 
 /// The guests' architecture: `GUEST` in the environment, or this program's.
@@ -24,10 +24,10 @@ pub fn architecture() -> Result<Architecture, Box<dyn Error>> {
 /// The kernel with the isolator.
 const OURS: &str = "isolator";
 
-/// How often a guest is started that the emulator fails.
+/// The most starts of a guest that fails because of the emulator.
 pub const TRIES: usize = 5;
 
-/// What a table of the guests' architecture is called: with it, where it is not the usual one.
+/// The name of a table for the guests' architecture, which is a part of it unless it is the usual one.
 pub fn table(name: &str) -> Result<String, Box<dyn Error>> {
     Ok(match architecture()? {
         Architecture::X86_64 => name.to_string(),
@@ -35,7 +35,7 @@ pub fn table(name: &str) -> Result<String, Box<dyn Error>> {
     })
 }
 
-/// `isolator lab program` on that kernel; its other options and the program are to follow.
+/// `isolator lab program` on that kernel; the caller adds other options and the program.
 pub fn program(isolator: &Path, kernel: &str, architecture: Architecture) -> Command {
     let mut command = Command::new(isolator);
     command.args(["lab", "program", "--kernel", kernel, "--arch", &architecture.to_string()]);
@@ -43,7 +43,7 @@ pub fn program(isolator: &Path, kernel: &str, architecture: Architecture) -> Com
     command
 }
 
-/// Runs `isolator lab ARGS…` and reads the JSON that it prints; what it says goes to standard error.
+/// Runs `isolator lab ARGS…` and reads the JSON that it prints; its messages go to standard error.
 pub fn lab<T: DeserializeOwned>(isolator: &Path, args: &[&str], folder: &Path) -> Result<T, Box<dyn Error>> {
     let output = printed(isolator, args, folder)?;
     if !output.status.success() {
@@ -52,8 +52,8 @@ pub fn lab<T: DeserializeOwned>(isolator: &Path, args: &[&str], folder: &Path) -
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The same of `lab run`, also where its own judgement makes it no result: the document says why. A kernel
-/// that is not ours is tried again where it met stale text.
+/// The same for `lab run`, even if its result does not count: the document has the reason. A foreign kernel
+/// is tried again if the emulator ran stale text.
 pub fn run(isolator: &Path, args: &[&str], folder: &Path) -> Result<LabDocument, Box<dyn Error>> {
     let mut output = printed(isolator, args, folder)?;
     for _ in 1..TRIES {
@@ -68,9 +68,9 @@ pub fn run(isolator: &Path, args: &[&str], folder: &Path) -> Result<LabDocument,
     serde_json::from_slice(&output.stdout).map_err(|_| ended(args, &output))
 }
 
-/// Whether a guest said that it met a breakpoint which the kernel had put into its text and taken out again:
-/// the emulator's threads run instructions that were patched meanwhile, as early as at boot. Not for ours:
-/// with the isolator it would be a finding.
+/// Whether a guest hit a breakpoint that the kernel had put into its text and removed again: the emulator's
+/// threads run instructions that were patched meanwhile, even at boot. Not used for our kernel: with the
+/// isolator it would be a finding.
 pub fn met_stale_text(said: &str) -> bool {
     said.contains("Oops: int3")
 }

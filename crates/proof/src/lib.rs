@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shows in guests what the documentation claims, and writes what was seen into the page that claims it.
+//! Tests the claims of the documentation in guests, and writes the results into the page with the claim.
 //!
-//! [`claims`]: the kernel part; [`causes`]: names of causes; [`repeats`] and [`responses`]: the lab;
-//! [`published`]: its matrix beside other authors' figures. [`page`] puts a table between two comments of a
+//! [`claims`]: the isolator's kernel part; [`causes`]: names of causes; [`repeats`] and [`responses`]: the
+//! lab; [`published`]: its matrix beside published figures. [`page`] puts a table between two comments of a
 //! page.
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ pub mod responses;
 
 use std::cmp::Ordering;
 
-/// The middle one in that order, of two the later; none of none.
+/// The middle one in that order, of two the later; `None` if empty.
 pub fn middle<T: Copy>(mut values: Vec<T>, order: impl FnMut(&T, &T) -> Ordering) -> Option<T> {
     values.sort_by(order);
     values.get(values.len() / 2).copied()

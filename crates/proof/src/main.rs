@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator-proof PROOF ISOLATOR PAGE`: measures in guests by the program `ISOLATOR` and puts the tables
-//! into `PAGE`. `proof-kernel` takes names of parts after the page, `proof-causes` this program for guests
-//! before it and parts after it.
+//! `isolator-proof PROOF ISOLATOR PAGE`: measures in guests with the program `ISOLATOR` and puts the tables
+//! into `PAGE`. `proof-kernel` takes names of parts after the page. `proof-causes` takes this program for
+//! guests before the page, and parts after it.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -11,7 +11,7 @@ use evidence::lab::MatrixDocument;
 use lab::matrix;
 use proof::{causes, claims, guests, page, published, repeats, responses};
 
-/// The heap of the program that is measured.
+/// The heap of the measured program.
 #[global_allocator]
 static HEAP: rt::heap::KeepingHeap = rt::heap::KeepingHeap::new();
 
@@ -49,7 +49,7 @@ fn lab_page(isolator: &Path, page: &Path) -> Result<()> {
     page::put(page, "lab-page", &tables)
 }
 
-/// Measures in guests, puts the tables into the page, and fails for what is wrong in them.
+/// Measures in guests, puts the tables into the page, and fails if they have deviations.
 fn tables(
     name: &str,
     (isolator, page): (&str, &str),

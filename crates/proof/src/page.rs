@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables in a page of the documentation, each between two comments that name it, so that the text around
-//! them can be written by hand.
+//! Tables in a page of the documentation, each between two comments that name it. The text around them is
+//! written by hand.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// Whether the page has a place for the table of that name; asked before what takes long.
+/// Whether the page has a place for the table of that name; checked before a long measurement.
 pub fn has_place(page: &Path, name: &str) -> Result<(), Box<dyn Error>> {
     page_with(page, name, "").map(drop)
 }
 
-/// Puts `table` into a page in place of the one of that name.
+/// Replaces the table of that name in a page.
 pub fn put(page: &Path, name: &str, table: &str) -> Result<(), Box<dyn Error>> {
     Ok(evidence::writer::replace(page, page_with(page, name, table)?.as_bytes())?)
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_takes_the_place_of_the_one_of_its_name_alone() {
+    fn replaces_only_the_table_of_its_name() {
         let page = format!("A\n{}old\n{}B\n{}C\n{}", begin("x"), end("x"), begin("y"), end("y"));
         let once = with_table(&page, "x", "| new |\n").unwrap();
         assert!(once.contains("| new |") && !once.contains("old") && once.contains("C\n"), "{once}");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The published matrix: what the lab sees where an article measured, and whether both went the same way.
+//! The published matrix: the lab's results for the kernels of an article, and whether both changed in the
+//! same direction.
 //!
-//! The article's figure is a worst latency. What comes nearest to it: at rest, the worst latency in virtual
-//! time; under a load, which virtual time refuses, the longest interruption in kernel instructions.
+//! The article's figure is a worst latency. The nearest results of the lab: at rest, the worst latency in
+//! virtual time; under a load, which virtual time refuses, the longest interruption in kernel instructions.
 
 use std::fmt::Write;
 
@@ -43,7 +44,7 @@ pub fn tables(document: &MatrixDocument, published: &[Published]) -> String {
     out
 }
 
-/// A line where two rows differ in their kernel or in their boot line; none where they differ in more.
+/// A line if two rows differ in either their kernel or their boot line; none if they differ in more.
 fn compare(out: &mut String, document: &MatrixDocument, before: &Published, after: &Published) -> Option<()> {
     let what = match (before.kernel != after.kernel, before.boot != after.boot) {
         _ if before.load != after.load => return None,
@@ -66,9 +67,9 @@ fn compare(out: &mut String, document: &MatrixDocument, before: &Published, afte
     .ok()
 }
 
-/// What the lab saw in the place of a row.
+/// The lab's results for a row.
 struct LabFigures {
-    /// The figure nearest to a worst latency, and what it is.
+    /// The figure nearest to a worst latency, with its unit.
     worst: Option<(f64, &'static str)>,
     excursions: Option<u64>,
 }
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_told_between_rows_that_differ_in_one_thing() {
+    fn compares_rows_that_differ_in_one_property() {
         let at_rest = |kernel: &str, max_ns| MatrixCell {
             load: "idle".into(),
             mode: Mode::Virtual,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same scenario with the same seed, five times: counts by entry must be equal, or within what `lab gate`
-//! allows between two runs; in virtual time the histogram must be the same.
+//! Repeats a scenario with the same seed five times: counts by entry must be equal, or within the tolerance
+//! of `lab gate` between two runs; in virtual time the histogram must be the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -14,16 +14,17 @@ use lab::gate;
 
 use crate::guests;
 
-/// How often.
+/// The number of runs.
 const TIMES: usize = 5;
 
-/// Silence, one storm of a fixed number of interruptions, several together, one in the program's own memory.
+/// A quiet run, one storm with a fixed number of interruptions, several together, one in the program's own
+/// memory.
 const COUNTED: &[&str] = &["quiet", "static-keys", "study", "mprotect-own"];
 
 /// Counts of each run by scenario and entry.
 type EntryCounts = BTreeMap<(String, String), Vec<u64>>;
 
-/// The tables in Markdown, and what did not repeat.
+/// The tables in Markdown, and the results that did not repeat.
 pub fn run(isolator: &Path, scratch: &Path) -> Result<(String, Vec<String>), Box<dyn Error>> {
     let mut counts = EntryCounts::new();
     let mut kernel = String::new();
@@ -78,7 +79,7 @@ fn counted(out: &mut String, counts: &EntryCounts, differ: &mut Vec<String>) {
     }
 }
 
-/// A histogram's bytes, and what it says.
+/// A histogram's bytes, and its summary.
 type HistogramText = (Vec<u8>, Summary);
 
 fn histogram(folder: &Path) -> Result<HistogramText, Box<dyn Error>> {
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_beyond_what_the_gate_allows_is_told() {
+    fn reports_a_count_beyond_the_tolerance() {
         let key = |entry: &str| ("quiet".to_string(), entry.to_string());
         let counts = [
             (key("ipi"), vec![360; 5]),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From an edge to the answer, in instructions of the isolated CPU, while all storms blow whose work can
-//! wait: a real-time kernel with the best boot line, and ours isolating. Beside them, while those storms blow
-//! that patch no text, a stock kernel with nothing set: QEMU 7.2 runs text too late that another CPU has
-//! patched, and with the others that kernel ends in an int3.
+//! The response from an edge to the answer, in instructions of the isolated CPU, during all deferrable
+//! storms: a real-time kernel with the best boot line, and ours isolating. For comparison, during storms that
+//! patch no text, a stock kernel with the default boot line: QEMU 7.2 runs text late that another CPU has
+//! patched, and in the other storms that kernel ends in an int3.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -15,35 +15,35 @@ use lab::boot;
 
 use crate::guests::{self, Proof};
 
-/// What is to be reached where the CPU is isolated: edges at the least, instructions of the longest, and
-/// between longest and shortest.
+/// The aims on an isolated CPU: the least number of edges, the longest response in instructions, and the
+/// largest spread.
 const EDGES: u64 = 1_000_000;
 const LONGEST: u64 = 60;
 const SPREAD: u64 = 30;
 
-/// Where the distribution's first range begins that is not a single count.
+/// The first range of the distribution that is not a single count.
 const FIRST_BEYOND: u64 = LONGEST + 1;
 
-/// How long edges come at the least; a busy host gives fewer of them in a second.
+/// The least duration of the edges; a busy host gives fewer of them in a second.
 const DURATION: &str = "120s";
 
-/// One for storms and edges, one that answers. With three, QEMU 7.2 once ran text that another CPU had
+/// One CPU for storms and edges, one that answers. With three, QEMU 7.2 once ran text that another CPU had
 /// patched.
 const CPUS: u32 = 2;
 
 /// With a bound beyond any window, since woken tasks wait for the owner's end.
 const BOUND: &str = "sysctl.kernel.isolator_max_defer_ms=3600000";
 
-/// Edges in memory, of a housekeeping CPU.
+/// Edges in memory, made by a housekeeping CPU.
 const MEMORY: &str = "response";
-/// The same, and the text of the kernel stays as it is.
+/// The same, without changes of the kernel's text.
 const STILL: &str = "still-text";
-/// The least; its storms take longer.
+/// The least duration; its storms take longer.
 const STILL_DURATION: &str = "15s";
-/// Edges of lines that are polled and driven by registers, and by the kernel.
+/// Edges of GPIO lines that are polled and driven by registers, and by the kernel.
 const LINES: [&str; 2] = ["registers", "lines"];
 
-/// The tables in Markdown, and what was not reached.
+/// The tables in Markdown, and the aims that were missed.
 pub fn run(isolator: &Path, scratch: &Path) -> Result<Proof, Box<dyn Error>> {
     let architecture = guests::architecture()?;
     let lab = ResponseLab { isolator, scratch, architecture };
@@ -65,7 +65,7 @@ pub fn run(isolator: &Path, scratch: &Path) -> Result<Proof, Box<dyn Error>> {
     };
     add(scenario(&lab, STILL, STILL_DURATION, &[stock, tuned, ours])?);
     side_by_side(&lab)?;
-    // The machine of the other architecture has no lines.
+    // The machine of the other architecture has no GPIO lines.
     if architecture == Architecture::Aarch64 {
         let [registers, lines] = LINES;
         add(scenario(&lab, registers, DURATION, &[tuned, ours])?);
@@ -74,7 +74,7 @@ pub fn run(isolator: &Path, scratch: &Path) -> Result<Proof, Box<dyn Error>> {
     Ok((out, missed))
 }
 
-/// What guests run with.
+/// The settings of the guests.
 struct ResponseLab<'a> {
     isolator: &'a Path,
     scratch: &'a Path,
@@ -82,7 +82,7 @@ struct ResponseLab<'a> {
 }
 
 impl ResponseLab<'_> {
-    /// Where the bundle lies of a scenario's run.
+    /// The bundle of a scenario's run.
     fn bundle(&self, scenario: &str, run: usize) -> PathBuf {
         self.scratch.join(format!("{scenario}-{run}"))
     }
@@ -103,7 +103,7 @@ impl ResponseLab<'_> {
     }
 }
 
-/// A kernel, its boot line, and whether the CPU is isolated by it.
+/// A kernel, its boot line, and whether it isolates the CPU.
 #[derive(Clone, Copy)]
 struct ResponseRun<'a> {
     name: &'a str,
@@ -147,7 +147,7 @@ fn scenario(
     Ok((out, missed))
 }
 
-/// The responses of all three kernels in one report, where evidence is kept.
+/// The responses of all three kernels in one report, if evidence is kept.
 fn side_by_side(lab: &ResponseLab<'_>) -> Result<(), Box<dyn Error>> {
     const FOLDER: &str = "evidence";
     std::fs::create_dir_all(FOLDER)?;
@@ -161,7 +161,8 @@ fn side_by_side(lab: &ResponseLab<'_>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the same lines take through the kernel, by the guest's own clock in instruction-count time, in words.
+/// The response of the same lines through the kernel, by the guest's own clock in instruction-count time, as
+/// a sentence.
 fn through_the_kernel(lab: &ResponseLab<'_>, scenario: &str) -> Result<String, Box<dyn Error>> {
     let folder = lab.scratch.join(scenario);
     let document = lab.run(scenario, "debian-rt", "full", &[], &folder)?;
@@ -179,8 +180,8 @@ fn through_the_kernel(lab: &ResponseLab<'_>, scenario: &str) -> Result<String, B
     ))
 }
 
-/// What of the figures to be reached was not, in words. Who polls registers records its answers itself, which
-/// lengthens those that come meanwhile: what is asked of it is that nothing enters the kernel.
+/// The aims that were missed. A program that polls registers records its answers itself, which delays later
+/// ones: its only aim is that the CPU never enters the kernel.
 fn falls_short(scenario: &str, row: &LabRow) -> Option<String> {
     if LINES.contains(&scenario) {
         return (row.excursions > 0).then(|| format!("{} ways in", row.excursions));
@@ -220,7 +221,7 @@ fn table(out: &mut String, seen: &[(&str, LabRow)]) {
     }
 }
 
-/// How many responses took how long at the most: all counts up to the aim, then by powers of two.
+/// The number of responses by length: each count up to the aim, then by powers of two.
 fn distribution(out: &mut String, seen: &[(&str, LabRow)]) {
     let counts = |row: &LabRow| row.responses.as_ref().map(Responses::all).unwrap_or_default().counts;
     let begin = |from: u64| match from {
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_counts_stand_alone_up_to_the_aim_and_outliers_together() {
+    fn lists_counts_up_to_the_aim_and_groups_outliers() {
         let seen =
             [("stock", row(&[(13, 90), (61, 1), (500, 2)], &[(2048, 3)])), ("ours", row(&[(13, 96)], &[]))];
         let mut out = String::new();
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_edges_and_long_or_scattered_answers_fall_short() {
+    fn reports_few_edges_and_long_or_scattered_answers() {
         let judged = |counts: &[(u64, u64)]| falls_short(MEMORY, &row(counts, &[]));
         assert_eq!(judged(&[(13, EDGES)]), None);
         assert_eq!(judged(&[(13, EDGES - 1)]), Some("999999 edges, longest 13, spread 9".into()));

@@ -33,7 +33,7 @@ pub(crate) struct ChangeSection {
     pub warnings: Vec<String>,
     /// Where the machines differ.
     pub machine: Vec<String>,
-    /// What the intervals cannot say.
+    /// The limits of the intervals.
     pub caveats: Vec<String>,
 }
 

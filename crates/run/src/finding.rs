@@ -23,9 +23,9 @@ pub struct PreflightFinding {
     pub code: &'static str,
     /// What it does to the run.
     pub effect: FindingEffect,
-    /// What was found, on what.
+    /// The finding, with its object.
     pub reason: String,
-    /// What to do about it.
+    /// The cure.
     pub cure: String,
     /// The measured CPU that it concerns; absent: all of them, or the machine.
     pub cpu: Option<u32>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads of a DWARF section that are counted: a file made to harm can state the same long list in each of a
-//! million units, and reading all of that would take for ever.
+//! Counts reads of a DWARF section: a malicious file can state the same long list in each of a million units,
+//! which would take for ever to read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gimli::{EndianArcSlice, LittleEndian, Reader, ReaderOffsetId};
 
-/// How many reads are left to all readers of one file.
+/// The number of reads that remain to all readers of one file.
 #[derive(Debug, Clone)]
 pub struct ReadsLeft(Arc<AtomicU64>);
 
 impl ReadsLeft {
-    /// So many.
+    /// A budget of this many reads.
     pub fn new(reads: u64) -> ReadsLeft {
         ReadsLeft(Arc::new(AtomicU64::new(reads)))
     }
 
-    /// Whether there are none.
+    /// Whether it is used up.
     pub fn is_used_up(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
@@ -30,7 +30,7 @@ impl ReadsLeft {
     }
 }
 
-/// A reader that fails once no reads are left.
+/// A reader that fails once the budget is used up.
 #[derive(Debug, Clone)]
 pub struct CountedReader {
     inner: EndianArcSlice<LittleEndian>,

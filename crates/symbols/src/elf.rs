@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is used of an ELF file: segments, unwind tables, symbols and debug sections.
+//! The parts of an ELF file that are used: segments, unwind tables, symbols and debug sections.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -18,7 +18,7 @@ use crate::usdt::{self, UsdtProbe};
 type Header = elf::FileHeader64<LittleEndian>;
 type Section = elf::SectionHeader64<LittleEndian>;
 
-/// What instructions this program itself is made of.
+/// The machine that this program is compiled for.
 #[cfg(target_arch = "x86_64")]
 const MACHINE: u16 = elf::EM_X86_64;
 #[cfg(target_arch = "aarch64")]
@@ -26,7 +26,7 @@ const MACHINE: u16 = elf::EM_AARCH64;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const MACHINE: u16 = elf::EM_NONE;
 
-/// The sections that lines are found with.
+/// The sections with line information.
 const DEBUG: [&str; 11] = [
     ".debug_abbrev",
     ".debug_addr",
@@ -44,28 +44,28 @@ const DEBUG: [&str; 11] = [
 /// A part of the file that is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadedSegment {
-    /// Where it lies in the file.
+    /// Its offset in the file.
     pub offset: u64,
-    /// How long it is there.
+    /// Its length in the file.
     pub file_size: u64,
-    /// Its address, as the file states it.
+    /// Its address in the file.
     pub address: u64,
-    /// How long it is in memory.
+    /// Its length in memory.
     pub size: u64,
-    /// Whether it holds code.
+    /// Whether it contains code.
     pub is_executable: bool,
 }
 
-/// A section with its address, as the file states it.
+/// A section with its address in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bytes {
     /// Its address.
     pub address: u64,
-    /// What it holds.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// How call stacks are unwound.
+/// The tables that unwind call stacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnwindTables {
     /// `.eh_frame`
@@ -76,24 +76,24 @@ pub struct UnwindTables {
     pub text: u64,
 }
 
-/// What is used of a file.
+/// The used parts of a file.
 #[derive(Debug, Default)]
 pub struct Elf {
     /// Its segments.
     pub segments: Vec<LoadedSegment>,
-    /// How call stacks are unwound; `None` for code of another machine.
+    /// The unwind tables; `None` for code of another machine.
     pub unwind: Option<UnwindTables>,
-    /// Its symbols: all, or where it was stripped, those that other binaries use.
+    /// Its symbols: all, or in a stripped file those that other binaries use.
     pub symbols: SymbolTable,
-    /// Whether it was stripped of the others.
+    /// Whether the other symbols were stripped.
     pub is_stripped: bool,
-    /// Its USDT probes, each as often as it has places.
+    /// Its USDT probes, one entry for each place.
     pub probes: Vec<UsdtProbe>,
-    /// What tells its debug information, in a file of its own, from that of other builds.
+    /// The build ID, which identifies its separate file of debug information.
     pub build_id: Option<Vec<u8>>,
 }
 
-/// How many bytes may be read yet.
+/// The number of bytes that may still be read.
 #[derive(Debug)]
 pub struct Allowance {
     bytes: u64,
@@ -101,12 +101,12 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// So many.
+    /// An allowance of this many bytes.
     pub fn new(bytes: u64) -> Allowance {
         Allowance { bytes, was_refused: false }
     }
 
-    /// Whether something was to be read that was more, since this was last asked.
+    /// Whether a read exceeded it since the last call.
     pub fn was_refused(&mut self) -> bool {
         std::mem::take(&mut self.was_refused)
     }
@@ -120,7 +120,7 @@ impl Allowance {
 }
 
 impl Elf {
-    /// Where in the file something lies that has this address, as the file states it.
+    /// The offset in the file of an address in the file.
     pub fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
             let within = address.checked_sub(segment.address).filter(|within| *within < segment.file_size)?;
@@ -129,7 +129,7 @@ impl Elf {
     }
 }
 
-/// Reads a file; `None` where it is no ELF file of 64 bits, or more than the allowance.
+/// Reads a file; `None` if it is not a 64-bit ELF file, or exceeds the allowance.
 pub fn read<F: Read + Seek>(file: F, allowance: &mut Allowance) -> Option<Elf> {
     let data = &ReadCache::new(file);
     let (header, sections) = open(data, allowance)?;
@@ -225,7 +225,7 @@ fn symbols<'a, R: ReadRef<'a>>(
     let symbol = |(place, entry): (usize, &elf::Sym64<LittleEndian>)| {
         let is_function = match entry.st_type() {
             elf::STT_FUNC | elf::STT_GNU_IFUNC => true,
-            // Of functions that are written in assembly some have no type.
+            // Some functions written in assembly have no type.
             elf::STT_NOTYPE => is_code(sections, entry),
             elf::STT_OBJECT | elf::STT_COMMON => false,
             _ => return None,
@@ -252,7 +252,7 @@ fn symbols<'a, R: ReadRef<'a>>(
     Some(SymbolTable::new(entries.iter().enumerate().filter_map(symbol).collect(), strings))
 }
 
-/// The version of each symbol of the table for other files; none of another table, or where there are none.
+/// The version of each dynamic symbol; empty for the other table, or without versions.
 fn versions<'a, R: ReadRef<'a>>(
     sections: &SectionTable<'a, Header, R>,
     table: &Section,
@@ -266,7 +266,7 @@ fn versions<'a, R: ReadRef<'a>>(
     taken.and_then(|section| section.data_as_array(LittleEndian, data).ok()).unwrap_or_default()
 }
 
-/// Whether a symbol lies in a section of code.
+/// Whether a symbol is in a section of code.
 fn is_code<'a, R: ReadRef<'a>>(
     sections: &SectionTable<'a, Header, R>,
     symbol: &elf::Sym64<LittleEndian>,
@@ -304,7 +304,7 @@ fn probes<'a, R: ReadRef<'a>>(
     Some(probes)
 }
 
-/// A section's bytes, however they are packed (SHF_COMPRESSED of the ELF specification).
+/// A section's bytes, uncompressed (SHF_COMPRESSED of the ELF specification).
 fn unpacked<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &mut Allowance) -> Option<Vec<u8>> {
     let packed = bytes(section, data, allowance)?;
     let Some((header, offset, _)) = section.compression(LittleEndian, data).ok()? else {

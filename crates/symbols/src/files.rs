@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files in a process' mappings, each looked into once, when an address first asks for it.
+//! The files in a process' mappings. Each is opened once, when an address in it is first looked up.
 //!
-//! They are opened through `/proc/PID/map_files`, which leads to the very file that is mapped, whatever lies
-//! at its path by now and in whichever container; without the right to that, through `/proc/PID/root`.
+//! They are opened through `/proc/PID/map_files`, which leads to the mapped file itself, even if its path has
+//! another one by now or is in another container. Without permission for that they are opened through
+//! `/proc/PID/root`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,26 +19,26 @@ use crate::elf::{self, Allowance, Elf};
 use crate::lines::{self, DebugLines, SourcePlace};
 use crate::maps::{FileId, Mapping, VDSO};
 
-/// BinaryFiles of one process that are kept open.
+/// The number of binary files of one process that are kept open.
 const FILES: usize = 1_024;
 
-/// Bytes that are read of all files of a process, unpacked.
+/// The most bytes that are read of all files of a process, uncompressed.
 const BYTES: u64 = 2 << 30;
 
 /// The largest vdso that is read; it has two to four pages.
 const VDSO_BYTES: u64 = 1 << 20;
 
-/// How files are opened: one that is none makes nobody wait.
+/// Flags that open a file without blocking, even if it is a pipe or a device.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// The kernel maps whole pages; on AArch64 they may have 64 KiB, and segments are then laid out for that.
+/// The kernel maps whole pages. On AArch64 these may have 64 KiB, and linkers lay out segments for that.
 const PAGE: u64 = 4_096;
 
 /// The files of a process.
 #[derive(Debug)]
 pub struct BinaryFiles {
     number: u32,
-    /// `/proc/PID`, of this process even if another one gets its number.
+    /// `/proc/PID`, of this process even if its number is used again.
     process: OwnedFd,
     binaries: HashMap<FileId, Binary>,
     allowance: Allowance,
@@ -46,29 +47,29 @@ pub struct BinaryFiles {
 
 #[derive(Debug)]
 enum Binary {
-    /// Not looked into yet.
+    /// Not opened yet.
     Opened(Source),
     /// An ELF file.
     Known(Box<BinaryCode>),
-    /// Something else, or it cannot be opened.
+    /// Another file, or one that cannot be opened.
     Odd,
 }
 
-/// Where a binary's bytes are.
+/// The source of a binary's bytes.
 #[derive(Debug)]
 enum Source {
     File(File),
     Copy(Cursor<Vec<u8>>),
 }
 
-/// An ELF file, and its lines as soon as they are asked for.
+/// An ELF file, and its lines once they are needed.
 #[derive(Debug)]
 pub struct BinaryCode {
-    /// What is used of it.
+    /// Its used parts.
     pub elf: Elf,
     /// Whether it was stripped, and its symbols come from another file.
     pub has_separate: bool,
-    /// What debug information is read from; `None` once that was tried.
+    /// The source of its debug information; `None` once that was tried.
     source: Option<Source>,
     lines: Option<DebugLines>,
 }
@@ -90,8 +91,8 @@ impl BinaryFiles {
         &self.process
     }
 
-    /// A path to the file of a mapping: by the mapping itself, or without the right to that, as the process
-    /// sees it.
+    /// A path to the file of a mapping: through the mapping, or without permission for that, the process' own
+    /// path.
     pub fn path(&self, mapping: &Mapping) -> PathBuf {
         let mapped =
             PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", self.number, mapping.start, mapping.end));
@@ -100,7 +101,7 @@ impl BinaryFiles {
         if is_allowed { mapped } else { seen() }
     }
 
-    /// What could not be looked into, in sentences.
+    /// Limits that were reached and files that could not be read, in sentences.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -112,7 +113,7 @@ impl BinaryFiles {
                 continue;
             }
             if self.binaries.len() == FILES {
-                self.note(format!("it has more than {FILES} files of code: some functions have no name"));
+                self.note(format!("it maps more than {FILES} files of code: some functions have no name"));
                 return;
             }
             let source = match mapping.file == VDSO {
@@ -126,13 +127,13 @@ impl BinaryFiles {
         }
     }
 
-    /// What is known of a file.
+    /// The state of a file.
     pub fn code(&mut self, mapping: &Mapping) -> Option<&BinaryCode> {
         let binary = self.binaries.get_mut(&mapping.file)?;
         if let Binary::Opened(_) = binary {
             let Binary::Opened(mut source) = std::mem::replace(binary, Binary::Odd) else { return None };
             let allowance = &mut self.allowance;
-            // A defect of a library must not end the program that asks.
+            // A panic of a library must not end this program.
             let read = catch_unwind(AssertUnwindSafe(|| elf::read(&mut source, allowance)));
             if let Ok(Some(elf)) = read {
                 *binary = Binary::Known(Box::new(BinaryCode {
@@ -151,8 +152,7 @@ impl BinaryFiles {
         }
     }
 
-    /// The functions and lines at an address of a file, as the file states it; none without debug
-    /// information.
+    /// The functions and lines at an address in the file; none without debug information.
     pub fn places(&mut self, mapping: &Mapping, address: u64) -> Vec<SourcePlace> {
         let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return Vec::new() };
         if let Some(source) = code.source.take() {
@@ -166,13 +166,13 @@ impl BinaryFiles {
         let places = lines.places(address);
         if lines.is_given_up() {
             code.lines = None;
-            self.note(format!("{} has too much debug information: its lines are not told", mapping.name()));
+            self.note(format!("{} has too much debug information: its lines are not shown", mapping.name()));
         }
         places
     }
 
-    /// Whether a function was inlined, as a file's debug information tells. Lines of that file are not known
-    /// after this: it is for a name that was not found.
+    /// Whether a function was inlined, according to a file's debug information. It uses up the file's budget
+    /// for lines, so it is called only for a name that was not found.
     pub fn is_inlined(&mut self, mapping: &Mapping, name: &str) -> bool {
         let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return false };
         let Some(source) = code.source.take() else { return false };
@@ -181,7 +181,7 @@ impl BinaryFiles {
         read.ok().flatten().is_some_and(|sections| lines::is_inlined(&sections, name))
     }
 
-    /// A stripped file's symbols and debug information, where a package of them is installed.
+    /// A stripped file's symbols and debug information, if a package of them is installed.
     fn add_separate(&mut self, mapping: &Mapping) {
         let Some(Binary::Known(code)) = self.binaries.get(&mapping.file) else { return };
         let Some(id) = code.elf.build_id.as_ref().filter(|_| code.elf.is_stripped) else { return };
@@ -220,7 +220,7 @@ impl BinaryFiles {
 
     fn mapped(&self, mapping: &Mapping) -> Option<File> {
         let path = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
-        // What is mapped may be a device, and opening that may do something.
+        // A mapping can be of a device, and opening a device can have effects.
         let stat = statat(&self.process, &path, AtFlags::empty()).ok()?;
         is_file(stat.st_mode).then_some(())?;
         regular(openat(&self.process, &path, READ, Mode::empty()).ok()?)
@@ -259,7 +259,7 @@ fn regular(file: impl AsFd + Into<File>) -> Option<File> {
 }
 
 impl BinaryCode {
-    /// How far behind the addresses that the file states it lies in this mapping.
+    /// The difference between an address in this mapping and the address in the file.
     pub fn bias(&self, mapping: &Mapping) -> Option<u64> {
         let is_there = |segment: &&elf::LoadedSegment| {
             let begin = segment.offset & !(PAGE - 1);
@@ -271,7 +271,7 @@ impl BinaryCode {
         Some(behind.wrapping_add(segment.offset).wrapping_sub(segment.address))
     }
 
-    /// Whether the file states something at this address: data too that it has no bytes for.
+    /// Whether the file has this address, including data without bytes in the file.
     pub fn has(&self, address: u64) -> bool {
         self.elf.segments.iter().any(|segment| address.wrapping_sub(segment.address) < segment.size)
     }

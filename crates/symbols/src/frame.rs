@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An address of a program, as a person reads it.
+//! An address of a program, in readable form.
 
 use std::fmt;
 
-/// Where in a program an address lies.
+/// The position of an address in a program.
 ///
-/// `{}` shows `binary!function`, and `{:#}` adds ` (file:line)` where that is known. Without a symbol the
-/// address within the binary stands in the function's place.
+/// `{}` shows `binary!function`; `{:#}` adds ` (file:line)` if it is known. Without a symbol, the address in
+/// the binary replaces the function.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct CodeFrame {
     /// The binary's name without its folders; `[anon]` for memory of no file.
     pub binary: String,
     /// The function, as it is written in C++ or Rust, without its parameters.
     pub function: Option<String>,
-    /// The address from the function's beginning; without a function, from that of the binary, or where
-    /// there is none, the address itself.
+    /// The offset in the function; without a function the offset in the binary; without a binary the address
+    /// itself.
     pub offset: u64,
-    /// The source file, as the compiler wrote it down.
+    /// The source file, as in the debug information.
     pub file: Option<String>,
     /// The line.
     pub line: Option<u32>,
-    /// Whether the compiler put the function into the one that follows in a call stack.
+    /// Whether the compiler inlined the function into the next one of a call stack.
     pub is_inlined: bool,
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_function_and_line_as_far_as_they_are_known() {
+    fn shows_function_and_line_if_known() {
         let mut frame = CodeFrame { binary: "servo".to_string(), offset: 0x4040, ..CodeFrame::default() };
         assert_eq!(format!("{frame} {frame:#}"), "servo!0x4040 servo!0x4040");
         frame.function = Some("flush_log".to_string());

@@ -6,17 +6,16 @@
 //!                                      ▲                           ▲
 //!                   maps ──► elf ──────┴── .eh_frame     symbols, DWARF
 //! ```
-//! The process is neither stopped nor changed: whoever took registers and stack did that in the kernel.
-//! Frame pointers do not suffice, since the C library has none: its direct caller would be missed. So frames
-//! are found by `.eh_frame`, which every binary has that can throw or be debugged, and by frame pointers
-//! only where there is none.
+//! The process is neither stopped nor changed: the caller has copies of registers and stack that the kernel
+//! took. Frame pointers do not suffice: the C library has none, so its direct caller would be missed. Frames
+//! are found by `.eh_frame`, which binaries have for exceptions and debuggers, and by frame pointers only
+//! without it.
 //!
-//! The files belong to a process that somebody else runs. They may be damaged or made to harm: nothing here
-//! trusts an offset, a size or a count of them, work and memory have limits ([`ProcessCode::notes`] says
-//! which was reached), and files are read, not mapped, so that one that becomes shorter meanwhile does no
-//! harm.
+//! The files belong to another user's process. They may be damaged or malicious: no offset, size or count in
+//! them is trusted. Work and memory have limits ([`ProcessCode::notes`] lists those that were reached). Files
+//! are read, not mapped, so that a file that is truncated meanwhile is harmless.
 //!
-//! Limits: ELF files of 64 bits, little-endian; debug information in the file itself or in
+//! Limits: 64-bit little-endian ELF files; debug information in the file itself or in
 //! `/usr/lib/debug/.build-id`, not split into `.dwo` files.
 #![forbid(unsafe_code)]
 

@@ -11,13 +11,13 @@ use gimli::{AttributeValue, Dwarf, Reader, SectionId};
 use crate::counted::{CountedReader, ReadsLeft};
 use crate::table::readable;
 
-/// Reads of one binary's debug information: a program of ten million lines needs a part of it.
+/// The most reads of one binary's debug information: a program of ten million lines needs a part of them.
 const READS: u64 = 100_000_000;
 
-/// How deep functions are inlined into each other at most.
+/// The deepest nesting of inlined functions.
 const DEEPEST: usize = 64;
 
-/// A function at an address, the innermost first.
+/// A function at an address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourcePlace {
     /// The function.
@@ -28,14 +28,14 @@ pub struct SourcePlace {
     pub line: Option<u32>,
 }
 
-/// Whether a function of that name was inlined, wherever it is called, as debug information tells.
+/// Whether debug information says that a function of that name was inlined anywhere.
 pub fn is_inlined(sections: &BTreeMap<&'static str, Arc<[u8]>>, name: &str) -> bool {
     let left = ReadsLeft::new(READS);
     let section = |id: SectionId| {
         let bytes = sections.get(id.name()).cloned().unwrap_or_default();
         Ok::<_, gimli::Error>(CountedReader::new(bytes, &left))
     };
-    // A defect of a library must not end the program that asks.
+    // A panic of a library must not end this program.
     let looked = catch_unwind(AssertUnwindSafe(|| has_inlined(&Dwarf::load(section)?, name)));
     looked.is_ok_and(|found| found.unwrap_or(false))
 }
@@ -80,17 +80,17 @@ impl DebugLines {
             let bytes = sections.get(id.name()).cloned().unwrap_or_default();
             Ok::<_, gimli::Error>(CountedReader::new(bytes, &left))
         };
-        // A defect of a library must not end the program that asks.
+        // A panic of a library must not end this program.
         let context = catch_unwind(AssertUnwindSafe(|| Context::from_dwarf(Dwarf::load(section)?)));
         context.ok()?.ok().map(|context| DebugLines { context, left })
     }
 
-    /// Whether it was given up, since it takes too much to read.
+    /// Whether it was given up, since it needs too many reads.
     pub fn is_given_up(&self) -> bool {
         self.left.is_used_up()
     }
 
-    /// The functions at an address, as the file states it, the innermost first.
+    /// The functions at an address in the file, innermost first.
     pub fn places(&self, address: u64) -> Vec<SourcePlace> {
         if self.left.is_used_up() {
             return Vec::new();

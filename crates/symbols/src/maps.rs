@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `/proc/PID/maps`: what lies where in a process (Documentation/filesystems/proc.rst).
+//! `/proc/PID/maps`: the mappings of a process (Documentation/filesystems/proc.rst).
 
-/// Mappings of one process that are looked at: the kernel allows this many by default (`max_map_count`).
+/// The most mappings of one process that are read: the kernel's default limit (`max_map_count`).
 const MOST: usize = 65_530;
 
 /// A part of a process' memory.
@@ -9,32 +9,32 @@ const MOST: usize = 65_530;
 pub struct Mapping {
     /// Its first address.
     pub start: u64,
-    /// The first address behind it.
+    /// The first address after it.
     pub end: u64,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
-    /// Whether code may be run in it.
+    /// Whether it is executable.
     pub is_executable: bool,
-    /// The file that lies there.
+    /// Its file.
     pub file: FileId,
-    /// The file's path, `[heap]` and the like, or nothing.
+    /// The file's path, `[heap]` and the like, or empty.
     pub path: String,
 }
 
-/// What tells files apart.
+/// Identifies a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// Major and minor number of its device.
     pub device: (u32, u32),
-    /// Its inode; 0 for no file.
+    /// Its inode; 0 without a file.
     pub inode: u64,
 }
 
-/// The code that the kernel puts into each process, and of which there is no file.
+/// The kernel's code in each process, which has no file.
 pub const VDSO: FileId = FileId { device: (0, 0), inode: u64::MAX };
 
 impl Mapping {
-    /// Whether a file lies there.
+    /// Whether it has a file.
     pub fn is_of_file(&self) -> bool {
         self.file.inode != 0
     }
@@ -47,7 +47,7 @@ impl Mapping {
     }
 }
 
-/// The mappings in the order of their addresses. Lines that are none are left out.
+/// The mappings in the order of their addresses. Other lines are left out.
 pub fn parse(text: &str) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = text.lines().take(MOST).filter_map(line).collect();
     mappings.sort_by_key(|mapping| mapping.start);
@@ -74,13 +74,13 @@ fn line(line: &str) -> Option<Mapping> {
     (start < end).then_some(Mapping { start, end, offset: number(offset)?, is_executable, file, path })
 }
 
-/// The mapping that an address lies in.
+/// The mapping that contains an address.
 pub fn at(mappings: &[Mapping], address: u64) -> Option<usize> {
     let place = mappings.partition_point(|mapping| mapping.start <= address).checked_sub(1)?;
     (address < mappings[place].end).then_some(place)
 }
 
-/// `new` in place of what it overlaps of `old`: libraries that were unloaded stay known.
+/// Replaces the parts of `old` that `new` overlaps; other mappings of unloaded libraries stay known.
 pub fn replace(old: &[Mapping], new: Vec<Mapping>) -> Vec<Mapping> {
     let is_gone = |mapping: &&Mapping| {
         let before = new.partition_point(|other| other.end <= mapping.start);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_an_unloaded_library_until_something_else_lies_there() {
+    fn keeps_an_unloaded_library_until_replaced() {
         let old = parse(TEXT);
         let elsewhere = parse("7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \n");
         // Both parts of the file, the vdso, and the new mapping; the heap is gone.

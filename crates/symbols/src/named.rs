@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a user names in a process: functions and USDT probes, in the files that the process has mapped to run
-//! them.
+//! Finds functions and USDT probes by name, in the executable mappings of a process.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,24 +9,24 @@ use crate::files::BinaryCode;
 use crate::maps::VDSO;
 use crate::process::ProcessCode;
 
-/// A place of code that has a name.
+/// A named place in code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPlace {
-    /// The name of the file that it lies in.
+    /// The name of its file.
     pub binary: String,
-    /// Its own name, as it stands in the file.
+    /// Its name, as in the file.
     pub name: String,
-    /// A path that leads to the very file that the process has mapped.
+    /// A path to the mapped file itself.
     pub file: PathBuf,
-    /// Where the instruction lies in the file.
+    /// The offset of the instruction in the file.
     pub offset: u64,
-    /// Where in the file the semaphore of a USDT probe lies, where it has one.
+    /// The offset of the semaphore of a USDT probe in the file, if it has one.
     pub semaphore: Option<u64>,
 }
 
 impl ProcessCode {
-    /// The functions of a name, as it is shown or as it stands in the file. A binary is meant by its path,
-    /// its name, or its name up to a dot: `libc`.
+    /// The functions of a name, as shown or as in the file. `binary` is its path, its name, or its name up to
+    /// a dot: `libc`.
     pub fn functions_named(&mut self, binary: Option<&str>, name: &str) -> Vec<NamedPlace> {
         self.places(binary, |code| {
             let named = code.elf.symbols.named(name).into_iter();
@@ -60,14 +59,14 @@ impl ProcessCode {
         self.each(binary, |_, code| names(code)).into_iter().flatten().collect()
     }
 
-    /// Files whose functions have no names but for those that other files use.
+    /// Files that have names only for the functions that other files use.
     pub fn stripped(&mut self, binary: Option<&str>) -> Vec<String> {
         let of = self.each(binary, |place, code| (place, code.elf.is_stripped && !code.has_separate));
         let stripped = of.into_iter().filter(|(_, is_stripped)| *is_stripped);
         stripped.map(|(place, _)| self.mappings[place].name().to_string()).collect()
     }
 
-    /// The first file whose debug information says that it has inlined a function of that name.
+    /// The first file with debug information in which a function of that name is inlined.
     pub fn inlined_in(&mut self, binary: Option<&str>, name: &str) -> Option<String> {
         let places = self.each(binary, |place, _| place);
         let place = places.into_iter().find(|place| self.files.is_inlined(&self.mappings[*place], name))?;
@@ -80,7 +79,7 @@ impl ProcessCode {
         places.into_iter().map(|place| self.mappings[place].name().to_string()).collect()
     }
 
-    /// Of each file what `of` finds: name, address, and address of a semaphore, as the file states them.
+    /// For each file the results of `of`: name, address, and address of a semaphore, as in the file.
     fn places(
         &mut self,
         binary: Option<&str>,
@@ -108,7 +107,7 @@ impl ProcessCode {
         places
     }
 
-    /// Of each file of code that is meant, by the first mapping of it.
+    /// The selected files of code, each with its first mapping.
     fn each<T>(&mut self, binary: Option<&str>, of: impl Fn(usize, &BinaryCode) -> T) -> Vec<T> {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();
@@ -123,7 +122,7 @@ impl ProcessCode {
     }
 }
 
-/// Whether a file is called so: by its path, its name, or what stands before a dot of its name.
+/// Whether `called` is a file's path, its name, or its name up to a dot.
 fn is_called(path: &str, name: &str, called: &str) -> bool {
     path == called || name.strip_prefix(called).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_called_by_its_path_its_name_or_what_stands_before_a_dot() {
+    fn finds_a_file_by_path_name_or_short_name() {
         let is = |called| is_called("/usr/lib/libservo.so.1.2", "libservo.so.1.2", called);
         assert!(
             is("/usr/lib/libservo.so.1.2") && is("libservo.so.1.2") && is("libservo.so") && is("libservo")

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A running process: its mappings, and what an address in it is.
+//! A running process: its mappings, and the meaning of an address in it.
 //!
-//! Mappings are read, and the files of code opened, at the beginning and again when an address lies in none
-//! of them, so that a library that is loaded later is known. What was opened stays known after the
-//! process has ended.
+//! Mappings are read, and the files of code opened, at the beginning and again when an address is in none of
+//! them, so that later libraries are found. Files that were opened stay known after the process has ended.
 
 use std::fs::File;
 use std::io::{Error as IoError, Read};
@@ -18,19 +17,19 @@ use crate::maps::{self, Mapping};
 use crate::unwind::{Stack, UnwindStep, UserRegisters, Walk};
 use crate::{Error, Result};
 
-/// Of `/proc/PID/maps`.
+/// The longest `/proc/PID/maps` that is read.
 const MAPS_BYTES: u64 = 16 << 20;
 
-/// Functions of one call stack.
+/// The most functions of one call stack.
 const DEEPEST: usize = 128;
 
-/// Addresses in no mapping make the mappings be read again, this often at the most.
+/// Addresses in no mapping cause at most this many reads of the mappings.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Mappings without a file that belong to the file before them: the variables of which it has no bytes.
+/// Mappings without a file that belong to the file before them: variables without bytes in the file.
 const WITHOUT_BYTES: usize = 2;
 
-/// A process whose addresses are asked for.
+/// A process whose addresses are looked up.
 #[derive(Debug)]
 pub struct ProcessCode {
     pub(crate) files: BinaryFiles,
@@ -45,7 +44,7 @@ impl ProcessCode {
         let cannot = |why: String, cure| Error::on("read the memory map of process", process, why, cure);
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(format!("/proc/{process}"), flags, Mode::empty())
-            .map_err(|_| cannot("there is no such process".into(), "give the number of one that runs"))?;
+            .map_err(|_| cannot("there is no such process".into(), "give the number of a running process"))?;
         let mut opened =
             ProcessCode { files: BinaryFiles::new(process, folder), mappings: Vec::new(), read_at: None };
         opened
@@ -54,21 +53,21 @@ impl ProcessCode {
         Ok(opened)
     }
 
-    /// What could not be looked into, in sentences.
+    /// Limits that were reached and files that could not be read, in sentences.
     pub fn notes(&self) -> &[String] {
         self.files.notes()
     }
 
-    /// Forgets what lay where: the process runs another program from here on.
+    /// Forgets the mappings: the process runs another program from here on.
     pub fn forget(&mut self) {
         self.mappings.clear();
-        // One that ended at once has no mappings any more.
+        // A process that has ended has no mappings.
         let _ = self.read_maps();
     }
 
-    /// The call stack of a thread with these registers, and a copy of its stack from `sp` on: where it is,
-    /// then its callers, each by an address within the call. It ends where the copy or what is known
-    /// of the program ends.
+    /// The call stack of a thread with these registers and a copy of its stack from `sp` on: the current
+    /// address, then its callers, each by an address within the call. It ends at the end of the copy, or
+    /// where no caller is found.
     pub fn unwind(&mut self, registers: &UserRegisters, stack: &[u8]) -> Vec<u64> {
         let stack = Stack { begin: registers.sp, bytes: stack };
         let mut walk = Walk::new(registers);
@@ -81,8 +80,8 @@ impl ProcessCode {
         found
     }
 
-    /// One step of [`ProcessCode::unwind`]: by the tables, and where they tell nothing, by frame pointer or
-    /// as from a function's beginning.
+    /// One step of [`ProcessCode::unwind`]: by the tables, and without an entry there, by frame pointer or as
+    /// from a function's first instruction.
     fn caller(&mut self, walk: &Walk, stack: Stack<'_>) -> Option<Walk> {
         let mut next = walk.clone();
         let step = match self.tables(walk.address()) {
@@ -101,14 +100,13 @@ impl ProcessCode {
         })
     }
 
-    /// The function that has an address; `None` where nothing lies there. Its line is the one that the
-    /// function itself is at, whatever was inlined there.
+    /// The function at an address, with the line in that function itself, whatever was inlined there; `None`
+    /// outside of all mappings.
     pub fn frame(&mut self, address: u64) -> Option<CodeFrame> {
         self.frames(address).pop()
     }
 
-    /// Like [`ProcessCode::frame`], with the functions that were inlined there before it, the innermost
-    /// first.
+    /// Like [`ProcessCode::frame`], with the functions that were inlined there before it, innermost first.
     pub fn frames(&mut self, address: u64) -> Vec<CodeFrame> {
         let Some(place) = self.place(address) else { return Vec::new() };
         let mapping = &self.mappings[place];
@@ -140,9 +138,9 @@ impl ProcessCode {
         frames
     }
 
-    /// What data at an address is called, so that it is found again in the next run: `binary!variable`,
-    /// `binary+0x4040`, `file+0x40` of memory that is shared by a file, `stack` of the first thread, else
-    /// `heap`. `None` where nothing lies there.
+    /// A name of data at an address that is the same in the next run: `binary!variable`, `binary+0x4040`,
+    /// `file+0x40` for shared memory with a file, `stack` for the first thread's stack, else `heap`. `None`
+    /// outside of all mappings.
     pub fn data(&mut self, address: u64) -> Option<String> {
         let place = self.place(address)?;
         if let Some((module, stated)) = self.module(place, address) {
@@ -164,7 +162,7 @@ impl ProcessCode {
         })
     }
 
-    /// The mapping of the code that an address of data belongs to, and the address as its file states it.
+    /// The mapping of the code that an address of data belongs to, and the address in the file.
     fn module(&mut self, place: usize, address: u64) -> Option<(usize, u64)> {
         let before = self.mappings[..=place].iter().rev().take(1 + WITHOUT_BYTES);
         let file = before.take_while(|mapping| mapping.is_of_file() || mapping.path.is_empty());
@@ -180,7 +178,7 @@ impl ProcessCode {
         })
     }
 
-    /// The mapping that has an address; if none has, the mappings are read once more.
+    /// The mapping that contains an address; without one the mappings are read once more.
     fn place(&mut self, address: u64) -> Option<usize> {
         let known = maps::at(&self.mappings, address);
         if known.is_some() || self.read_at.is_some_and(|at| at.elapsed() < AGAIN) {
@@ -191,7 +189,7 @@ impl ProcessCode {
         maps::at(&self.mappings, address)
     }
 
-    /// The mapping that has an address, if code lies there.
+    /// The mapping that contains an address, if it is code.
     fn code(&mut self, address: u64) -> Option<&Mapping> {
         let place = self.place(address)?;
         Some(&self.mappings[place]).filter(|mapping| mapping.is_executable)
@@ -212,7 +210,7 @@ impl ProcessCode {
         file.take(MAPS_BYTES).read_to_end(&mut text)?;
         let mappings = maps::parse(&String::from_utf8_lossy(&text));
         if mappings.is_empty() {
-            return Err(IoError::other("it has no memory of its own"));
+            return Err(IoError::other("the process has no memory map"));
         }
         self.files.open(&mappings);
         self.mappings = maps::replace(&self.mappings, mappings);
@@ -220,7 +218,7 @@ impl ProcessCode {
     }
 }
 
-/// A binary's name, as far as it is shown.
+/// The shown part of a binary's name.
 fn shown(name: &str) -> String {
     name.chars().take(128).collect()
 }

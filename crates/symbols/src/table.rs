@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The symbols of a binary, by address, and their names as they are written in the program's language.
+//! The symbols of a binary, by address, with their names in the program's language.
 
 use std::fmt::{self, Write};
 
-/// A name longer than this is not taken apart, and none is shown longer than [`SHOWN`].
+/// A longer name is not demangled; [`SHOWN`] limits the shown part.
 const LONGEST: usize = 2_048;
 const SHOWN: usize = 256;
 
-/// How many symbols before an address are looked at: functions seldom lie within others.
+/// The number of symbols before an address that are looked at: functions are seldom nested.
 const BEFORE: usize = 16;
 
-/// A symbol as it stands in a file.
+/// A symbol of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its address, as the file states it.
+    /// Its address in the file.
     pub address: u64,
-    /// Its size; 0 where the file does not state it.
+    /// Its size; 0 if the file does not state it.
     pub size: u64,
-    /// Where its name begins in the table's strings.
+    /// The offset of its name in the table's strings.
     pub name: usize,
     /// Whether it is a function; else it is data.
     pub is_function: bool,
-    /// The lower, the better a name: global, weak, local.
+    /// The rank of its name, best first: global, weak, local.
     pub rank: u8,
-    /// Whether only programs that were linked with an older version of the library find it by its name.
+    /// Whether it is an old version, which new programs cannot be linked with.
     pub is_old: bool,
 }
 
@@ -39,15 +39,14 @@ pub struct SymbolTable {
 /// A function, by its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedFunction {
-    /// Its address, as the file states it.
+    /// Its address in the file.
     pub address: u64,
-    /// Its name, as it stands in the file.
+    /// Its name in the file.
     pub raw: String,
 }
 
 impl SymbolTable {
-    /// Of two symbols at one address the better name is kept: fewer underscores before it, seen from
-    /// elsewhere, shorter.
+    /// Of two symbols at one address the better name is kept: fewer leading underscores, exported, shorter.
     pub fn new(mut symbols: Vec<Symbol>, strings: Vec<u8>) -> SymbolTable {
         let mut table = SymbolTable { symbols: Vec::new(), aliases: Vec::new(), strings };
         let key = |symbol: &Symbol| {
@@ -69,19 +68,19 @@ impl SymbolTable {
         table
     }
 
-    /// Whether it has none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.symbols.is_empty()
     }
 
-    /// The function, or else the datum, that has the address: its name, and the address from its beginning.
+    /// The function, or else the variable, at the address, and the offset in it.
     pub fn find(&self, address: u64, is_function: bool) -> Option<(String, u64)> {
         let end = self.symbols.partition_point(|symbol| symbol.address <= address);
         let before = self.symbols[..end].iter().rev().filter(|symbol| symbol.is_function == is_function);
         let mut nearest = true;
         for symbol in before.take(BEFORE) {
             let offset = address - symbol.address;
-            // One without a size reaches to the next symbol.
+            // A symbol without a size extends to the next one.
             if offset < symbol.size || (symbol.size == 0 && nearest && (is_function || offset == 0)) {
                 return Some((readable(&String::from_utf8_lossy(self.raw(symbol))), offset));
             }
@@ -90,8 +89,8 @@ impl SymbolTable {
         None
     }
 
-    /// The functions of a name, as it stands in the file, or else as it is shown: overloaded functions have
-    /// one such name. Where a compiler made several of one, all that have its beginning.
+    /// The functions of a name: as in the file, or else as shown, which overloaded functions share. Where a
+    /// compiler split a function, only the parts with its beginning.
     pub fn named(&self, name: &str) -> Vec<NamedFunction> {
         const NOT_FROM_THE_BEGINNING: [&str; 2] = [".part.", ".cold"];
         let raws = || self.functions().map(|symbol| (symbol, String::from_utf8_lossy(self.raw(symbol))));
@@ -130,11 +129,11 @@ impl SymbolTable {
     }
 }
 
-/// A symbol's name as its language writes it, without parameters and without what a compiler added.
+/// A symbol's name in its language, without parameters and without a compiler's suffix.
 pub fn readable(raw: &str) -> String {
     let raw = raw.get(..LONGEST).unwrap_or(raw);
     let mut text = Shortened(String::new());
-    // An error is a text that has become long enough.
+    // An error means that the text is long enough.
     if let Ok(name) = rustc_demangle::try_demangle(raw) {
         let _ = write!(text, "{name:#}");
     } else if let Some(name) = raw.starts_with("_Z").then(|| cpp_demangle::Symbol::new(raw).ok()).flatten() {
@@ -147,14 +146,15 @@ pub fn readable(raw: &str) -> String {
     text.0
 }
 
-/// GCC and Clang make several functions of one: `f.constprop.0`, `f.isra.0`, `f.part.0`, `f.cold`.
+/// Suffixes of the parts into which GCC and Clang split a function: `f.constprop.0`, `f.isra.0`, `f.part.0`,
+/// `f.cold`.
 fn without_suffix(name: &str) -> &str {
     let suffixes = [".constprop.", ".isra.", ".part.", ".cold", ".lto_priv.", ".llvm."];
     let ends = suffixes.iter().filter_map(|suffix| name.find(suffix));
     ends.min().filter(|end| *end > 0).map_or(name, |end| &name[..end])
 }
 
-/// Takes text until it is long enough: substitutions can make a short name millions of characters long.
+/// Accepts text up to a length: substitutions can make a short name millions of characters long.
 struct Shortened(String);
 
 impl Write for Shortened {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_function_that_has_an_address() {
+    fn finds_the_function_at_an_address() {
         let table = table(&[
             (0x100, 0x40, "outer", true, 0),
             (0x110, 0x8, "inner", true, 2),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Damaged binaries: everything that is asked of them ends, and without a panic.
+//! Damaged binaries: each operation on them ends, without a panic.
 
 use std::fs;
 use std::io::Cursor;
@@ -13,7 +13,7 @@ use crate::elf::{self, Allowance, Bytes, Elf, UnwindTables};
 use crate::lines::DebugLines;
 use crate::unwind::{Stack, UnwindStep, UserRegisters, Walk};
 
-/// A program with everything that is looked into, or `None` without a compiler.
+/// A program with all parts that are read, or `None` without a compiler.
 fn program() -> Option<&'static [u8]> {
     static PROGRAM: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let compiled = || {
@@ -28,7 +28,7 @@ fn program() -> Option<&'static [u8]> {
     PROGRAM.get_or_init(compiled).as_deref()
 }
 
-/// Everything that can be asked of a binary.
+/// All operations on a binary.
 fn ask(bytes: &[u8]) -> Option<Elf> {
     let mut allowance = Allowance::new(64 << 20);
     let elf = elf::read(Cursor::new(bytes), &mut allowance)?;
@@ -50,13 +50,13 @@ fn ask(bytes: &[u8]) -> Option<Elf> {
 }
 
 #[test]
-fn a_whole_binary_is_read() {
+fn reads_an_undamaged_binary() {
     let Some(bytes) = program() else { return println!("skipped: it needs cc") };
     let elf = ask(bytes).unwrap();
     let [main] = &elf.symbols.named("main")[..] else { panic!("it has one") };
     assert_eq!(elf.symbols.find(main.address + 1, true), Some(("main".to_string(), 1)));
     assert!(elf.unwind.is_some() && !elf.is_stripped && elf.build_id.is_none_or(|id| !id.is_empty()));
-    // Nothing is read of a file that has more than may be read.
+    // A file over the allowance is not read.
     assert!(elf::read(Cursor::new(bytes), &mut Allowance::new(1 << 20)).is_none());
 }
 
@@ -83,7 +83,7 @@ proptest! {
         }
     }
 
-    /// The tables in which sizes and places stand: of segments, and at the end, of sections.
+    /// The tables with sizes and offsets: of segments, and at the end, of sections.
     #[test]
     fn damaged_headers_do_no_harm(damage in bytes_at_an_end(), at_end: bool) {
         if let Some(bytes) = program() {
@@ -104,7 +104,7 @@ proptest! {
     }
 }
 
-/// `.eh_frame` with one function at 0x1000 whose frame is told by an expression.
+/// `.eh_frame` with one function at 0x1000 whose frame is given by an expression.
 fn told_by(expression: &[u8]) -> UnwindTables {
     let mut bytes = Vec::new();
     let mut entry = |content: &[u8]| {
@@ -130,7 +130,7 @@ fn told_by(expression: &[u8]) -> UnwindTables {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn an_expression_that_never_ends_tells_nothing() {
+fn gives_up_an_expression_that_never_ends() {
     let words: Vec<u8> = [0x11_u64, 0x22, 0x33].iter().flat_map(|word| word.to_le_bytes()).collect();
     let stack = Stack { begin: 0x7000, bytes: &words };
     let from = Walk::new(&UserRegisters { ip: 0x1010, sp: 0x7000, bp: 0, lr: 0 });

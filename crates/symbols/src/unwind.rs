@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One step up a call stack, by `.eh_frame` (DWARF 5, section 6.4; the x86-64 and AArch64 psABIs).
 //!
-//! gimli reads the tables; what they say is done here, on a copy of the stack. Crates that unwind copies
-//! (framehop) know neither frames of signals nor a limit for the expressions of a file made to harm.
+//! gimli reads the tables; this module applies them to a copy of the stack. Crates that unwind copies
+//! (framehop) support no signal frames and do not limit the expressions of a malicious file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,10 +13,10 @@ use gimli::{
 
 use crate::elf::UnwindTables;
 
-/// Operations of one expression.
+/// The most operations of one expression.
 const OPERATIONS: u32 = 256;
 
-/// Registers with a number that unwinding can use: general ones and the return address.
+/// The number of registers that unwinding can use: general ones and the return address.
 const REGISTERS: usize = 33;
 
 #[cfg(not(target_arch = "aarch64"))]
@@ -38,7 +38,7 @@ const POINTER: u64 = (1 << 48) - 1;
 #[cfg(not(target_arch = "aarch64"))]
 const POINTER: u64 = u64::MAX;
 
-/// The registers of a thread in its program.
+/// The registers of a thread in user mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UserRegisters {
     /// The instruction pointer.
@@ -51,14 +51,14 @@ pub struct UserRegisters {
     pub lr: u64,
 }
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnwindStep {
-    /// The caller is known.
+    /// The caller was found.
     Taken,
     /// This was the first function.
     AtTop,
-    /// The tables do not tell.
+    /// The tables have no entry.
     Unknown,
 }
 
@@ -80,17 +80,17 @@ impl Stack<'_> {
     }
 }
 
-/// A thread in one of its functions, on the way to the first.
+/// A thread in one of its functions, while unwinding.
 #[derive(Debug, Clone)]
 pub struct Walk {
     registers: [Option<u64>; REGISTERS],
     ip: u64,
-    /// Whether `ip` is that of the next instruction, and the call lies before it.
+    /// Whether `ip` is the next instruction, after the call.
     is_caller: bool,
 }
 
 impl Walk {
-    /// Where the thread is.
+    /// The thread's position.
     pub fn new(from: &UserRegisters) -> Walk {
         let mut registers = [None; REGISTERS];
         registers[number::STACK] = Some(from.sp);
@@ -101,16 +101,16 @@ impl Walk {
         Walk { registers, ip: from.ip, is_caller: false }
     }
 
-    /// An address within the instruction: of a caller, within the call.
+    /// An address in the instruction; of a caller, in its call.
     pub fn address(&self) -> u64 {
         self.ip.wrapping_sub(u64::from(self.is_caller))
     }
 
-    /// Goes to the caller by the tables of the binary, which lies `bias` behind where its file says.
+    /// Steps to the caller by the tables of the binary, which is loaded `bias` above its address in the file.
     pub fn by_tables(&mut self, tables: &UnwindTables, bias: u64, stack: Stack<'_>) -> UnwindStep {
         let address = self.address().wrapping_sub(bias);
         let mut next = self.clone();
-        // A defect of a library must not end the program that asks.
+        // A panic of a library must not end this program.
         let step = catch_unwind(AssertUnwindSafe(|| next.follow(tables, address, stack)));
         let step = step.ok().flatten().unwrap_or(UnwindStep::Unknown);
         if step == UnwindStep::Taken {
@@ -119,8 +119,8 @@ impl Walk {
         step
     }
 
-    /// Goes to the caller as functions leave it that keep a frame pointer: it points at the caller's, and
-    /// the return address lies beside that.
+    /// Steps to the caller by the frame pointer: it points at the caller's frame pointer, with the return
+    /// address beside it.
     pub fn by_frame_pointer(&mut self, stack: Stack<'_>) -> UnwindStep {
         let taken = || {
             let (sp, frame) = (self.registers[number::STACK]?, self.registers[number::FRAME]?);
@@ -135,7 +135,7 @@ impl Walk {
         UnwindStep::Taken
     }
 
-    /// Goes to the caller from a function's first instruction, and from one that has no frame.
+    /// Steps to the caller from a function's first instruction, or from a function without a frame.
     pub fn by_return_address(&mut self, stack: Stack<'_>) -> UnwindStep {
         let Some(sp) = self.registers[number::STACK].filter(|_| !self.is_caller) else {
             return UnwindStep::Unknown;
@@ -176,7 +176,7 @@ impl Walk {
             CfaRule::Expression(expression) => section.value(expression, None)?,
         };
         let sp = self.registers[number::STACK]?;
-        // The first function may have pushed nothing yet; only on x86-64 did the call itself push something.
+        // The function may have pushed nothing yet; only on x86-64 the call itself pushed the return address.
         if cfa < sp || (cfa == sp && (self.is_caller || cfg!(not(target_arch = "aarch64")))) {
             return None;
         }
@@ -221,7 +221,7 @@ impl Walk {
     }
 }
 
-/// What the expressions of a function's table may ask for.
+/// The memory and registers that a table's expressions may read.
 struct Expressions<'a> {
     section: &'a EhFrame<EndianSlice<'a, LittleEndian>>,
     encoding: Encoding,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_tables_tell_nothing() {
+    fn damaged_tables_give_no_caller() {
         let mut walk = Walk::new(&UserRegisters { ip: 0x40_0000, sp: 0x1000, bp: u64::MAX, lr: 0 });
         let stack = Stack { begin: u64::MAX - 3, bytes: &[0xff; 64] };
         for length in 0..64 {

@@ -5,7 +5,8 @@
 //! ```text
 //! note: addresses of the probe, of .stapsdt.base, and of the semaphore or 0; provider, name, arguments
 //! ```
-//! A file that was prelinked lies elsewhere than its notes say, by as much as its `.stapsdt.base` does.
+//! A prelinked file is loaded at another address than its notes state; the difference is that of its
+//! `.stapsdt.base`.
 
 /// The owner of such notes, and the only version of them.
 pub const OWNER: &[u8] = b"stapsdt";
@@ -14,17 +15,17 @@ pub const VERSION: u32 = 3;
 /// A place of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsdtProbe {
-    /// Who provides it: most often the program.
+    /// Its provider: most often the program.
     pub provider: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its address, as the file states it.
+    /// Its address in the file.
     pub address: u64,
-    /// The address of the number that is not 0 while the probe is used, where it has one.
+    /// The address of its semaphore, which is not 0 while the probe is used; `None` without one.
     pub semaphore: Option<u64>,
 }
 
-/// The probe of a note, in a file whose `.stapsdt.base` has this address; `None` where it is cut short.
+/// The probe of a note, in a file whose `.stapsdt.base` has this address; `None` if the note is cut short.
 pub fn probe(note: &[u8], base: Option<u64>) -> Option<UsdtProbe> {
     let number = |at: usize| Some(u64::from_le_bytes(note.get(at..at + 8)?.try_into().ok()?));
     let (address, stated_base, semaphore) = (number(0)?, number(8)?, number(16)?);
@@ -49,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_note_of_a_file_wherever_it_was_moved() {
+    fn reads_a_note_of_a_prelinked_file() {
         let read = |note: &[u8], base| {
             probe(note, base).map(|probe| (probe.provider, probe.name, probe.address, probe.semaphore))
         };

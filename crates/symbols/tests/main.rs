@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that write down where they are, and what is made of their registers and stacks.
+//! Programs that print their registers, stack and callers, and the results for these.
 
 mod program;
 mod stacks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program, compiled, run up to where it has written everything down, and looked into.
+//! Compiles a program, runs it until it has printed its position, and reads its process.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -13,13 +13,13 @@ use symbols::{ProcessCode, UserRegisters};
 pub struct Program {
     child: Child,
     lines: BufReader<std::process::ChildStdout>,
-    /// The process, as it was before the program did anything.
+    /// The process, opened before the program printed anything.
     pub process: ProcessCode,
-    /// What it has written since.
+    /// The program's output since.
     pub truth: Truth,
 }
 
-/// What a program writes down: see `programs/capture.h`.
+/// The output of a program: see `programs/capture.h`.
 #[derive(Debug, Default)]
 pub struct Truth {
     pub registers: UserRegisters,
@@ -43,7 +43,7 @@ pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
-/// What this process has compiled.
+/// The programs that this process has compiled.
 static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Compiles a program, once; `None`, with the reason printed, where there is no such compiler.
@@ -55,7 +55,7 @@ pub fn compile(compiler: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
         return Some(output);
     }
     std::fs::create_dir_all(&folder).expect("Cargo's folder for tests can be written to");
-    // Another process may run it: it is put in its place whole.
+    // Another process may run the old file: replace it by a rename.
     let new = folder.join(std::process::id().to_string());
     let mut command = Command::new(compiler);
     command.args(["-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic", "-o"]).arg(&new);
@@ -70,7 +70,7 @@ pub fn compile(compiler: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     Some(output)
 }
 
-/// Runs a program until it has written everything down, with `meanwhile` after its process was opened.
+/// Runs a program until it has printed its position; calls `meanwhile` after its process was opened.
 pub fn run(command: &mut Command, meanwhile: impl FnOnce()) -> Program {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output is a pipe"));

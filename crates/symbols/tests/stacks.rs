@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Call stacks, functions, lines and data of programs that were compiled in several ways, against what the
-//! programs say themselves.
+//! Call stacks, functions, lines and data of programs that were compiled in several ways, compared with the
+//! programs' own output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use tempfile::tempdir;
 
 use crate::program::{Program, compile, run};
 
-/// How programs are compiled: as most are, without frame pointers, with them, without optimisation, at fixed
-/// addresses, without the C library as a file of its own, and with packed debug information.
+/// Compiler flags: the usual ones, without frame pointers, with them, without optimisation, at fixed
+/// addresses, with a static C library, and with compressed debug information.
 const BUILDS: [&[&str]; 7] = [
     &["-O2"],
     &["-O2", "-g", "-fomit-frame-pointer"],
@@ -30,7 +30,7 @@ fn c(flags: &[&str]) -> Option<PathBuf> {
     compile("cc", "stack.c", flags)
 }
 
-/// Each caller by an address within its call.
+/// Each caller by an address in its call.
 fn callers(program: &Program) -> Vec<u64> {
     program.truth.returns.iter().map(|address| address - 1).collect()
 }
@@ -80,7 +80,7 @@ fn functions_have_the_names_of_the_source() {
 }
 
 #[test]
-fn lines_are_those_of_the_source_where_there_is_debug_information() {
+fn lines_are_those_of_the_source() {
     for flags in BUILDS {
         let Some(path) = c(flags) else { return };
         let mut program = start(&path, "plain");
@@ -117,7 +117,7 @@ fn data_is_named_after_variable_and_file() {
 }
 
 #[test]
-fn a_stripped_program_has_its_exported_functions_and_addresses_of_data() {
+fn a_stripped_program_has_its_exported_functions() {
     let Some(path) = c(&["-O2", "-s"]) else { return };
     let mut program = start(&path, "plain");
     assert_eq!(program.unwound()[1..], callers(&program));
@@ -132,7 +132,7 @@ fn a_stripped_program_has_its_exported_functions_and_addresses_of_data() {
 }
 
 #[test]
-fn a_library_that_is_loaded_later_is_known() {
+fn finds_a_library_that_is_loaded_later() {
     let Some(path) = c(&["-O2"]) else { return };
     let Some(library) = compile("cc", "library.c", &["-O2", "-fPIC", "-shared"]) else { return };
     let pause = || std::thread::sleep(std::time::Duration::from_millis(150));
@@ -142,7 +142,7 @@ fn a_library_that_is_loaded_later_is_known() {
 }
 
 #[test]
-fn code_without_a_file_has_an_address_and_is_unwound_by_frame_pointer() {
+fn unwinds_code_without_a_file_by_frame_pointer() {
     let Some(path) = c(&["-O2"]) else { return };
     let pause = || std::thread::sleep(std::time::Duration::from_millis(150));
     let mut program = run(Command::new(&path).arg("jit"), pause);
@@ -157,7 +157,7 @@ fn code_without_a_file_has_an_address_and_is_unwound_by_frame_pointer() {
 }
 
 #[test]
-fn a_program_is_known_after_its_file_was_deleted_and_it_has_ended() {
+fn knows_an_ended_program_with_a_deleted_file() {
     let Some(path) = c(&["-O2", "-g"]) else { return };
     let folder = tempdir().unwrap();
     let copy = folder.path().join("program");
@@ -201,14 +201,14 @@ fn functions_of_rust_are_named_as_in_its_source() {
 }
 
 #[test]
-fn a_process_that_does_not_run_is_refused() {
+fn refuses_a_process_that_does_not_run() {
     let error = symbols::ProcessCode::open(u32::MAX / 2).unwrap_err().to_string();
     assert_eq!(error.lines().count(), 1);
     assert!(error.contains("there is no such process"), "{error}");
 }
 
 #[test]
-fn a_function_is_found_by_name_in_the_file_that_is_mapped() {
+fn finds_a_function_by_name_in_the_mapped_file() {
     let Some(path) = c(&["-O2"]) else { return };
     let mut program = start(&path, "plain");
     let process = &mut program.process;
@@ -225,7 +225,7 @@ fn a_function_is_found_by_name_in_the_file_that_is_mapped() {
 }
 
 #[test]
-fn a_function_that_was_inlined_is_known_as_one() {
+fn recognizes_an_inlined_function() {
     let folder = tempdir().unwrap();
     let (source, path) = (folder.path().join("inlined.c"), folder.path().join("inlined"));
     let text = "#include <unistd.h>\nstatic inline __attribute__((always_inline)) int inner(int n) { return n * 3; }\n\
@@ -249,7 +249,7 @@ fn a_function_that_was_inlined_is_known_as_one() {
 }
 
 #[test]
-fn a_stripped_program_is_known_as_one() {
+fn recognizes_a_stripped_program() {
     let Some(path) = c(&["-O2", "-s"]) else { return };
     let mut program = start(&path, "plain");
     assert_eq!(program.process.stripped(Some("program")), ["program"]);
@@ -257,10 +257,10 @@ fn a_stripped_program_is_known_as_one() {
 }
 
 #[test]
-fn a_function_for_programs_of_old_has_no_name() {
+fn an_old_symbol_version_has_no_name() {
     let folder = tempdir().unwrap();
     let [source, map, library] = ["old.c", "map", "libold.so"].map(|name| folder.path().join(name));
-    // As the C library keeps `step`, which no program can be linked with any more.
+    // As the C library keeps `step`, which new programs cannot be linked with.
     let text = "int first(void) { return 1; }\n__asm__(\".symver first,step@V1\");\n\
                 int second(void) { return 2; }\n__asm__(\".symver second,halt@@V1\");\n";
     fs::write(&source, text).unwrap();
@@ -279,7 +279,7 @@ fn a_function_for_programs_of_old_has_no_name() {
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    let mut process = process.expect("what is linked by name today is found");
+    let mut process = process.expect("the current version is found");
     assert_eq!(process.functions_named(Some("libold"), "step"), []);
     assert!(!process.function_names(Some("libold")).contains("step"));
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Where the user says that a cycle begins and ends: uprobes in the program, part of threads.bpf.c.
+ * Begin and end of cycles at places that the user named: uprobes in the program, part of threads.bpf.c.
  *
- * The stay on the CPU that the thread came there with becomes a record, and the next one goes on from there. So a cycle is told as
- * soon as it ends, though its thread may never leave the CPU. A thread that comes to where cycles begin is watched from then on.
+ * The current stay on the CPU becomes a record when its thread reaches such a place, and the next stay goes on from there. So a cycle
+ * is recorded as soon as it ends, even if its thread never leaves the CPU. A thread that reaches a begin is watched from then on.
  *
- * Where the kernel can be preempted, this can be too. A context switch in between tells of a stay that begins before this one ends,
- * and user space takes the later of both times.
+ * On a preemptible kernel this program can be preempted. The record of a context switch in between has a stay that begins before this
+ * one ends; user space takes the later of both times.
  */
 
 INLINE int comes_to(u16 kind)
@@ -40,13 +40,13 @@ INLINE int comes_to(u16 kind)
 	record->call = -1ULL;
 	record->prio = task->prio;
 	record->policy = task->policy;
-	/* How deep in the program, by which calls within each other are told from calls one after the other. */
+	/* The depth in the program, which separates nested calls from consecutive ones. */
 	READ(record->argument[0], regs, struct pt_regs, sp);
 	bpf_ringbuf_submit(record, NO_WAKEUP);
 	if (stay->in_ns != in_ns)
 		return 0;
 	stay->in_ns = at_ns;
-	/* The timer that it began with stays: threads that it wakes inherit that. */
+	/* Keeps its timer: threads that it wakes inherit that. */
 	stay->woken_ns = 0;
 	stay->waker = stay->faults = stay->migrations = 0;
 	stay->how = GOES_ON;

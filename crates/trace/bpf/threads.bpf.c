@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * The threads of a program that knows nothing of it: when each was due, woken, put on a CPU and taken off it again, and why.
+ * The threads of an unmodified program: when each was due, woken, put on a CPU and taken off it, and why.
  *
- * One record for each stay of a thread on a CPU, written when the stay ends: nothing else of a cycle is worth a write of its own.
- * Records go into a ring buffer that nobody is woken for; user space looks a few times a second.
+ * One record for each stay of a thread on a CPU, written when the stay ends: no other event of a cycle has a record of its own. Records
+ * go into a ring buffer that wakes no reader; user space reads it a few times a second.
  *
- * A thread's own timer tells when it was due: the timer whose function wakes it. The system call in which a thread sleeps is read
- * from the registers that it entered the kernel with, so that no tracepoint of system calls is needed, which would make those of
- * every program dearer. Every foreign pointer goes through a helper that takes a wrong one as an answer of zeroes (see
- * collector.bpf.c), but in the three tracepoints that every cycle meets.
+ * A thread's due time is that of the timer whose function wakes it. The system call in which a thread sleeps is read from its registers
+ * at the kernel entry. No tracepoint of system calls is needed, which would slow down those of all programs. Every foreign pointer goes
+ * through a helper that answers a wrong one with zeroes (see collector.bpf.c), except in the three tracepoints of every cycle.
  *
- * Where in the program a thread waits, faults or releases a lock: its registers and the top of its stack are copied, and user space
- * makes functions of them. That is done for waits that are not the thread's usual one, which costs a comparison in an ordinary cycle.
+ * For the position in the program at which a thread waits, faults or releases a lock, its registers and the top of its stack are
+ * copied, and user space finds the functions. This is done for waits other than the thread's usual one, at the cost of a comparison in
+ * an ordinary cycle.
  *
- * src/bpf/record.rs reads the records. One file, though a long one: the loader takes one object, and each tracepoint needs the same
- * few maps. begin_end.h has what runs where the user says that cycles begin and end.
+ * src/bpf/record.rs reads the records. This is one long file because the loader takes one object, and each tracepoint needs the same
+ * few maps. begin_end.h has the programs at the begin and end of cycles that the user named.
  */
 
 #include "bpf.h"
 
-/* Of the kernel's structures only what is read; the loader finds where it lies in this kernel. */
+/* Only the fields that are read; the loader finds their offsets in this kernel. */
 struct hrtimer_clock_base {
 	u64 offset;
 } CORE;
@@ -53,7 +53,7 @@ struct task_struct {
 	char comm[16];
 } CORE;
 
-/* The same of a number that has fewer bytes in some kernels. */
+/* The same for a number that has fewer bytes in some kernels. */
 #define READ_SIZED(to, pointer, type, field)                                                         \
 	bpf_probe_read_kernel(&(to), __builtin_preserve_field_info(((type *)0)->field, 1), &((const type *)(pointer))->field)
 
@@ -70,7 +70,7 @@ enum {
 	SCHED_DEADLINE = 6,
 	STACK_BYTES = 4096,
 	STACK_PART = 512,
-	/* Of one thread in a tenth of a second: who waits more often than that is told of by the first waits. */
+	/* The most of one thread in a tenth of a second: a thread that waits more often has stacks of its first waits only. */
 	STACKS = 128,
 	STACKS_WINDOW_NS = 100000000,
 	/* Waits of the same kind until they are a thread's usual one. */
@@ -80,7 +80,7 @@ enum {
 
 enum { RING_USED = 0 };
 
-/* What came of a wish to watch a thread. */
+/* The answer to a request to watch a thread. */
 enum { NO_ROOM = 0, WATCHED_NOW, WATCHED_BEFORE };
 
 /* A futex's operations, and the value of a lock's word that has waiters (glibc's, musl's, Rust's). */
@@ -88,22 +88,22 @@ enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 
 
 enum kind {
 	STAY = 1, /* a stay on a CPU has ended */
-	STACK,	  /* where the kernel was as a thread was woken */
-	SWITCH,	  /* another thread got the CPU that a watched one waits for */
+	STACK,	  /* the kernel stack at a wakeup */
+	SWITCH,	  /* another thread got the CPU for which a watched one waits */
 	FAULT,	  /* a page fault of a watched thread */
 	EXPIRED,  /* a watched thread's timer fired, and it did not sleep */
 	STARTED,  /* a watched process has a new thread */
 	FORKED,	  /* a watched thread made a process */
 	EXECUTED, /* a watched thread runs another program from here */
 	EXITED,
-	USER_STACK, /* where a thread was in its program */
-	FAULT_OVER, /* the kernel has dealt with a page fault */
+	USER_STACK, /* a thread's position in its program */
+	FAULT_OVER, /* the kernel has handled a page fault */
 	MOVED,	    /* a watched thread was moved to another CPU */
-	BEGINS,	    /* a stay has come to where a cycle begins, as the user says; the next one goes on from there */
+	BEGINS,	    /* a stay has reached BEGIN, which the user named; the next one goes on from there */
 	ENDS,
 };
 
-/* Why a stack was copied. */
+/* The occasion of a copied stack. */
 enum stack_of {
 	AT_WAIT = 1, /* the thread began to wait */
 	AT_RELEASE,  /* another thread released the lock that it waited for */
@@ -115,10 +115,10 @@ enum {
 	BY_TIMER = 1,	/* within a timer's function */
 	OVER_IDLE = 2,	/* on a CPU that was idle: by an interrupt */
 	AWAKE = 4,	/* it had not gone to sleep yet */
-	UNSEEN = 8,	/* the kernel did not tell when it got the CPU */
+	UNSEEN = 8,	/* no tracepoint showed when it got the CPU */
 	ELSEWHERE = 16, /* on another CPU than the one that it then waits for */
 	INHERITED = 32, /* by a watched thread whose stay a timer had begun, or that had inherited one: due_ns and timer are that one's */
-	GOES_ON = 64,	/* it was not: it goes on from where a cycle begins or ends */
+	GOES_ON = 64,	/* it was not: it goes on from a begin or an end of a cycle */
 };
 
 struct record {
@@ -133,7 +133,7 @@ struct record {
 	u32 waker;
 	u32 how;
 	char waker_name[16];
-	u32 state; /* in which it left: 0 where it could have gone on */
+	u32 state; /* when it left: 0 if it was runnable */
 	u32 next;
 	int next_prio;
 	u32 next_policy;
@@ -200,7 +200,7 @@ struct note {
 	char name[16];
 };
 
-/* A wakeup that came while the thread was leaving its CPU on another one: it belongs to the stay that comes next. */
+/* A wakeup on another CPU while the thread was still leaving its own: it belongs to the next stay. */
 struct waking {
 	u64 woken_ns; /* 0: there was none */
 	u64 due_ns;
@@ -210,7 +210,7 @@ struct waking {
 	char waker_name[16];
 };
 
-/* A watched thread: the stay that is under way or comes next. */
+/* A watched thread, with its current or next stay. */
 struct thread {
 	u32 waits_on; /* the CPU that it is runnable on without running there, plus one */
 	u32 has_waking_stack;
@@ -222,25 +222,25 @@ struct thread {
 	struct waking early;
 	struct record stay;
 	u64 waking_stack[CALLERS];
-	u64 usual_call; /* what it sleeps in most often, and how deep in its program */
+	u64 usual_call; /* its most frequent wait, and the depth in its program */
 	u64 usual_sp;
-	u32 is_usual; /* how often it did, less how often it did not */
+	u32 is_usual; /* how often it was that, less how often it was not */
 	u32 has_lock; /* it waits for a lock */
 	u64 stacks_since_ns;
 	u64 fault_ns; /* when it took its last page fault */
 	u64 arrived_ns; /* when it was last seen to get a CPU */
 };
 
-/* What goes on on a CPU. */
+/* The state of a CPU. */
 struct here {
-	u64 timer; /* whose function runs */
+	u64 timer; /* the timer whose function runs */
 	u32 has_woken;
 	u32 waiters; /* watched threads that wait for this CPU */
 	u64 due_ns;  /* by the timer */
 	u32 owner;   /* the watched thread whose timer it is, or 0 */
-	u32 reads_user; /* this program itself does, and may fault */
-	u64 context;	/* where this program's arguments lie, as a number */
-	u32 is_on_stack; /* the timer lies on one */
+	u32 reads_user; /* this program itself reads user memory, and may fault */
+	u64 context;	/* the address of this program's arguments, as a number */
+	u32 is_on_stack; /* the timer is on a stack */
 	u32 unused[5];
 };
 
@@ -283,7 +283,7 @@ struct {
 	__type(value, u32);
 } processes SEC(".maps");
 
-/* Timers that have woken a watched thread, and do not lie on its stack: whose they are. The oldest make room. */
+/* Timers that have woken a watched thread, and are not on its stack, with their thread. New ones replace the oldest. */
 struct {
 	__uint(type, MAP_LRU_HASH);
 	__uint(max_entries, TIMERS);
@@ -311,7 +311,7 @@ struct {
 	__uint(max_entries, RING_BYTES);
 } records SEC(".maps");
 
-/* Records for which the ring had no room. */
+/* The number of records for which the ring had no room. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
@@ -319,7 +319,7 @@ struct {
 	__type(value, u64);
 } lost SEC(".maps");
 
-/* Stacks that were not copied: too many of one thread, or a ring that is half full. */
+/* The number of stacks that were not copied: too many of one thread, or a ring that is half full. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
@@ -327,18 +327,18 @@ struct {
 	__type(value, u64);
 } withheld SEC(".maps");
 
-/* Where hrtimer_wakeup() lies, whose timers lie on stacks. */
+/* The address of hrtimer_wakeup(), whose timers are on stacks. */
 const volatile u64 hrtimer_wakeup = 0;
-/* Stacks are told of waits longer than this. */
+/* Longer waits have a stack. */
 const volatile u64 stack_over_ns = 20000;
-/* Whether there is any timer in `timers`: else none needs to be looked for. */
+/* Whether there is any timer in `timers`: if not, none needs to be looked up. */
 u32 has_timers = 0;
 /* System calls, by their numbers here. */
 const volatile u32 futex_call = 202;
 const volatile u32 yield_call = 24;
 
 #define ON(tracepoint) SEC("raw_tp/" #tracepoint) int tracepoint(struct arguments *given)
-/* Of those that every cycle meets the kernel's types are known, so that what they are given is read where it lies; none is ever NULL. */
+/* The kernel's types of the tracepoints of every cycle are known, so that their arguments are read directly; none is ever NULL. */
 #define ON_TYPED(tracepoint) SEC("tp_btf/" #tracepoint) int tracepoint(struct arguments *given)
 
 INLINE struct here *here_of(u32 cpu)
@@ -422,7 +422,7 @@ INLINE int may_copy_stack(struct thread *thread, u64 at_ns)
 	return 0;
 }
 
-/* Where the current thread, which `pid` or another may be, is in its program. */
+/* The position in its program of the current thread, `pid` or another one. */
 INLINE void tell_user_stack(struct thread *thread, u32 pid, u32 of, u64 at_ns)
 {
 	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -474,7 +474,7 @@ INLINE int waits_for_lock(const struct record *stay)
 	return (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) && (u32)stay->argument[2] == CONTENDED;
 }
 
-/* Whether the current thread sleeps where it does most often: where its cycle ends. Counted by votes (Boyer and Moore). */
+/* Whether this is the usual sleep of the current thread, which ends its cycle. Counted by votes (Boyer and Moore). */
 INLINE int is_usual(struct thread *thread, const struct pt_regs *regs)
 {
 	u64 call = thread->stay.call, sp = regs->sp;
@@ -493,7 +493,7 @@ INLINE int is_usual(struct thread *thread, const struct pt_regs *regs)
 	return thread->is_usual < USUAL;
 }
 
-/* Returns when that was; 0 if there was no room. */
+/* Returns the time of the record; 0 if there was no room. */
 INLINE u64 tell(u16 kind, u32 pid, u64 first, u64 second, const void *named)
 {
 	struct note *note = begin(sizeof(*note));
@@ -528,7 +528,7 @@ INLINE void tell_stack(u32 pid, u64 at_ns, const u64 *callers)
 	bpf_ringbuf_submit(stack, NO_WAKEUP);
 }
 
-/* A thread is runnable on a CPU without running there, or (0) no longer: its CPU then tells who gets it instead. */
+/* A thread is runnable on a CPU without running there, or (0) no longer: that CPU then records the threads that get it instead. */
 INLINE void waits_on(struct thread *thread, u32 cpu_plus_one)
 {
 	struct here *here;
@@ -573,7 +573,7 @@ INLINE void take_call(struct record *stay, const struct pt_regs *regs)
 	}
 }
 
-/* A timer that has a place of its own is this thread's from now on. */
+/* A timer with an address of its own is this thread's from now on. */
 INLINE void is_timer_of(const struct hrtimer *timer, u32 pid)
 {
 	u64 key = (u64)timer;
@@ -594,9 +594,9 @@ INLINE void tell_stay(const struct record *stay)
 }
 
 /*
- * Some kernels have threads that no tracepoint tells anything of, nor of their CPU while they have it.
- * A watched thread that is woken there, and comes, does so unseen. When it came the scheduler wrote down by its own clock; without
- * that, it came no earlier than it was woken, or left.
+ * Some kernels have threads without any tracepoint, for them or for their CPU while they have it. A watched thread that is woken or
+ * scheduled there is unseen. The scheduler recorded by its own clock when the thread came; without that, it came no earlier than its
+ * wakeup, or its leaving.
  */
 INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 {
@@ -606,7 +606,7 @@ INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 	if (HAS(struct task_struct, sched_info.last_arrival))
 		arrival = task->sched_info.last_arrival;
 	if (!thread->left_ns || stay->in_ns > thread->left_ns) {
-		/* A stay that was cut has begun since. */
+		/* A split stay has begun since. */
 		if (arrival && thread->arrived_ns > thread->left_ns)
 			thread->ahead_ns = thread->arrived_ns - arrival;
 		return;
@@ -622,7 +622,7 @@ INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 	stay->in_ns = in_ns > stay->at_ns ? stay->at_ns : in_ns;
 }
 
-/* The thread that leaves is the current one still: its fields may be read where they lie. The idle thread's are always the same. */
+/* The thread that leaves is still the current one, so its fields may be read directly. The idle thread's are always the same. */
 INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 cpu, u64 at_ns, const struct task_struct *next,
 		  int is_preempted)
 {
@@ -673,7 +673,7 @@ INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 
 	__builtin_memset(stay->waker_name, 0, 16);
 }
 
-/* The thread that leaves is the current one still: its fields may be read where they lie. */
+/* The thread that leaves is still the current one, so its fields may be read directly. */
 INLINE void comes_after(struct record *stay, const struct task_struct *prev, u32 left)
 {
 	stay->after = left;
@@ -719,7 +719,7 @@ ON_TYPED(sched_switch)
 	struct switched *switched;
 	u64 at_ns, is_watched;
 
-	/* The verifier refuses pointers that are tested together: whether there are any is a number. */
+	/* The verifier refuses pointers that are tested together: this number says whether there are any. */
 	is_watched = goes != 0;
 	KEEP_APART(is_watched);
 	is_watched += comes != 0;
@@ -756,7 +756,7 @@ ON_TYPED(sched_switch)
 	return 0;
 }
 
-/* The timer whose function wakes the thread. One on a stack has no place of its own: it lies elsewhere the next time. */
+/* The timer whose function wakes the thread. One on a stack has no address of its own: the next one is elsewhere. */
 INLINE void is_due(u32 pid, struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
 {
 	here->has_woken = 1;
@@ -769,7 +769,7 @@ INLINE void is_due(u32 pid, struct here *here, u32 *how, u64 *due_ns, u64 *of_ti
 		is_timer_of((const void *)here->timer, pid);
 }
 
-/* By which timer, if any, a thread is woken: its own, or the one that began the stay of the watched thread that wakes it. */
+/* The timer, if any, that wakes a thread: its own, or the one that began the stay of the watched thread that wakes it. */
 INLINE void by_which_timer(u32 pid, u32 current, struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
 {
 	const struct thread *by;
@@ -787,7 +787,7 @@ INLINE void by_which_timer(u32 pid, u32 current, struct here *here, u32 *how, u6
 	*of_timer = by->stay.timer;
 }
 
-/* The current thread wakes one that waits for a lock: within a call for futexes it is the one that held it. */
+/* The current thread wakes one that waits for a lock: if it is in a futex call, it held the lock. */
 INLINE void releases(struct thread *thread, u32 pid, const struct here *here, u64 at_ns)
 {
 	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -819,9 +819,9 @@ INLINE void wakes_early(struct waking *early, u32 pid, u32 current, struct here 
 }
 
 /*
- * Whether the interrupt that this program runs in came while a program ran: x86 serves such a one on the thread's own stack, where
- * this program's arguments then lie, and one that came while the kernel ran on a stack of the CPU. Other processors always use that.
- * A thread that wakes another one by a system call is on its own stack too.
+ * Whether the interrupt of this program came in user mode. x86 handles such an interrupt on the thread's own stack, where this
+ * program's arguments then are, and one of kernel mode on a stack of the CPU. Other processors always use the CPU's stack. A thread
+ * that wakes another one by a system call is on its own stack too.
  */
 INLINE int came_to_a_program(struct here *here, struct arguments *given)
 {
@@ -859,10 +859,10 @@ ON_TYPED(sched_waking)
 		READ_SIZED(on_rq, task, struct task_struct, on_rq);
 	if (stay->in_ns > thread->slept_ns && pid != current && !on_rq) {
 		wakes_early(&thread->early, pid, current, here);
-		/* What it is about to wait for stands in its record only once it has left. */
+		/* The object of its wait is in its record only once it has left. */
 		return 0;
 	}
-	/* It has not gone to sleep: what it waited for came first. The stay is over all the same, and the next one begins. */
+	/* It has not gone to sleep: its event came first. The stay is over all the same, and the next one begins. */
 	if (stay->in_ns > thread->slept_ns || pid == current) {
 		stay->kind = STAY;
 		stay->cpu = cpu;
@@ -898,7 +898,7 @@ ON_TYPED(sched_waking)
 	thread->has_lock = 0;
 	if ((u32)target != cpu || came_to_a_program(here, given))
 		return 0;
-	/* Where the kernel was when the wakeup came. */
+	/* The kernel stack at the wakeup. */
 	__builtin_memset(thread->waking_stack, 0, sizeof(thread->waking_stack));
 	thread->has_waking_stack = bpf_get_stack(given, thread->waking_stack, sizeof(thread->waking_stack), 0) > 0;
 	return 0;
@@ -935,7 +935,7 @@ INLINE void replenish(struct thread *thread, struct here *here)
 	waits_on(thread, stay->cpu + 1);
 }
 
-/* (timer, now): what is due is read here, since the thread may set the timer anew as soon as it sees that it fired. */
+/* (timer, now): the due time is read here, since the thread may set the timer again as soon as it sees that it fired. */
 ON_TYPED(hrtimer_expire_entry)
 {
 	const struct hrtimer *timer = (const void *)given->of[0];
@@ -964,7 +964,7 @@ ON_TYPED(hrtimer_expire_entry)
 	return 0;
 }
 
-/* (timer): one of a watched thread's that has woken nobody was due while the thread ran. */
+/* (timer): a watched thread's timer fired while the thread ran, and woke no thread. */
 ON(hrtimer_expire_exit)
 {
 	struct here *here = here_of(bpf_get_smp_processor_id());
@@ -1001,8 +1001,8 @@ ON(page_fault_user) { return fault(given); }
 ON(page_fault_kernel) { return fault(given); }
 
 /*
- * No tracepoint tells when a fault is over, but the thread's own counter of faults, minor or major, grows then. That makes its context
- * switches dearer, so it is attached to threads that take faults.
+ * No tracepoint shows the end of a fault, but the thread's own counter of faults, minor or major, grows then. This slows down its
+ * context switches, so it is attached only to threads that take faults.
  */
 SEC("perf_event") int fault_over(void *given)
 {
@@ -1015,7 +1015,7 @@ SEC("perf_event") int fault_over(void *given)
 	return 0;
 }
 
-/* (thread): not a tracepoint's, but run by user space, so that only programs in the kernel change slots. */
+/* (thread): no tracepoint; user space runs it, so that only BPF programs change slots. */
 SEC("raw_tp") int watch_thread(struct arguments *given) { return watch(given->of[0]); }
 
 /* (parent, child) */

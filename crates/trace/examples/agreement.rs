@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prints, for each program that writes down its own truth, how far the kernel's records agree with it:
-//! `agreement [CYCLES [plants|parts]]`; with `plants` only programs in which something goes wrong.
+//! Prints, for each program that stamps its own cycles, how well the kernel's records agree with the stamps:
+//! `agreement [CYCLES [plants|parts]]`; with `plants` only programs with provoked events.
 //!
-//! With `parts`, for `tools/proof-agreement`: how many cycles agree, and where the rest of the time is that
-//! the kernel's records have more of. A program stamps after its wait returned and before it waits again.
-//! Before the first stamp lie the rest of the context switch and the return from the call; after the last one
-//! its entry, the arming of its timer, and the way to the next context switch.
+//! With `parts`, for `tools/proof-agreement`: the number of cycles that agree, and the position of the extra
+//! time in the kernel's records. A program stamps after its wait returned and before it waits again. Before
+//! the first stamp come the rest of the context switch and the return from the call; after the last one come
+//! the call's entry, arming the timer, and the next context switch.
 //!
 //! One row for each thread that stamps its cycles. Begins are later, and executions longer, by the program's
-//! clock readings against the kernel's records, cycle by cycle; a share is of the cycles that agree within 10
-//! us or 2 %. Not compared are cycles that were due before the one before them ended: they need not wait.
+//! clock readings than by the kernel's records; a share is of the cycles that agree within 10 us or 2 %.
+//! Cycles that were due before the previous one ended are not compared: they need not wait.
 
 use trace::cycle::LoopCycle;
 use trace::model::{Model, Release};
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// Programs in which nothing goes wrong.
+/// Programs without provoked events.
 fn undisturbed(cycles: u64) -> impl Iterator<Item = Case> {
     let case = move |language, style| Case { language, style, plant: None, period_us: PERIOD_US, cycles };
     STYLES
@@ -101,7 +101,7 @@ fn parts(cycles: u64) {
     }
 }
 
-/// How late a thread begins by its own clock readings, in the middle.
+/// The median delay of a thread's begin by its own clock readings.
 fn own_wakeup(truth: &Truth) -> String {
     let late = |cycle: &TrueCycle| cycle.due_ns.map(|due_ns| cycle.begin_ns.saturating_sub(due_ns));
     let mut values: Vec<u64> = truth.cycles.iter().filter_map(late).collect();
@@ -128,7 +128,7 @@ fn row_of_parts(case: &Case, alone: &Truth, thread: &Watched) {
         thread.truth.name,
         before.len(),
         percent(agreeing(thread, |own, found| {
-            // Where the program does not know when it was due, both by the kernel.
+            // If the program does not know its due time, use the kernel's for both.
             let due_ns = own.due_ns.unwrap_or(found.due_ns);
             (own.begin_ns.saturating_sub(due_ns), found.began_ns.saturating_sub(due_ns))
         })),

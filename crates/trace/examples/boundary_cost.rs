@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prints what BEGIN and END cost the thread that comes to them:
-//! `cargo run --package isolator-trace --example boundary_cost`.
+//! Prints the cost of BEGIN and END for the thread that reaches them: `cargo run --package isolator-trace
+//! --example boundary_cost`.
 //!
-//! A thread of this program calls an empty function each millisecond and reads the clock before and after it,
-//! first as it is, then with the function's beginning and return probed, then with two functions' beginnings.
-//! Each figure is the median.
+//! A thread of this program calls an empty function each millisecond and reads the clock before and after it:
+//! first without probes, then with probes at the function's entry and return, then with probes at the entry
+//! of two functions. Each figure is the median.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rt::clock::monotonic_ns;
 use trace::boundary::{CycleBounds, PlaceName};
 use trace::follow::{Follower, LoopChoice};
 
-/// How long each is measured for.
+/// The duration of each measurement.
 const TIME: Duration = Duration::from_secs(2);
 const PERIOD: Duration = Duration::from_millis(1);
 
@@ -35,12 +35,12 @@ fn end_work() {
     black_box(2);
 }
 
-/// Which functions the thread calls.
+/// The functions that the thread calls.
 const ONE: u64 = 1;
 const TWO: u64 = 2;
 const OVER: u64 = 0;
 
-/// The thread: what the calls take since it was last asked, in nanoseconds.
+/// The thread: it records the duration of the calls, in nanoseconds.
 fn call(which: &AtomicU64, times: &std::sync::Mutex<Vec<u64>>) {
     loop {
         thread::sleep(PERIOD);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prints what kind of loop each thread of the programs in `tests/programs` runs, and when its cycles were
-//! due, for `tools/proof-models`, which compares it with what others infer: `models CYCLES`.
-//! `models programs` builds all programs and prints where they lie: a guest of the lab has no compiler.
+//! Prints the inferred loop of each thread of the programs in `tests/programs`, and the due times of its
+//! cycles, for `tools/proof-models`, which compares them with another tool's: `models CYCLES`. `models
+//! programs` builds all programs and prints their folder: a guest of the lab has no compiler.
 //!
-//! One line for each thread, its fields parted by tabs: program and style, thread number, thread name, period
-//! asked for in ns, what it waits with, kind of release, period in ns, and the due times in ns.
+//! One line for each thread, with fields separated by tabs: program and style, thread number, thread name,
+//! requested period in ns, wait, kind of release, period in ns, and the due times in ns.
 
 use trace::model::{Model, Release};
 
@@ -47,7 +47,7 @@ fn main() {
 fn print_programs() {
     let languages = [Language::C, Language::Cpp, Language::Rust];
     for command in languages.map(program).into_iter().chain([true, false].map(steps)).flatten() {
-        // One that is not in real time by itself is the last argument of chrt.
+        // A program that does not set real-time priority itself is the last argument of chrt.
         let file = command.get_args().last().unwrap_or(command.get_program());
         println!("{}", file.display());
     }

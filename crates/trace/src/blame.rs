@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a cycle's time went to, as causes: who had the CPU, what was waited for, and who held it.
+//! The causes of a cycle's time: threads that had the CPU, waits, and owners of locks.
 //!
 //! ```text
 //! due ──► woken ──► begins ─────────────────────────► ends
 //!   timer │ others  │ execution, and in between: preemption, locks, waits
 //! ```
-//! Execution is one cause, wherever it lies. A thread that had the CPU as this one was woken was interrupted
-//! by the wakeup: the kernel function that it was in stands below the interrupt's own functions in the stack.
+//! Execution is one cause, wherever it is. The wakeup interrupted the thread that had the CPU: the kernel
+//! function of that thread is below the interrupt's own functions in the stack.
 
 use cause::kept::{KeptBy, scheduled_as};
 use evidence::cause::{Cause, CauseKind, Owner};
@@ -20,18 +20,18 @@ use crate::within::{self, PageFault};
 #[cfg(test)]
 mod tests;
 
-/// Shorter times than this are not worth a line.
+/// Shorter times have no line.
 const SHORTEST_NS: u64 = 1_000;
 
 const FROM_DUE: &str = "from due to its interrupt";
 
-/// Page faults, and moves, of one cycle that have a line of their own.
+/// The most page faults, and moves, of one cycle that have a line each.
 const FAULTS: usize = 32;
 
-/// The causes of a cycle from when it was due to where it began.
+/// The causes of a cycle between its due time and its begin.
 pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    // The cycle before was not over when this one was due.
+    // The previous cycle was not over when this one was due.
     let over_ns = cycle.slept_ns.min(cycle.woken_ns).saturating_sub(cycle.due_ns);
     if over_ns >= SHORTEST_NS {
         let mut cause = Cause::timed(CauseKind::Execution, "the cycle before", 0, over_ns);
@@ -62,7 +62,7 @@ pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     causes
 }
 
-/// What the thread did, behind the cycle before, from when this one was due until it came to its beginning.
+/// The thread's work after the previous cycle, from the due time of this one to its beginning.
 fn before_begin(cycle: &LoopCycle, scene: &Scene<'_>, over_ns: u64) -> Vec<Cause> {
     let is_before = |from_ns: u64| from_ns < cycle.began_ns;
     let waited = cycle.blocked.iter().filter(|part| is_before(part.from_ns));
@@ -78,14 +78,14 @@ fn before_begin(cycle: &LoopCycle, scene: &Scene<'_>, over_ns: u64) -> Vec<Cause
     causes
 }
 
-/// The program itself before the place where the user says that a cycle begins.
+/// The program's execution before the BEGIN that the user named.
 fn own_before_begin(begin_ns: u64, ns: u64) -> Option<Cause> {
     let mut cause = Cause::timed(CauseKind::Execution, "the program", begin_ns, ns);
     cause.detail = Some("before it came to where its cycle begins".to_string());
     (ns >= SHORTEST_NS).then_some(cause)
 }
 
-/// A time in which something else had the CPU.
+/// A time in which another task had the CPU.
 fn lost_cpu(cycle: &LoopCycle, scene: &Scene<'_>, part: &Preempted) -> Vec<Cause> {
     let (from_ns, to_ns) = (part.from_ns, part.from_ns + part.ns);
     if part.by == Scheduled::default() {
@@ -95,7 +95,7 @@ fn lost_cpu(cycle: &LoopCycle, scene: &Scene<'_>, part: &Preempted) -> Vec<Cause
     }
 }
 
-/// The causes of a cycle from when it was due to its end; `wakeup` are those until it began.
+/// The causes of a cycle from its due time to its end; `wakeup` are those before its begin.
 pub fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Vec<Cause> {
     let mut causes = wakeup.to_vec();
     let is_within = |from_ns: u64| from_ns >= cycle.began_ns;
@@ -130,7 +130,7 @@ pub fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Ve
     causes
 }
 
-/// The page faults that are too many to be told one by one.
+/// The page faults that have no line of their own.
 fn rest_of_faults(cycle: &LoopCycle, faults: &[PageFault]) -> Option<Cause> {
     let rest = faults.get(FAULTS..).filter(|rest| !rest.is_empty())?;
     let took_ns = rest.iter().map(|fault| within::fault_times(cycle, fault).0).sum();
@@ -140,8 +140,8 @@ fn rest_of_faults(cycle: &LoopCycle, faults: &[PageFault]) -> Option<Cause> {
     Some(cause)
 }
 
-/// It was moved to another CPU: as it was woken, or while it could have run. What it waited for there has its
-/// own cause; how long the move itself took, nothing tells.
+/// A move to another CPU, at the wakeup or while the thread was runnable. A wait for the CPU there has a
+/// cause of its own; the duration of the move itself is unknown.
 fn moved(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     let is_within = |at_ns: u64| at_ns >= cycle.woken_ns.min(cycle.due_ns) && at_ns < cycle.ended_ns;
     let moves =
@@ -159,7 +159,7 @@ fn moved(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     moves.take(FAULTS).map(cause).collect()
 }
 
-/// A thread that had the CPU; what of it is not known is so until it leaves.
+/// A thread that had the CPU; its unknown fields become known when it leaves.
 #[derive(Debug, Clone, Default)]
 struct Holder {
     /// Its number; 0 is the idle thread.
@@ -174,7 +174,7 @@ impl Holder {
         Holder { id: Some(thread.id), name: thread.name.clone(), prio: Some(thread.prio), is_kernel }
     }
 
-    /// The thread that ran where the followed one was woken, if that is the CPU that it waits for.
+    /// The thread that ran on the waking CPU, if the followed one waits for that CPU.
     fn ran_at(waking: &Waking) -> Holder {
         match waking.is_elsewhere {
             true => Holder::default(),
@@ -182,7 +182,7 @@ impl Holder {
         }
     }
 
-    /// As it was when it left: a thread is called what it was called while it had the CPU.
+    /// As it was when it left, with its name at that time.
     fn until(self, left: Option<&Predecessor>) -> Holder {
         match left {
             Some(left) if self.id.is_none_or(|id| id == left.id) => Holder {
@@ -196,7 +196,7 @@ impl Holder {
     }
 }
 
-/// It was woken and waited for the CPU: the thread that ran there, then those that came.
+/// A wait for the CPU after a wakeup: the thread that ran there, then the next ones.
 fn waits(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> Vec<Cause> {
     let waking = if from_ns == cycle.woken_ns { Some(&cycle.waking) } else { None };
     let mut stays = scene.stays(scene.thread).map(|(_, stay)| stay);
@@ -206,12 +206,12 @@ fn waits(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> Vec<
     shares(cycle, scene, from_ns, to_ns, first)
 }
 
-/// It could have gone on, and `by` came instead, and after that others.
+/// A preemption: `by` came, and after that others.
 fn preempted(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, by: &Scheduled) -> Vec<Cause> {
     shares(cycle, scene, from_ns, to_ns, Holder::came(by, false))
 }
 
-/// The time between two moments, among the threads that had the CPU: `first`, and those that came after it.
+/// Divides the time between two moments among the threads that had the CPU: `first`, and the later ones.
 fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first: Holder) -> Vec<Cause> {
     if to_ns <= from_ns {
         return Vec::new();

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a cycle begins and ends, as users name places of a program (`--begin`, `--end`), and where those
-//! lie.
+//! Begin and end of a cycle as places of a program (`--begin`, `--end`), and their addresses.
 //!
 //! ```text
-//! step                      where the function begins
+//! step                      the entry of the function
 //! libservo.so:step          the function of this library
-//! uretprobe:step            where it returns
+//! uretprobe:step            its return
 //! usdt:servo:cycle_begin    a USDT probe, by provider and name; also usdt:BINARY:servo:cycle_begin
 //! ```
-//! That is how bpftrace names them. `::` belongs to a name, in C++ and Rust.
+//! The syntax is bpftrace's. `::` belongs to a name, in C++ and Rust.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,8 +17,8 @@ use symbols::{NamedPlace, ProcessCode};
 
 use crate::{Error, Result};
 
-/// Names that are offered in place of one that is not there, how alike they must be, and how much less than
-/// the first.
+/// The most names that are suggested, the least similarity of the first, and the largest distance of the
+/// others to it.
 const OFFERED: usize = 3;
 const ALIKE: f64 = 0.8;
 const AS_ALIKE: f64 = 0.02;
@@ -27,7 +26,7 @@ const AS_ALIKE: f64 = 0.02;
 /// A place of a program, as the user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaceName {
-    /// The file that it lies in, where the user says so.
+    /// Its file, if the user names it.
     binary: Option<String>,
     what: NamedCode,
 }
@@ -38,7 +37,7 @@ enum NamedCode {
     Probe { provider: String, name: String },
 }
 
-/// Where a cycle begins and ends.
+/// The begin and end of cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CycleBounds {
     begin: PlaceName,
@@ -50,21 +49,21 @@ pub struct CycleBounds {
 /// The places of a name in a process.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundPlaces {
-    /// Of a function that was compiled several times, and of a probe, there may be several.
+    /// There may be several, of a function that was compiled several times and of a probe.
     pub places: Vec<NamedPlace>,
-    /// Whether the return of the function is meant.
+    /// Whether it is the return of the function.
     pub is_return: bool,
-    /// How it is shown: `servo!step`.
+    /// Its shown name: `servo!step`.
     pub shown: String,
 }
 
 impl CycleBounds {
-    /// From one place to another one: without that, to the return of the function.
+    /// From one place to another; without an end, to the return of the function.
     pub fn new(begin: PlaceName, end: Option<PlaceName>) -> std::result::Result<CycleBounds, String> {
         let is_end_given = end.is_some();
         let end = match (end, &begin.what) {
             (Some(end), _) if end == begin => {
-                return Err(format!("a cycle cannot begin and end at {begin}; give --end another place"));
+                return Err(format!("a cycle cannot begin and end at {begin}; give another place to --end"));
             }
             (Some(end), _) => end,
             (None, NamedCode::Function { name, is_return: false }) => {
@@ -72,7 +71,7 @@ impl CycleBounds {
                 PlaceName { what, ..begin.clone() }
             }
             (None, _) => {
-                return Err(format!("only a function has a return, and {begin} is none; give --end"));
+                return Err(format!("{begin} is not a function and has no return; give --end"));
             }
         };
         Ok(CycleBounds { begin, end, is_end_given })
@@ -83,7 +82,7 @@ impl CycleBounds {
         &self.begin
     }
 
-    /// Where both lie in a process, the beginning first.
+    /// The places of both in a process, the begin first.
     pub(crate) fn find(&self, process: u32) -> Result<[FoundPlaces; 2]> {
         let mut code = ProcessCode::open(process)?;
         let mut find = |place: &PlaceName| place.find(&mut code, process);
@@ -98,9 +97,9 @@ impl CycleBounds {
         Ok(found)
     }
 
-    /// Refuses to probe a return unasked where that may end the program. The kernel puts an address of its
-    /// own in place of the function's return address, and what unwinds the stack for an exception, or moves
-    /// it, finds no function there.
+    /// Refuses a return probe that the user did not name, if it may end the program. The kernel replaces the
+    /// function's return address by one of its own. Code that unwinds the stack for an exception, or moves
+    /// the stack, finds no function there.
     fn check_return(&self, code: &mut ProcessCode, begin: &FoundPlaces) -> Result<()> {
         let why = match () {
             () if !code.functions_named(None, "__cxa_throw").is_empty() => {
@@ -116,7 +115,7 @@ impl CycleBounds {
         Err(Error::new(what, why, cure))
     }
 
-    /// What is shown of both: the end only where it is not the return of the function.
+    /// The shown text of both: the end only if it is not the return of the function.
     pub(crate) fn shown(&self, [begin, end]: &[FoundPlaces; 2]) -> String {
         match self.end.is_return_of(&self.begin) {
             true => format!("begin {}", begin.shown),
@@ -131,7 +130,7 @@ impl FromStr for PlaceName {
     fn from_str(text: &str) -> std::result::Result<PlaceName, String> {
         let odd = || {
             format!(
-                "{text:?} names no place; give FUNCTION, LIBRARY:FUNCTION, uretprobe:FUNCTION or usdt:PROVIDER:NAME"
+                "{text:?} is not a place; give FUNCTION, LIBRARY:FUNCTION, uretprobe:FUNCTION or usdt:PROVIDER:NAME"
             )
         };
         let parts = parts(text);
@@ -160,7 +159,7 @@ impl FromStr for PlaceName {
     }
 }
 
-/// What stands between single colons.
+/// Splits at single colons.
 fn parts(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut from = 0;
@@ -199,7 +198,7 @@ impl PlaceName {
                 return cannot("its files of code cannot be read".into(), cure.into());
             }
             return cannot(
-                "it has mapped no such file of code".into(),
+                "the process has mapped no such file of code".into(),
                 format!("choose one of {}", list(&all)),
             );
         };
@@ -216,14 +215,14 @@ impl PlaceName {
             let cure =
                 files.iter().map(|file| self.within(file).to_string()).collect::<Vec<_>>().join(" or ");
             return cannot(
-                format!("{} have it", files.into_iter().collect::<Vec<_>>().join(" and ")),
+                format!("{} have this function", files.into_iter().collect::<Vec<_>>().join(" and ")),
                 format!("write {cure}"),
             );
         }
         let shown = match &self.what {
             NamedCode::Probe { provider, name } => format!("usdt:{provider}:{name}"),
             NamedCode::Function { name, is_return } => {
-                // Those that a compiler made of one function have its name and more.
+                // A compiler's variants of one function have its name with a suffix.
                 let others: BTreeSet<String> = places
                     .iter()
                     .filter(|place| !place.name.starts_with(name))
@@ -240,7 +239,7 @@ impl PlaceName {
         Ok(FoundPlaces { places, is_return, shown })
     }
 
-    /// Why there is no such place, and what to do.
+    /// The reason why there is no such place, and the cure.
     fn missing(&self, code: &mut ProcessCode, program: &str) -> (String, String) {
         let binary = self.binary.as_deref();
         let (what, wanted, names) = match &self.what {
@@ -270,7 +269,7 @@ impl PlaceName {
         }
         let cure = match (is_function, names.is_empty()) {
             (true, _) => {
-                "name one that is not inlined, or say in which library it is once that is loaded".into()
+                "name a function that is not inlined; a function of a library can be found once the library is loaded".into()
             }
             (false, true) => "name a function".into(),
             (false, false) => format!("choose one of {}", list(&names)),
@@ -278,13 +277,13 @@ impl PlaceName {
         (format!("there is no such {what}"), cure)
     }
 
-    /// The same, of one file.
+    /// The same, for one file.
     fn within(&self, file: &str) -> PlaceName {
         PlaceName { binary: Some(file.to_string()), what: self.what.clone() }
     }
 }
 
-/// The names that are the most like one: those that end with it as a word of their own, else by letters.
+/// The most similar names: those that end with it as a separate word, else by letters.
 fn nearest(wanted: &str, names: &BTreeSet<String>) -> Vec<String> {
     let ending = format!("::{wanted}");
     let ends: Vec<String> =
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_names_that_bpftrace_gives_to_places() {
+    fn reads_the_syntax_of_bpftrace() {
         for text in [
             "step",
             "servo::Loop::step",
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn offers_the_names_that_are_most_like_one() {
+    fn suggests_the_most_similar_names() {
         let names = ["main", "flush_log", "step", "step_all", "servo::halt"].map(String::from).into();
         let near = |wanted| nearest(wanted, &names);
         assert_eq!(near("stpe").first().map(String::as_str), Some("step"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The followed program's own code: stacks that the kernel part copied become functions, addresses of locks
-//! and of faults become names that a later run has too.
+//! The followed program's own code: names the functions of copied stacks, and gives addresses of locks and
+//! faults names that are the same in a later run.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,16 @@ use symbols::{CodeFrame, ProcessCode};
 
 use crate::record::UserStack;
 
-/// Addresses that are remembered.
+/// The most addresses that are remembered.
 const REMEMBERED: usize = 8_192;
 
-/// Functions of one stack that are shown.
+/// The most functions of a stack that are shown.
 const SHOWN: usize = 32;
 
-/// Where a thread was in its program.
+/// A thread's position in its program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallStack {
-    /// The program's own function that asked the C library, or the language's, for what it waited for.
+    /// The program's own function that called the library to wait.
     pub function: Option<String>,
     /// All functions with their lines, the innermost first.
     pub stack: Vec<String>,
@@ -31,18 +31,17 @@ pub struct ProgramCode {
 }
 
 impl ProgramCode {
-    /// Of a process that runs; of one that does not, or whose memory map is not to be read, nothing has a
-    /// name.
+    /// Of a running process; without permission to read its memory map, or after its end, nothing has a name.
     pub fn of(process: u32) -> ProgramCode {
         ProgramCode { process: ProcessCode::open(process).ok(), frames: HashMap::new() }
     }
 
-    /// What could not be looked into, in sentences.
+    /// Limits that were reached and files that could not be read, in sentences.
     pub fn notes(&self) -> &[String] {
         self.process.as_ref().map_or(&[], |process| process.notes())
     }
 
-    /// What a copied stack says.
+    /// The meaning of a copied stack.
     pub fn call_stack(&mut self, taken: &UserStack) -> CallStack {
         let Some(process) = &mut self.process else { return CallStack::default() };
         let addresses = process.unwind(&taken.registers, &taken.bytes);
@@ -55,7 +54,7 @@ impl ProgramCode {
         }
     }
 
-    /// What lies at an address of data.
+    /// The name of data at an address.
     pub fn data(&mut self, address: u64) -> Option<String> {
         self.process.as_mut()?.data(address)
     }
@@ -73,12 +72,11 @@ impl ProgramCode {
     }
 }
 
-/// Whether a function is one of the C library's or of a language's, on the way from the program to the
-/// kernel.
+/// Whether a function is one of the C library or a language's library, between the program and the kernel.
 fn is_of_a_library(frame: &CodeFrame) -> bool {
     const BINARIES: [&str; 9] =
         ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++", "libc++", "libgcc_s", "["];
-    // Of a program that is linked statically, or has its language's library in itself.
+    // Libraries in a program that is linked statically, or that contains its language's library.
     const FUNCTIONS: [&str; 16] = [
         "pthread_",
         "__pthread_",
@@ -97,7 +95,7 @@ fn is_of_a_library(frame: &CodeFrame) -> bool {
         "<parking_lot",
         "__new_sem_",
     ];
-    // Calls that the C library makes by the names of the kernel's.
+    // Calls of the C library with the names of system calls.
     const CALLS: [&str; 10] = [
         "syscall",
         "read",
@@ -123,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_told_from_the_libraries_that_it_calls() {
+    fn distinguishes_the_program_from_its_libraries() {
         let frame = |binary: &str, function: &str| CodeFrame {
             binary: binary.to_string(),
             function: Some(function.to_string()),

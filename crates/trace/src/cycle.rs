@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cycles of a loop: from the release to the wait for the next one, and what each part of that time went to.
+//! Cycles of a loop: from the release to the wait for the next one, with the parts of that time.
 //!
 //! ```text
 //! due ─► woken ─► begins ──────────────────────────► ends (waits for the next)
 //! └ wakeup latency ┘ executes · preempted · blocked
 //! └────────────────── response ─────────────────────┘
 //! ```
-//! Wakeup latency, execution, preemption and blocking add up to the response; where records were lost there
-//! is a remainder. Where the user names places of the program, cycles are between them: see `bounds`.
+//! Wakeup latency, execution, preemption and blocking add up to the response; lost records leave a remainder.
+//! If the user names places of the program, cycles are between them: see `bounds`.
 
 use crate::model::{Model, Release};
 use crate::record::{Boundary, Scheduled, Stay, Waking};
@@ -24,7 +24,7 @@ mod tests;
 /// A cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopCycle {
-    /// When it was due: by its timer, or when it was triggered.
+    /// Its due time: of its timer, or when it was triggered.
     pub due_ns: u64,
     /// When the thread began to wait for it.
     pub slept_ns: u64,
@@ -32,83 +32,83 @@ pub struct LoopCycle {
     pub woken_ns: u64,
     /// When the thread began.
     pub began_ns: u64,
-    /// Whether no tracepoint told when the thread began: see [`Stay::is_begin_unseen`]. Its waking may be
-    /// unseen too: then it counts as woken where it was due.
+    /// Whether no tracepoint showed the thread's begin: see [`Stay::is_begin_unseen`]. The wakeup may be
+    /// unseen too: then it counts as woken at its due time.
     pub is_begin_unseen: bool,
-    /// When it waited for the next cycle.
+    /// When it began to wait for the next cycle.
     pub ended_ns: u64,
-    /// How long it had a CPU.
+    /// Time on a CPU.
     pub execution_ns: u64,
-    /// While it could have gone on, and something else had the CPU.
+    /// Times in which it was runnable, and another task had the CPU.
     pub preempted: Vec<Preempted>,
-    /// While it waited for something else than its next cycle.
+    /// Times in which it waited for something other than its next cycle.
     pub blocked: Vec<Blocked>,
     /// Page faults.
     pub faults: u32,
-    /// How often it was moved to another CPU.
+    /// The number of moves to another CPU.
     pub migrations: u32,
     /// The CPU on which it began.
     pub cpu: u32,
-    /// How the thread was woken for it.
+    /// How it was woken.
     pub waking: Waking,
-    /// When its own timer was due once more before it ended: periods that it covers.
+    /// Further due times of its own timer before it ended: periods that it covers.
     pub also_due: Vec<u64>,
-    /// When the program came to where it begins, if the user says where that is.
+    /// When the program reached BEGIN, if the user named one.
     pub begin: Option<CycleBegin>,
 }
 
-/// Where a cycle begins that lies between two places of the program. Its execution counts from there.
+/// The begin of a cycle between two places of the program. Its execution counts from there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CycleBegin {
-    /// When the program came there.
+    /// When the program reached it.
     pub at_ns: u64,
-    /// How long the thread had a CPU from [`LoopCycle::began_ns`] until then.
+    /// Time on a CPU from [`LoopCycle::began_ns`] until then.
     pub before_ns: u64,
-    /// Whether nothing that the thread waited for released the cycle: then it began when it came there, and
-    /// what lies before that since it was due is told by the parts from before it began.
+    /// Whether no wait released the cycle. Then it began when the program reached it, and the parts from
+    /// before its begin account for the time since it was due.
     pub is_release: bool,
 }
 
-/// A time in which something else had the CPU.
+/// A time in which another task had the CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preempted {
-    /// From when.
+    /// Its begin.
     pub from_ns: u64,
-    /// For how long.
+    /// Its duration.
     pub ns: u64,
-    /// Who came first.
+    /// The first task that came.
     pub by: Scheduled,
 }
 
 /// A time in which the thread waited within a cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// From when.
+    /// Its begin.
     pub from_ns: u64,
-    /// Until it was woken.
+    /// When it was woken.
     pub ns: u64,
-    /// For what.
+    /// Its object.
     pub on: Wait,
-    /// The four words at a futex: the lock's own, and what the C library keeps beside it.
+    /// The four words at a futex: the lock's own, and the C library's data beside it.
     pub words: [u32; 4],
     /// The thread that ended it; `None` where an interrupt did.
     pub ended_by: Option<(u32, String)>,
 }
 
-/// The bits of a futex's word that say which thread owns it (include/uapi/linux/futex.h).
+/// The bits of a futex's word with the thread that owns it (include/uapi/linux/futex.h).
 const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
 
 /// No thread has a higher number (PID_MAX_LIMIT of the kernel).
 const MOST_THREADS: u32 = 1 << 22;
 
-/// glibc counts how often a lock was taken, and by how many; anything else that lies beside a lock's word is
-/// seldom so low.
+/// glibc counts how often a lock was taken, and by how many; other data beside a lock's word is seldom so
+/// low.
 const MOST_LOCKS: u32 = 1 << 16;
 
 impl Blocked {
-    /// The thread that owned the lock as this one began to wait. An inheriting lock's word says it. Of any
-    /// other it is the thread that unlocked it; where the wait ended otherwise, what glibc keeps beside
-    /// the word, if that looks like glibc's.
+    /// The owner of the lock when this thread began to wait. The word of an inheriting lock names it. Of
+    /// another lock it is the thread that unlocked it; if the wait ended otherwise, the number that glibc
+    /// keeps beside the word, if the data look like glibc's.
     pub fn owner(&self) -> Option<u32> {
         let Wait::Lock { inherits_priority, .. } = self.on else { return None };
         if inherits_priority {
@@ -122,7 +122,7 @@ impl Blocked {
 }
 
 impl LoopCycle {
-    /// One that begins here and now, without a part.
+    /// A cycle that begins here and now, without parts.
     fn at(cpu: u32, ns: u64) -> LoopCycle {
         LoopCycle {
             due_ns: ns,
@@ -143,17 +143,17 @@ impl LoopCycle {
         }
     }
 
-    /// From due to begin.
+    /// From due time to begin.
     pub fn wakeup_ns(&self) -> u64 {
         self.began_ns.saturating_sub(self.due_ns)
     }
 
-    /// From due to end.
+    /// From due time to end.
     pub fn response_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.due_ns)
     }
 
-    /// Within the cycle, what is neither execution nor a wait: of records that were lost.
+    /// The part of the cycle that is neither execution nor a wait, because of lost records.
     pub fn remainder_ns(&self) -> u64 {
         let is_within = |from_ns: u64| from_ns >= self.began_ns;
         let preempted = self.preempted.iter().filter(|part| is_within(part.from_ns)).map(|part| part.ns);
@@ -164,35 +164,35 @@ impl LoopCycle {
     }
 }
 
-/// A thread's stays, made into cycles as they come.
+/// Turns a thread's stays into cycles as they come.
 #[derive(Debug)]
 pub struct CycleCutter {
-    /// What releases cycles; `None` where nothing does that repeats.
+    /// The release of cycles; `None` without a regular one.
     model: Option<Model>,
-    /// Where the user says that cycles begin and end.
+    /// The begin and end that the user named.
     bounds: Option<Bounds>,
-    /// The cycle under way; `None` until one begins.
+    /// The current cycle; `None` until one begins.
     open: Option<LoopCycle>,
-    /// The timer that releases cycles, where it outlives a wait.
+    /// The timer that releases cycles, if it outlives a wait.
     timer: Option<u64>,
-    /// When the cycle before was due.
+    /// The due time of the previous cycle.
     last_due_ns: Option<u64>,
-    /// Due times that came while the thread did not sleep, and the timers that they are of.
+    /// Due times that came while the thread did not sleep, with their timers.
     expired: Vec<(u64, u64)>,
-    /// How many waits at the place where cycles end are still a part of the cycle under way.
+    /// How many waits at the place where cycles end are still a part of the current cycle.
     within: usize,
     last: Option<(u32, Stay)>,
 }
 
 impl CycleCutter {
-    /// Cuts cycles after this model.
+    /// Cuts cycles according to this model.
     pub fn new(model: Model) -> CycleCutter {
         CycleCutter::made(Some(model), None)
     }
 
-    /// Cuts cycles where the thread comes to the boundaries that the user named. What the thread waits for
-    /// releases them, where there is a model of that; else they are due when they begin, or where the user
-    /// gives a period, so long after the one before at the latest.
+    /// Cuts cycles at the boundaries that the user named. Their release is the thread's wait, if it has a
+    /// model. Else they are due when they begin or, with a period from the user, at the latest a period after
+    /// the previous one.
     pub fn between(model: Option<Model>, period_ns: Option<u64>) -> CycleCutter {
         CycleCutter::made(model, Some(Bounds::new(period_ns)))
     }
@@ -210,27 +210,27 @@ impl CycleCutter {
         }
     }
 
-    /// Forgets what is under way: something is not known that came in between.
+    /// Drops the current cycle, after a gap in the records.
     pub fn restart(&mut self) {
         let bounds = self.bounds.take().map(Bounds::restarted);
         *self = CycleCutter::made(self.model.take(), bounds);
     }
 
-    /// Of boundaries, what was not made into a cycle.
+    /// Boundaries that gave no cycle.
     pub fn bound_counts(&self) -> BoundCounts {
         self.bounds.as_ref().map_or_else(BoundCounts::default, Bounds::counts)
     }
 
-    /// The next stay of the thread, on this CPU; a cycle that it ends.
+    /// Takes the thread's next stay, on this CPU; returns a cycle that it ends.
     pub fn add(&mut self, cpu: u32, mut stay: Stay) -> Option<LoopCycle> {
         let mut done = None;
         let last = self.last.take().map(|(_, last)| last);
-        // Where the kernel part was preempted at a boundary, the stay before overlaps this one.
+        // If the BPF part was preempted at a boundary, the previous stay overlaps this one.
         stay.in_ns = stay.in_ns.max(last.as_ref().map_or(0, |last| last.out_ns));
         match last.and_then(|last| Wait::of(&last).map(|wait| (wait, last))) {
             Some((wait, last)) if self.ends_with(wait) && self.is_release(&stay) => {
                 let before = self.open.take().filter(|_| self.bounds.is_none());
-                // What else the cycle before waits for most often has not come.
+                // The other wait of most cycles has not come in this one.
                 done = before.map(|cycle| LoopCycle { ended_ns: last.out_ns, ..cycle });
                 let shared = self.model.as_ref().and_then(|model| model.shared.as_ref());
                 self.within = shared.map_or(0, |shared| shared.within);
@@ -242,7 +242,7 @@ impl CycleCutter {
             None if stay.goes_on => {}
             None => self.comes_back(&stay),
         }
-        // Of the first stay: the cycle that it is a part of began before anything was known.
+        // The first stay: its cycle began before the records.
         self.last_due_ns = self.last_due_ns.or(stay.waking.due_ns);
         let expired = std::mem::take(&mut self.expired);
         if let Some(cycle) = &mut self.open {
@@ -282,17 +282,17 @@ impl CycleCutter {
         self.model.as_ref().is_some_and(|model| model.ends_with(wait))
     }
 
-    /// A timer of the thread fired while it did not sleep: told before the stay in which that was.
+    /// A timer of the thread fired while it did not sleep: reported before the stay in which it fired.
     pub fn expired(&mut self, due_ns: u64, timer: u64) {
         self.expired.push((due_ns, timer));
     }
 
-    /// The distance of due times, where they keep a grid.
+    /// The distance of due times, if they are on a grid.
     fn grid_ns(&self) -> Option<u64> {
         self.model.as_ref().filter(|model| model.has_grid())?.period_ns
     }
 
-    /// The last time, until one, at which the grid makes a cycle due after the one before.
+    /// The last time, before `until`, at which the grid makes a cycle due after the previous one.
     fn next_on_grid(&self, until_ns: u64) -> Option<u64> {
         let (period_ns, last_ns) = (self.grid_ns()?, self.last_due_ns?);
         let periods = until_ns.checked_sub(last_ns)? / period_ns;
@@ -329,7 +329,7 @@ impl CycleCutter {
         }
     }
 
-    /// Within a cycle, it waited for something else, was woken, and has the CPU again.
+    /// A wait within a cycle: it was woken, and has the CPU again.
     fn wakes(&mut self, on: Wait, last: &Stay, stay: &Stay) {
         let Some(cycle) = &mut self.open else { return };
         let woken_ns = stay.woken_ns.unwrap_or(stay.in_ns);
@@ -354,7 +354,7 @@ impl CycleCutter {
         }
     }
 
-    /// It left without waiting: something else has the CPU.
+    /// It left without a wait: another task has the CPU.
     fn preempts(&mut self, stay: &Stay) {
         let goes_on = Wait::of(stay).is_none() && stay.leaving.boundary.is_none();
         if let (Some(cycle), true) = (&mut self.open, goes_on) {
@@ -363,7 +363,7 @@ impl CycleCutter {
         }
     }
 
-    /// What had the CPU meanwhile has left it.
+    /// The other tasks have left the CPU.
     fn comes_back(&mut self, stay: &Stay) {
         if let Some(part) = self.open.as_mut().and_then(|cycle| cycle.preempted.last_mut()) {
             part.ns = stay.in_ns.saturating_sub(part.from_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A process, followed from outside: which of its threads run loops, and their cycles from there on.
+//! Follows a process from outside: finds the threads that run loops, and their cycles.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,16 +22,16 @@ use crate::{Result, process, trial};
 
 pub use crate::search::{FollowedLoop, LoopChoice, chosen};
 
-/// What a look brought.
+/// The result of a look.
 #[derive(Debug, Default)]
 pub struct Look {
-    /// Cycles that have ended, each with the place of its loop.
+    /// Cycles that have ended, each with the index of its loop.
     pub cycles: Vec<(usize, LoopCycle)>,
-    /// Records that were lost since the look before: cycles about them are left out.
+    /// Records that were lost since the previous look: cycles near them are left out.
     pub lost: u64,
     /// Whether no loop is left.
     pub is_over: bool,
-    /// Whether there was more than is looked at in one go: the next look need not wait.
+    /// Whether more records are waiting: the next look should come at once.
     pub is_more: bool,
 }
 
@@ -43,42 +43,42 @@ pub struct Follower {
     loops: Vec<FollowedLoop>,
     lost: u64,
     names: Names,
-    /// Its threads, by the numbers that it knows them by itself, where those are others.
+    /// Its threads, by the numbers in its own PID namespace, if that is another one.
     numbers: BTreeMap<u32, u32>,
     preemption: String,
     /// The real-time threads that it had when its loops were found.
     known: BTreeSet<u32>,
-    /// What was read last, for what a cycle's time went to.
+    /// The latest records, to explain a cycle's time.
     recent: VecDeque<ThreadRecord>,
-    /// The stacks that were copied last.
+    /// The latest copied stacks.
     stacks: VecDeque<ThreadRecord>,
     code: RefCell<ProgramCode>,
-    /// Threads that came to where cycles begin since the loops were found, where the user says where that is.
+    /// Threads that reached BEGIN since the loops were found, if the user named one.
     latecomers: BTreeSet<u32>,
     has_bounds: bool,
     /// Threads that are watched since they held a lock that a loop waited for.
     owners: BTreeSet<u32>,
 }
 
-/// Records that are kept of each loop, and of all: what happened since a late cycle began is among them.
+/// The records that are kept of each loop, and of all: they reach back to the begin of a late cycle.
 const RECENT_OF_ONE: usize = 1_024;
 const RECENT: std::ops::RangeInclusive<usize> = 4_096..=16_384;
 
-/// Records of one look. A machine that kept this program away for seconds has more for it, and they are not
-/// all to be in memory at once; of a third of a second of eight loops of 1 kHz these are all.
+/// The most records of one look. After a delay of seconds this program has more, and not all should be in
+/// memory at once; a third of a second of eight loops of 1 kHz fits.
 const AT_ONCE: usize = 8_192;
 
 /// Stacks that are kept, of 4 KiB each.
 const STACKS: usize = 512;
 
-/// Threads that are named which came to where cycles begin when loops were known.
+/// The most threads named that reached BEGIN after the loops were found.
 const LATECOMERS: usize = 8;
 
-/// Owners of locks that are watched.
+/// The most owners of locks that are watched.
 const OWNERS: usize = 32;
 
 impl Follower {
-    /// Watches the process until it is known which loops its threads run. `None` where `stop` was set before.
+    /// Watches the process until the loops of its threads are known. `None` if `stop` was set before.
     pub fn attach(
         process: u32,
         choice: &LoopChoice,
@@ -116,18 +116,18 @@ impl Follower {
         &self.loops
     }
 
-    /// The name of the process, where it goes on.
+    /// The name of the process, if it goes on.
     pub fn goes_on_as(&self) -> Option<String> {
         let name = std::fs::read(format!("/proc/{}/comm", self.process)).ok()?;
         process::lives(self.process).then(|| String::from_utf8_lossy(&name).trim_end().to_string())
     }
 
-    /// Threads that are not measured since they came when loops were known, in a sentence: real-time
-    /// threads, or those that came to where cycles begin.
+    /// A sentence with the threads that are not measured since they came later: real-time threads, or those
+    /// that reached BEGIN.
     pub fn newcomers(&self) -> Option<String> {
         let (what, new): (_, Vec<String>) = if self.has_bounds {
             let named = self.latecomers.iter().map(|id| (live_name(*id), *id));
-            ("threads that came to where cycles begin later", named.map(numbered).collect())
+            ("threads that reached the begin of a cycle later", named.map(numbered).collect())
         } else {
             let new = real_time(self.process).into_iter().filter(|(id, _)| !self.known.contains(id));
             (
@@ -138,13 +138,13 @@ impl Follower {
         (!new.is_empty()).then(|| format!("{what} are not measured: {}", new.join(", ")))
     }
 
-    /// What this kernel does not tell, in sentences.
+    /// The kinds of events that this kernel does not report, in sentences.
     pub fn could_not_see(&self) -> &[String] {
         self.bpf.could_not_see()
     }
 
-    /// What a cycle of the loop at `place`, which the last look brought, spent its time on beside executing:
-    /// until it began, and until it ended.
+    /// The causes of a cycle of the loop at `place` beside execution, until it began and until it ended. The
+    /// last look must have returned the cycle.
     pub fn explain(&mut self, place: usize, cycle: &LoopCycle) -> (Vec<Cause>, Vec<Cause>) {
         let Some(found) = self.loops.get(place) else { return (Vec::new(), Vec::new()) };
         let scene = Scene {
@@ -161,7 +161,7 @@ impl Follower {
         (wakeup, response)
     }
 
-    /// What of the program could not be named until now, in sentences.
+    /// The parts of the program that could not be named so far, in sentences.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.code.borrow().notes().to_vec();
         for found in &self.loops {
@@ -172,7 +172,9 @@ impl Follower {
                 format!("{unended} cycles of {name} did not end before the next one began, and are left out")
             }));
             notes.extend((nested > 0).then(|| {
-                format!("{name} came to the begin of a cycle within one {nested} times: the outermost counts")
+                format!(
+                    "{name} reached the begin of a cycle within a cycle {nested} times: the outermost counts"
+                )
             }));
         }
         let withheld = self.bpf.withheld();
@@ -182,7 +184,7 @@ impl Follower {
         notes
     }
 
-    /// Watches a thread that held a lock which a loop waited for: what it does while it holds one is a part
+    /// Watches a thread that held a lock for which a loop waited: its activity while it holds one is a part
     /// of the loop's time.
     fn watch_owner(&mut self, inner: u32) {
         let numbers = &self.numbers;
@@ -196,7 +198,7 @@ impl Follower {
         }
     }
 
-    /// The cycles that have ended since this was last asked, or of many the first.
+    /// Takes the cycles that have ended since the last call, or the first of many.
     pub fn look(&mut self) -> Look {
         let mut look = Look::default();
         let mut owner = None;
@@ -228,7 +230,7 @@ impl Follower {
                     look.cycles.extend(found.cycles.add(record.cpu, *stay).map(|cycle| (place, cycle)));
                 }
                 ThreadEvent::Expired { due_ns, timer } => found.cycles.expired(due_ns, timer),
-                // The first one is not timed: a loop that takes none is not slowed down.
+                // The first fault is not timed, so that a loop without faults is not slowed down.
                 ThreadEvent::Fault { .. } => self.bpf.time_faults_of(record.thread),
                 ThreadEvent::Exited => found.is_over = true,
                 // All other threads have ended with it.
@@ -262,7 +264,7 @@ fn is_begin(record: &ThreadRecord) -> bool {
     matches!(stay.leaving.boundary, Some(Boundary::Begin { .. }))
 }
 
-/// Keeps a record, and of all the last so many.
+/// Keeps a record, and at most so many of all.
 fn keep(records: &mut VecDeque<ThreadRecord>, record: ThreadRecord, most: usize) {
     if records.len() == most {
         records.pop_front();
@@ -270,7 +272,7 @@ fn keep(records: &mut VecDeque<ThreadRecord>, record: ThreadRecord, most: usize)
     records.push_back(record);
 }
 
-/// The owner of the lock that a stay ends with a wait for, as far as the lock's words tell.
+/// The owner of the lock for which a stay ends with a wait, if the lock's words show it.
 fn owner_of(stay: &Stay) -> Option<u32> {
     let on = Wait::of(stay).filter(|on| matches!(on, Wait::Lock { .. }))?;
     Blocked { from_ns: 0, ns: 0, on, words: stay.leaving.words, ended_by: None }.owner()

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads of a program that knows nothing of it: what each waits for, its cycles, and where their time
-//! went.
+//! The threads of an unmodified program: the waits of each, its cycles, and the causes of their time.
 //!
 //! ```text
 //! bpf ──► record ──► wait ──► model ──► cycle
-//!         a stay     what it  its       due, woken, began, ended,
-//!         on a CPU   left for period    preempted, blocked
+//!         a stay     its end  its       due, woken, began, ended,
+//!         on a CPU            period    preempted, blocked
 //! ```
-//! Before it is used the kernel part has to tell of a thread of ours ([`trial`]).
-//! The program is neither changed nor stopped. The kernel part writes one record for each stay of a thread on
-//! a CPU; everything else is pure code over records.
+//! Before use the BPF part must report a thread of this program ([`trial`]). The followed program is neither
+//! changed nor stopped. The BPF part writes one record for each stay of a thread on a CPU; all else is pure
+//! code over records.
 #![forbid(unsafe_code)]
 
 pub mod blame;

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What kind of loop a thread runs, from how it waited for a while: at which of its waits a cycle ends, by
-//! what the next one is released, and how often.
+//! The model of a thread's loop, inferred from its waits: the wait that ends a cycle, the release of the next
+//! one, and the period.
 //!
-//! A cycle ends where the thread waits for its own timer: of several such waits at the one whose due times
-//! are the most regular, since a sleep within a cycle is due at a time that the cycle's own length shifts.
-//! Without a timer it ends at the wait that something else ends most regularly, and the loop is event-driven.
+//! A cycle ends at the wait for the thread's own timer. Of several such waits it is the one with the most
+//! regular due times, since the length of the cycle shifts the due time of a sleep within it. Without a timer
+//! it ends at the wait with the most regular end, and the loop is event-driven.
 //!
-//! A thread may wait for several things at one place: an event loop for its timer and for descriptors, the
-//! driver of an audio graph for its timer and for the last of its clients. Where these waits together have no
-//! period, or a timer ends a part of them, those that one thing ends are looked at by themselves. Executors
-//! of asynchronous programs let any of their threads wait for all timers: what a timer began is then another
-//! thread's wakeup first, and this one's after it, wherever this one waits.
+//! A thread may wait for several objects at one place: an event loop for its timer and for descriptors, the
+//! driver of an audio graph for its timer and for the last of its clients. If these waits together have no
+//! period, or a timer ends only some of them, the waits are also grouped by what ended them. In executors of
+//! asynchronous programs any thread may wait for all timers: the timer then wakes another thread, which wakes
+//! this one, wherever this one waits.
 //!
-//! A timer keeps a grid where the distances between its due times spread less than those from the end of a
-//! cycle to the next due time. How the program asked does not tell: some sleep until an absolute time that
-//! they make from the present, some for a time that they make from a schedule.
+//! A timer keeps a grid if the distances between its due times vary less than those from the end of a cycle
+//! to the next due time. The kind of call does not decide: some programs sleep until an absolute time
+//! computed from now, some sleep for a time computed from a schedule.
 //!
-//! The period is the mean distance of releases, after those that a skipped period makes longer were divided:
-//! a timer with absolute times, or whoever triggers the loop, keeps to it. Else it is the median. The jitter
-//! is how far the releases are from the grid (timers with absolute times) or from that distance (all others).
+//! The period is the mean distance of releases, after distances with skipped periods were divided, if the
+//! releases keep to a grid: by a timer with absolute times, or a regular trigger. Otherwise it is the median.
+//! The jitter is the distance of the releases from the grid (timers with absolute times) or from that period
+//! (all others).
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -26,48 +27,48 @@ use std::collections::BTreeMap;
 use crate::record::{Stay, Waking};
 use crate::wait::Wait;
 
-/// Fewer releases than this say nothing of a loop.
+/// Fewer releases give no model.
 pub const FEWEST: usize = 8;
 
-/// Releases have a period where so many of a hundred are at most so far, as a part of it, from where it puts
-/// them. On a loaded machine many are far off, and the period shows all the same.
+/// Releases have a period if at least so many of a hundred are at most this part of it from their expected
+/// time. On a loaded machine many are far off, and the period is still visible.
 const REGULAR: (usize, f64) = (75, 0.2);
 
-/// Of the waits at one place so many must be ended by a timer for it to be a sleep.
+/// A timer must end so many of the waits at one place for it to be a sleep.
 const MOSTLY: f64 = 0.8;
 
-/// A thread that has time to spare spends it where its cycles end: a place where it waits for less than this
-/// part of the longest is within them. One that has none may wait the longest within its cycles, for another
-/// thread that is late: see [`is_own_timer`].
+/// A thread with spare time spends it where its cycles end: a place where it waits for less than this part of
+/// the longest wait is within them. A thread without spare time may wait the longest within its cycles, for
+/// another thread that is late: see [`is_own_timer`].
 const LEAST_SHARE: f64 = 0.25;
 
-/// A loop, as a thread's waits show it.
+/// A loop, inferred from a thread's waits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// Where a cycle ends.
+    /// The wait that ends a cycle.
     pub wait: Wait,
-    /// What begins the next one.
+    /// The release of the next one.
     pub release: Release,
-    /// The time between releases; `None` where they come irregularly.
+    /// The time between releases; `None` if they are irregular.
     pub period_ns: Option<u64>,
     /// The least time between two releases.
     pub least_ns: u64,
-    /// How far 95 of 100 releases are at most from where the period puts them.
+    /// The largest distance of 95 of 100 releases from the time that the period predicts.
     pub jitter_ns: u64,
-    /// Where in the period releases lie, on CLOCK_MONOTONIC; only timers with absolute times keep to it.
+    /// The offset of releases in the period, on CLOCK_MONOTONIC; only timers with absolute times keep one.
     pub offset_ns: Option<u64>,
-    /// How many releases this was made of.
+    /// The number of releases that it is based on.
     pub releases: usize,
-    /// Where other things end waits at this place too.
+    /// The other ends of waits at this place.
     pub shared: Option<SharedWait>,
 }
 
-/// A place at which a thread waits for several things, of which one begins a cycle.
+/// A place at which a thread waits for several objects, of which one begins a cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedWait {
-    /// What begins a cycle.
+    /// The end that begins a cycle.
     pub source: Source,
-    /// Where else it ended a wait.
+    /// The other places where it ended a wait.
     pub elsewhere: Vec<Wait>,
     /// How often something else ends a wait there within each cycle. More often it is no part of the cycle.
     pub within: usize,
@@ -85,8 +86,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// What ended a wait; `last_due_ns` is when the timer that the waking inherited was due as it last ended
-    /// one.
+    /// The end of a wait; `last_due_ns` is the due time of the inherited timer when it last ended one.
     fn of(waking: &Waking, last_due_ns: Option<u64>) -> Source {
         match (waking.due_ns, waking.inherited) {
             (Some(_), _) => Source::Timer(waking.timer),
@@ -99,15 +99,15 @@ impl Source {
     }
 }
 
-/// What begins a cycle.
+/// The release of a cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Release {
     /// The thread's own timer.
     Timer {
-        /// Whether due times keep a grid, whenever the cycle before ended.
+        /// Whether due times keep a grid, independent of the end of the previous cycle.
         is_absolute: bool,
     },
-    /// Something else, most often what this thread did; `None` where interrupts did it.
+    /// Another event, most often from this thread; `None` for interrupts.
     Event {
         /// The thread's name.
         waker: Option<String>,
@@ -115,13 +115,13 @@ pub enum Release {
 }
 
 impl Model {
-    /// Whether a cycle ends where a thread waits so.
+    /// Whether such a wait ends a cycle.
     pub fn ends_with(&self, wait: Wait) -> bool {
         let is_elsewhere = |shared: &SharedWait| shared.elsewhere.contains(&wait);
         wait == self.wait || wait.anywhere() == self.wait || self.shared.as_ref().is_some_and(is_elsewhere)
     }
 
-    /// Whether a cycle begins where a wait at such a place ended so; the cycle before was due at
+    /// Whether such an end of a wait at such a place begins a cycle; the previous cycle was due at
     /// `last_due_ns`.
     pub fn begins_with(&self, waking: &Waking, last_due_ns: Option<u64>) -> bool {
         self.shared.as_ref().is_none_or(|shared| shared.source == Source::of(waking, last_due_ns))
@@ -133,23 +133,23 @@ impl Model {
     }
 }
 
-/// The waits at one place, or those of them that one thing ended.
+/// The waits at one place, or those of them with one kind of end.
 #[derive(Debug, Default)]
 struct Place {
-    /// When each was over: due times where timers ended them, else when the thread was woken.
+    /// The end of each: the due time of a timer, else the time of the wakeup.
     releases: Vec<u64>,
-    /// From when the thread left to each due time.
+    /// From the begin of each wait to its due time.
     sleeps: Vec<u64>,
     by_timer: usize,
-    /// For how long the thread waited there in all.
+    /// The total time of the thread's waits there.
     waited_ns: u64,
     /// Whether a timer that outlives a call ended one: a timerfd's, a POSIX timer's.
     has_own_timer: bool,
     wakers: BTreeMap<String, usize>,
     by_interrupt: usize,
-    /// What ended each, in their order.
+    /// The end of each, in their order.
     sources: Vec<Source>,
-    /// Where they were, and how often.
+    /// Their places, with counts.
     at: BTreeMap<Wait, usize>,
 }
 
@@ -188,8 +188,8 @@ impl Place {
     }
 }
 
-/// How many waits that something else ended lie at least between two that `source` ended, most often; `ends`
-/// are what ended each at places where it ended one, in their order.
+/// The usual least number of other ends between two that `source` caused; `ends` are those at all places
+/// where `source` ended a wait, in their order.
 fn within(source: &Source, ends: &[&Source]) -> usize {
     // Before the first one and after the last one is no cycle.
     let cycles = ends.iter().filter(|one| **one == source).count().saturating_sub(1);
@@ -199,21 +199,21 @@ fn within(source: &Source, ends: &[&Source]) -> usize {
     counts.get((counts.len() as f64 * (1.0 - MOSTLY)) as usize).copied().unwrap_or(0)
 }
 
-/// The model of a thread's stays, in their order; `None` where no place has waits enough.
+/// The model of a thread's stays, in their order; `None` if no place has enough waits.
 pub fn infer(stays: &[Stay]) -> Option<Model> {
-    // Some programs make a condition variable anew for each wait.
+    // Some programs make a new condition variable for each wait.
     at_places(stays, |wait| wait).or_else(|| at_places(stays, Wait::anywhere))
 }
 
 fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
     let mut places: BTreeMap<Wait, Place> = BTreeMap::new();
-    // What one thing ended; where a timer did that outlives a call, at all places.
+    // Waits with one kind of end; for a timer that outlives a call, at all places.
     let mut parts: BTreeMap<(Option<Wait>, Source), Place> = BTreeMap::new();
     let mut ends: Vec<(Wait, Source)> = Vec::new();
     let mut last_due_ns: BTreeMap<u64, u64> = BTreeMap::new();
     for pair in stays.windows(2) {
         let (Some(wait), waking) = (Wait::of(&pair[0]), &pair[1].waking) else { continue };
-        // A lock is what a cycle waits for, never what it ends with.
+        // A cycle waits for a lock, but never ends with it.
         if matches!(wait, Wait::Lock { .. } | Wait::Kernel) {
             continue;
         }
@@ -259,14 +259,14 @@ fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
     Some(lowest(short.filter(is_own).collect()).unwrap_or(found))
 }
 
-/// Whether a thread's cycles end at its own timer although it waits for something else at another place: it
-/// sleeps until a time about as often. Where what it waits for within the cycle makes it late, it sleeps for
-/// a short time, or not at all, and so the other place looks like the cycle's end.
+/// Whether a thread's cycles end at its own timer although it waits longer at another place: it sleeps until
+/// a time about as often. If the wait within the cycle makes it late, its sleep is short, or left out, and so
+/// the other place looks like the cycle's end.
 pub fn is_own_timer(wait: Wait, sleeps: u64, other_waits: u64) -> bool {
     matches!(wait, Wait::Sleep { is_absolute: true, .. }) && 2 * sleeps >= other_waits
 }
 
-/// Which of a thread's waits ends its cycles: the lowest.
+/// Ranks a thread's waits: the lowest one ends its cycles.
 fn rank(model: &Model) -> f64 {
     let spread = match model.period_ns {
         Some(period_ns) => model.jitter_ns as f64 / period_ns as f64,
@@ -304,8 +304,7 @@ fn of_place(wait: Wait, place: &Place) -> Option<Model> {
     })
 }
 
-/// The time between cycles that were due at these times; `None` where they come irregularly. `release` is
-/// what begins them.
+/// The time between cycles that were due at these times; `None` if they are irregular. `release` begins them.
 pub fn repeats(due: &[u64], release: &Release) -> Option<u64> {
     let due = in_order(due);
     if due.len() < FEWEST {
@@ -321,7 +320,7 @@ fn in_order(times: &[u64]) -> Vec<u64> {
     times
 }
 
-/// The distances of times, in the order of their length.
+/// The distances of times, sorted.
 fn gaps(times: &[u64]) -> Vec<u64> {
     let mut gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable();
@@ -368,8 +367,8 @@ fn most_frequent(place: &Place) -> Option<String> {
     (*count > place.by_interrupt).then(|| name.clone())
 }
 
-/// The mean distance of releases, each gap counted as so many periods as fit it, none where the program
-/// catches up; the median distance where nothing holds a release to those before it.
+/// The mean distance of releases, each gap counted as the nearest number of periods, none where the program
+/// catches up; the median distance if releases do not depend on earlier ones.
 fn period(releases: &[u64], median_ns: u64, keeps_pace: bool) -> Option<u64> {
     if median_ns == 0 {
         return None;
@@ -382,14 +381,14 @@ fn period(releases: &[u64], median_ns: u64, keeps_pace: bool) -> Option<u64> {
     ((last - first) + periods / 2).checked_div(periods)
 }
 
-/// How many periods a gap is.
+/// The number of periods in a gap.
 fn steps(gap_ns: u64, period_ns: u64) -> u64 {
     (gap_ns + period_ns / 2) / period_ns
 }
 
-/// How far releases are from a grid through them, in order, and where it lies.
+/// The distances of releases from a grid through them, sorted, and the offset of the grid.
 fn grid(releases: &[u64], period_ns: u64) -> (Vec<u64>, Option<u64>) {
-    // Distances to the first release's grid, on both sides of zero; their middle is the grid's place.
+    // Distances to the first release's grid, on both sides of zero; their median is the offset.
     let first = releases[0] % period_ns;
     let half = period_ns / 2;
     let place = |ns: &u64| (ns % period_ns + period_ns - first + half) % period_ns;
@@ -400,14 +399,14 @@ fn grid(releases: &[u64], period_ns: u64) -> (Vec<u64>, Option<u64>) {
     (distances(&places, middle), Some(offset))
 }
 
-/// How far each is from the middle, in order.
+/// The distance of each from the median, sorted.
 fn distances(all: &[u64], middle: u64) -> Vec<u64> {
     let mut distances: Vec<u64> = all.iter().map(|ns| ns.abs_diff(middle)).collect();
     distances.sort_unstable();
     distances
 }
 
-/// The value that so many of a hundred do not exceed; they are in order.
+/// The percentile of sorted values.
 fn of_hundred(values: &[u64], share: usize) -> u64 {
     let place = (values.len() * share).div_ceil(100).saturating_sub(1);
     values.get(place).copied().unwrap_or(0)

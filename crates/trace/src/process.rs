@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `/proc` tells of a process that is followed: whether it lives, and by which numbers its threads go.
+//! Reads from `/proc` whether a followed process lives, and the numbers of its threads.
 //!
-//! The kernel part knows threads by the numbers of the first PID namespace (pid_namespaces(7)). `/proc` shows
+//! The BPF part knows threads by the numbers of the first PID namespace (pid_namespaces(7)). `/proc` shows
 //! those of the namespace that it was mounted for, and a lock's word those of its program's own.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub fn lives(process: u32) -> bool {
 pub fn living_thread(process: u32) -> Option<u32> {
     let is_alive = |thread: &u32| {
         let stat = fs::read(format!("/proc/{process}/task/{thread}/stat")).unwrap_or_default();
-        // The name, which is anything, stands in parentheses before the state.
+        // The name, which may contain anything, is in parentheses before the state.
         let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
         state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
     };
@@ -30,24 +30,24 @@ pub fn living_thread(process: u32) -> Option<u32> {
     Some(process).filter(is_alive).or_else(|| numbers().find(is_alive))
 }
 
-/// Refuses where `/proc` does not show the numbers that the kernel part knows threads by.
+/// Refuses if `/proc` does not show the numbers by which the BPF part knows threads.
 pub fn check_numbers(process: u32) -> Result<()> {
-    // Of `/proc` itself the first process tells, where this user may look at it.
+    // The first process shows the namespace of `/proc`, if this user may read it.
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
     let namespace = namespace("1").or_else(|| namespace("self"));
     match namespace {
         Some(namespace) if namespace.as_os_str() != FIRST => Err(Error::on(
             "follow the process",
             process,
-            "its number is that of a PID namespace (a container), and the kernel part knows threads by those of the first",
-            "run isolator outside of the container, with the number that the process has there",
+            "this program runs in a PID namespace (a container), and BPF reports the numbers of the first namespace",
+            "run isolator outside of the container, with the process number there",
         )),
         _ => Ok(()),
     }
 }
 
-/// Threads of a process in a PID namespace below this one, by the numbers that they have there; empty where
-/// the numbers are the same. A lock's word names its owner so.
+/// Threads of a process in another PID namespace, by their numbers there, which name the owner in a lock's
+/// word; empty if the numbers are the same.
 pub fn inner_numbers(process: u32) -> BTreeMap<u32, u32> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let inner = |folder: std::path::PathBuf| {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_lives_until_it_ends_though_it_was_not_waited_for() {
+    fn a_zombie_does_not_live() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         assert!(lives(child.id()));
         child.kill().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel says of a program's threads, record by record. Times are CLOCK_MONOTONIC, in nanoseconds.
+//! The kernel's records of a program's threads. Times are CLOCK_MONOTONIC, in nanoseconds.
 
 use symbols::UserRegisters;
 
@@ -8,22 +8,22 @@ use symbols::UserRegisters;
 pub struct ThreadRecord {
     /// The thread: of [`ThreadEvent::Switched`] the one that got the CPU.
     pub thread: u32,
-    /// The CPU that it was written on.
+    /// The CPU that wrote it.
     pub cpu: u32,
-    /// When: a stay's end; what a stack belongs to.
+    /// Its time: the end of a stay, or the time of the event that a stack belongs to.
     pub at_ns: u64,
-    /// What.
+    /// The event.
     pub kind: ThreadEvent,
 }
 
-/// What happened.
+/// The kinds of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreadEvent {
     /// A stay on a CPU ended.
     Stay(Box<Stay>),
-    /// The kernel's functions on the CPU that the thread was woken on, at that time, the innermost first.
+    /// The kernel functions on the CPU on which the thread was woken, at that time, innermost first.
     Stack(Vec<u64>),
-    /// A thread that is not watched got a CPU that a watched one waits for.
+    /// A thread that is not watched got a CPU for which a watched one waits.
     Switched {
         /// The thread that left the CPU.
         from: Predecessor,
@@ -34,7 +34,7 @@ pub enum ThreadEvent {
     },
     /// The thread took a page fault.
     Fault {
-        /// The address that it reached for.
+        /// The address of the access.
         address: u64,
         /// The kernel's error code.
         code: u64,
@@ -43,7 +43,7 @@ pub enum ThreadEvent {
     Expired {
         /// When the timer was due.
         due_ns: u64,
-        /// Which timer, as [`Waking::timer`].
+        /// The timer, as [`Waking::timer`].
         timer: u64,
     },
     /// A watched process has this new thread.
@@ -65,7 +65,7 @@ pub enum ThreadEvent {
     },
     /// The thread has ended.
     Exited,
-    /// Where a thread was in its program.
+    /// A thread's position in its program.
     UserStack(Box<UserStack>),
     /// The kernel has dealt with a page fault of the thread.
     FaultOver {
@@ -79,12 +79,12 @@ pub enum ThreadEvent {
     },
 }
 
-/// A thread's registers in its program and the top of its stack.
+/// A thread's registers in user mode and the top of its stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserStack {
-    /// Why it was copied.
+    /// The reason for the copy.
     pub taken: StackTaken,
-    /// The thread whose stack it is: for [`StackTaken::AtRelease`] another one than that of the record.
+    /// The thread of the stack: for [`StackTaken::AtRelease`] not that of the record.
     pub whose: u32,
     /// Its registers.
     pub registers: UserRegisters,
@@ -92,13 +92,13 @@ pub struct UserStack {
     pub bytes: Vec<u8>,
 }
 
-/// When a stack was copied.
+/// The occasion of a copied stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StackTaken {
     /// The thread began to wait.
     #[default]
     AtWait,
-    /// The lock that the thread waited for was released, by the thread whose stack it is.
+    /// The lock that the thread waited for was released, by the thread of the stack.
     AtRelease,
     /// The thread took a page fault.
     AtFault,
@@ -117,7 +117,7 @@ pub struct Scheduled {
     pub name: String,
 }
 
-/// A thread as it left a CPU: it may have another name than it came with, and another priority.
+/// A thread when it left a CPU: name and priority may have changed since it came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predecessor {
     /// Its number; 0 is the idle thread.
@@ -130,30 +130,29 @@ pub struct Predecessor {
     pub name: String,
 }
 
-/// Where in its program a thread came to.
+/// A place in the program that a thread reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
-    /// To where a cycle begins, as the user says.
+    /// The begin of a cycle, as the user named it.
     Begin {
         /// Its stack pointer there: a call within another one has a lower one.
         sp: u64,
     },
-    /// To where a cycle ends, as the user says.
+    /// The end of a cycle, as the user named it.
     End,
 }
 
-/// A stay of a thread on a CPU: it was woken, it came, it left. One in which the thread comes to a
-/// [`Boundary`] is two.
+/// A stay of a thread on a CPU, from its wakeup until it left. A thread that reaches a [`Boundary`] has two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stay {
-    /// When it was woken; `None` where it had only been preempted.
+    /// When it was woken; `None` if it had only been preempted.
     pub woken_ns: Option<u64>,
     /// When it got the CPU.
     pub in_ns: u64,
-    /// Whether no tracepoint told when it got the CPU: then `in_ns` is by the scheduler's own clock, some
-    /// microseconds off, or where the kernel keeps none, the earliest time possible.
+    /// Whether no tracepoint showed when it got the CPU. Then `in_ns` is by the scheduler's own clock, some
+    /// microseconds off, or if the kernel keeps none, the earliest possible time.
     pub is_begin_unseen: bool,
-    /// Whether the stay before ended at a [`Boundary`], and this one goes on from there.
+    /// Whether the previous stay ended at a [`Boundary`], and this one goes on from there.
     pub goes_on: bool,
     /// The thread that left the CPU to it.
     pub after: Predecessor,
@@ -163,45 +162,44 @@ pub struct Stay {
     pub waking: Waking,
     /// How it left.
     pub leaving: Leaving,
-    /// The kernel's dynamic priority as it left, and its policy.
+    /// The kernel's dynamic priority when it left, and its policy.
     pub prio: i32,
     /// `SCHED_…`, as a number.
     pub policy: u32,
     /// Page faults during the stay.
     pub faults: u32,
-    /// How often it was moved to another CPU since the stay before.
+    /// The number of moves to another CPU since the previous stay.
     pub migrations: u32,
 }
 
 /// How a thread was woken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waking {
-    /// When its timer was due, where a timer woke it.
+    /// The due time of the timer that woke it.
     pub due_ns: Option<u64>,
-    /// That timer, where it has a place of its own; a sleeping call's lies on the stack.
+    /// That timer, if it has an address of its own; a sleeping call's is on the stack.
     pub timer: Option<u64>,
-    /// Where another followed thread woke it that such a timer had woken, or that had inherited one itself:
-    /// when the timer was due, and which one.
+    /// If another followed thread woke it, and such a timer had woken that one, directly or through others:
+    /// the timer's due time, and the timer.
     pub inherited: Option<(u64, u64)>,
-    /// The thread that ran where it was woken; 0 on an idle CPU.
+    /// The thread that ran on the waking CPU; 0 on an idle CPU.
     pub waker: u32,
     /// Its name.
     pub waker_name: String,
-    /// Whether that was on another CPU than the one that the thread then waited for.
+    /// Whether that was another CPU than the one that the thread then waited for.
     pub is_elsewhere: bool,
 }
 
 /// How a thread left its CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leaving {
-    /// Whether it waits for something; else it was preempted, or gave way.
+    /// Whether it waits; else it was preempted, or yielded.
     pub sleeps: bool,
-    /// Whether it never left: what it was about to wait for came before it slept, and the next stay begins
-    /// here.
+    /// Whether it never left: its event came before it slept, and the next stay begins here.
     pub is_cut: bool,
-    /// Where it came to, without leaving the CPU.
+    /// The place that it reached, without leaving the CPU.
     pub boundary: Option<Boundary>,
-    /// The system call that it left in.
+    /// The system call in which it left.
     pub call: Option<u32>,
     /// The call's first arguments.
     pub arguments: [u64; 4],

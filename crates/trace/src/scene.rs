@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What else is known of the time of a cycle: records around it, and the names of what they point at.
+//! The context of a cycle: records around it, and the names for their numbers and addresses.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use evidence::cause::Owner;
 use crate::code::{CallStack, ProgramCode};
 use crate::record::{Predecessor, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord};
 
-/// What else is known of the time of a cycle.
+/// The context of a cycle.
 #[derive(Debug)]
 pub struct Scene<'a> {
     /// Records of the followed threads and their CPUs, in their order, without copied stacks.
@@ -22,16 +22,16 @@ pub struct Scene<'a> {
     pub thread: u32,
     /// The kernel's functions.
     pub names: &'a Names,
-    /// The program's threads, by the numbers that a lock's word names them with, where those are others.
+    /// The program's threads, by the numbers in a lock's word, if these are different.
     pub numbers: &'a BTreeMap<u32, u32>,
-    /// How the kernel can be preempted: `PREEMPT_NONE`.
+    /// The kernel's preemption model: `PREEMPT_NONE`.
     pub preemption: &'a str,
     /// The program's own functions.
     pub code: &'a RefCell<ProgramCode>,
 }
 
 impl Scene<'_> {
-    /// The kernel's functions as the thread was woken at this time.
+    /// The kernel functions when the thread was woken at this time.
     pub fn kernel_stack(&self, at_ns: u64) -> Option<&[u64]> {
         self.records.iter().rev().find_map(|record| match &record.kind {
             ThreadEvent::Stack(callers) if record.thread == self.thread && record.at_ns == at_ns => {
@@ -41,8 +41,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Where in the program the thread was at this time, or another one that released its lock then; and
-    /// which that was.
+    /// The position of the thread in its program at this time, or of the thread that released its lock then,
+    /// with that thread's number.
     pub fn user_stack(&self, thread: u32, at_ns: u64, taken: StackTaken) -> Option<(u32, CallStack)> {
         self.stacks.iter().rev().find_map(|record| match &record.kind {
             ThreadEvent::UserStack(stack)
@@ -65,7 +65,7 @@ impl Scene<'_> {
     }
 
     /// The threads that got a CPU between two times: those that are not followed and, of the others, those
-    /// that left it since. Whether each is the kernel's own.
+    /// that left it since. Each with whether it is a kernel thread.
     pub fn came(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<(u64, Scheduled, bool)> {
         let mut came: Vec<(u64, Scheduled, bool)> = self
             .records
@@ -89,7 +89,7 @@ impl Scene<'_> {
         came
     }
 
-    /// The thread that left a CPU at this time, as it was then.
+    /// The thread that left a CPU at this time, with its state then.
     pub fn left(&self, at_ns: u64) -> Option<&Predecessor> {
         self.records.iter().find_map(|record| match &record.kind {
             ThreadEvent::Switched { from, .. } if record.at_ns == at_ns => Some(from),
@@ -100,13 +100,13 @@ impl Scene<'_> {
         })
     }
 
-    /// A thread's number here, of the one by which the program's own words name it. In a PID namespace the
-    /// number of a thread of another process there is not known.
+    /// A thread's number here, from its number in the program's own words. In a PID namespace the number of a
+    /// thread of another process is not known.
     pub fn number(&self, inner: u32) -> Option<u32> {
         if self.numbers.is_empty() { Some(inner) } else { self.numbers.get(&inner).copied() }
     }
 
-    /// The name of a lock, or of what a fault reached for, that it has in the next run too.
+    /// The name of a lock, or of the address of a fault, which is the same in the next run.
     pub fn data(&self, address: u64) -> Option<String> {
         self.code.borrow_mut().data(address)
     }
@@ -119,7 +119,7 @@ pub fn live_name(thread: u32) -> String {
     name.trim_end().to_string()
 }
 
-/// A thread with its name: another's if that is known, else as it is called now.
+/// A thread with its name: the recorded one, else its current name.
 pub fn owner(tid: u32, known: Option<&Owner>) -> Owner {
     match known.filter(|by| by.tid == tid) {
         Some(same) => same.clone(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loops of a process: its threads are watched until it is known what each waits for.
+//! Finds the loops of a process: watches its threads until the waits of each are known.
 //!
-//! A process may change meanwhile. Threads that it makes are watched too, its real-time threads are asked for
-//! again and again, and with another program (execve(2)) the search begins anew.
+//! A process may change meanwhile. New threads are watched too, and its real-time threads are looked up
+//! repeatedly. After execve(2) the search begins again.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -19,38 +19,39 @@ use crate::process;
 use crate::record::{Boundary, Stay, ThreadEvent};
 use crate::{Error, Result};
 
-/// How long threads are watched before their loops are told, and how often which threads are meant is asked
-/// again; and the longest time for threads that stay the same, and for a process that changes.
+/// How long threads are watched before their loops are inferred, and how often the selected threads are
+/// looked up again; and the longest search, for unchanged threads and for a process that changes.
 const LEAST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(5);
 const CHANGES: Duration = Duration::from_secs(10);
 
-/// Releases after which a loop is known well.
+/// The number of releases that suffices for a loop.
 const ENOUGH: usize = 64;
 
-/// Of the cycles between two places so many must begin behind a release for that to tell when they are due.
+/// The least share of cycles between two places that must follow a release, for the release to define the due
+/// time.
 const MOSTLY: f64 = 0.8;
 
 /// How often records are taken meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Stays of one thread that are kept for its model.
+/// The most stays of one thread that are kept for its model.
 const KEPT: usize = 1 << 16;
 
-/// Threads of one process that are watched.
+/// The most threads of one process that are watched.
 const THREADS: usize = 4_096;
 
-/// Loops of one process that are measured: each has three rows, of about a megabyte each.
+/// The most loops of one process that are measured: each has three rows, of about a megabyte each.
 const LOOPS: usize = 64;
 
-/// Which loops of a process are meant.
+/// The selection of a process' loops.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoopChoice {
     /// Threads by name or number; empty: the real-time threads, or all where there is none.
     pub threads: Vec<String>,
     /// The period, where the user knows it.
     pub period: Option<NonZeroU64>,
-    /// Where cycles begin and end, where the user knows it: the loops are of the threads that come there.
+    /// Begin and end of cycles, if the user named them: the loops are those of the threads that reach them.
     pub bounds: Option<CycleBounds>,
     /// Whether the program was just started, and may not have made its threads yet.
     pub is_starting: bool,
@@ -61,11 +62,11 @@ pub struct LoopChoice {
 pub struct FollowedLoop {
     /// Its thread, as it was when the loop was found.
     pub thread: Thread,
-    /// What its thread waits with; where the user said where cycles begin and end, that.
+    /// The wait that ends its cycles; or the begin and end that the user named.
     pub waits_with: String,
     /// Whether cycles are due on a grid, so that one can be missed.
     pub has_grid: bool,
-    /// Of cycles between places of the program: when they are due.
+    /// For cycles between places of the program: their due time.
     pub due: Option<String>,
     /// The time between two cycles, given or inferred.
     pub period: NonZeroU64,
@@ -76,12 +77,12 @@ pub struct FollowedLoop {
     pub is_over: bool,
 }
 
-/// What a thread did while its loop was looked for.
+/// The records of a thread during the search.
 #[derive(Debug, Default)]
 struct Past {
     stays: Vec<Stay>,
     last_cpu: Option<u32>,
-    /// How often it came to where cycles begin and end.
+    /// How often it reached begin and end of cycles.
     begins: usize,
     ends: usize,
 }
@@ -90,19 +91,19 @@ struct Past {
 struct Search<'a> {
     process: u32,
     choice: &'a LoopChoice,
-    /// The threads that are meant, by number.
+    /// The selected threads, by number.
     threads: BTreeMap<u32, Thread>,
     pasts: BTreeMap<u32, Past>,
-    /// Since when these are the threads.
+    /// The time of the last change of these threads.
     since: Instant,
     asked: Instant,
-    /// Where cycles begin and end, once that is found in the process.
+    /// Begin and end of cycles, once they are found in the process.
     bound: Option<[FoundPlaces; 2]>,
     /// Whether the program may have those places later: it was just started.
     may_come: bool,
 }
 
-/// Watches the process until its loops are known. `None` where `stop` was set before.
+/// Watches the process until its loops are known. `None` if `stop` was set before.
 pub(crate) fn loops(
     bpf: &mut ThreadWatch,
     process: u32,
@@ -130,9 +131,11 @@ pub(crate) fn loops(
         std::thread::sleep(LOOK);
         search.take(bpf);
         if !process::lives(process) {
-            let why =
-                format!("it ended after {:.1} s, before its loops were known", began.elapsed().as_secs_f64());
-            return Err(cannot(process, why, "start it so that it runs for longer"));
+            let why = format!(
+                "the process ended after {:.1} s, before its loops were known",
+                began.elapsed().as_secs_f64()
+            );
+            return Err(cannot(process, why, "let it run for longer"));
         }
         if search.asked.elapsed() >= LEAST {
             search.bind(bpf)?;
@@ -149,7 +152,7 @@ pub(crate) fn loops(
     match found.len() {
         0 => Err(search.none(began.elapsed())),
         count if count > LOOPS => {
-            let why = format!("{count} of its threads run loops, and {LOOPS} can be measured at a time");
+            let why = format!("{count} of its threads run loops; isolator measures at most {LOOPS}");
             Err(cannot(process, why, "name some with --thread"))
         }
         _ => Ok(Some(found)),
@@ -157,7 +160,7 @@ pub(crate) fn loops(
 }
 
 impl Search<'_> {
-    /// Has threads tell when they come to where cycles begin and end.
+    /// Makes threads report when they reach begin and end of cycles.
     fn bind(&mut self, bpf: &mut ThreadWatch) -> Result<()> {
         let (Some(bounds), None) = (&self.choice.bounds, &self.bound) else { return Ok(()) };
         let found = match bounds.find(self.process) {
@@ -167,7 +170,7 @@ impl Search<'_> {
             found => found?,
         };
         let thread = process::living_thread(self.process).unwrap_or(self.process);
-        // The end first: else the first cycle has none.
+        // The end first: otherwise the first cycle has none.
         bpf.bound(thread, false, &found[1])?;
         bpf.bound(thread, true, &found[0])?;
         self.since = Instant::now();
@@ -175,7 +178,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The threads that are meant now.
+    /// The threads that are selected now.
     fn meant(&self) -> Result<BTreeMap<u32, Thread>> {
         if self.choice.bounds.is_none() || !self.choice.threads.is_empty() {
             return chosen(self.process, self.choice);
@@ -185,7 +188,7 @@ impl Search<'_> {
         Ok(threads.map(|thread| (thread.id, thread)).collect())
     }
 
-    /// Which threads are meant now.
+    /// Looks up the selected threads.
     fn ask(&mut self, bpf: &mut ThreadWatch, began: Instant) -> Result<()> {
         let threads = match self.meant() {
             // It may not have made them yet.
@@ -244,7 +247,7 @@ impl Search<'_> {
                 (Some(bounds), Some(found)) => self.between(thread.id, bounds.shown(found))?,
                 (Some(_), None) => return None,
             };
-            // As it is now: a program may set its threads up while it is watched.
+            // Its current state: a program may set its threads up while it is watched.
             let thread = live_thread(Some(thread.process), thread.id)?;
             let last_cpu = self.pasts.get(&thread.id).and_then(|past| past.last_cpu);
             let thread = Thread { last_cpu: last_cpu.or(thread.last_cpu), ..thread };
@@ -262,8 +265,8 @@ impl Search<'_> {
         Some((CycleCutter::new(model), LoopKind { waits_with, has_grid, due: None, period }))
     }
 
-    /// A thread's loop between two places of the program. Its cycles are due when their thread is released,
-    /// if that repeats and nearly all begin behind a release.
+    /// A thread's loop between two places of the program. Its thread's release gives the due time, if it is
+    /// regular and nearly all cycles follow a release.
     fn between(&self, thread: u32, waits_with: String) -> Option<(CycleCutter, LoopKind)> {
         let past = self.pasts.get(&thread)?;
         let cut = |cutter: &mut CycleCutter| -> Vec<LoopCycle> {
@@ -281,7 +284,7 @@ impl Search<'_> {
         if cycles.is_empty() {
             return None;
         }
-        // The first one's release may lie before it was watched.
+        // The release of the first one may be before the records.
         let tells = |cycle: &&LoopCycle| model.is_none() || is_released(cycle);
         let due: Vec<u64> = cycles.iter().filter(tells).map(|cycle| cycle.due_ns).collect();
         let release = model.as_ref().map_or(Release::Event { waker: None }, |model| model.release.clone());
@@ -303,7 +306,7 @@ impl Search<'_> {
         Some((cutter, LoopKind { waits_with, has_grid, due: Some(due), period }))
     }
 
-    /// Why no loop was found.
+    /// The reason why no loop was found.
     fn none(&self, waited: Duration) -> Error {
         if let (Some(bounds), Some(found)) = (&self.choice.bounds, &self.bound) {
             return self.none_between(bounds, found, waited);
@@ -326,15 +329,15 @@ impl Search<'_> {
         let waited = format!("in {:.1} s", waited.as_secs_f64());
         let (why, cure) = match (begins, ends) {
             (0, _) => (
-                format!("{waited} no thread came to {}", begin.shown),
+                format!("{waited} no thread reached {}", begin.shown),
                 "name a function that runs in each cycle and was not inlined, and have the program at work",
             ),
             (_, 0) => (
                 format!(
-                    "{waited} {} was reached {begins} times, and {} never behind it",
+                    "{waited} {} was reached {begins} times, and {} never after it",
                     begin.shown, end.shown
                 ),
-                "give an --end that the same thread comes to",
+                "give an --end that the same thread reaches",
             ),
             (_, FEWEST..) => (
                 format!("cycles from {} have no regular period", bounds.shown(&[begin.clone(), end.clone()])),
@@ -349,7 +352,7 @@ impl Search<'_> {
     }
 }
 
-/// What is known of a loop beside its cycles.
+/// The facts about a loop beside its cycles.
 struct LoopKind {
     waits_with: String,
     has_grid: bool,
@@ -361,7 +364,7 @@ fn cannot(process: u32, why: String, cure: &str) -> Error {
     Error::on("follow the process", process, why, cure)
 }
 
-/// The threads of `process` that are meant, by number.
+/// The selected threads of `process`, by number.
 pub fn chosen(process: u32, choice: &LoopChoice) -> Result<BTreeMap<u32, Thread>> {
     let folder = format!("/proc/{process}/task");
     let entries = std::fs::read_dir(&folder).map_err(|_| {
@@ -386,13 +389,13 @@ pub fn chosen(process: u32, choice: &LoopChoice) -> Result<BTreeMap<u32, Thread>
         threads.retain(|_, thread| thread.is_real_time());
     }
     if threads.len() > THREADS {
-        let why = format!("it has {} threads, and {THREADS} can be watched", threads.len());
+        let why = format!("it has {} threads; isolator watches at most {THREADS}", threads.len());
         return Err(cannot(process, why, "name some with --thread"));
     }
     Ok(threads)
 }
 
-/// Names without repetition, the first few.
+/// The first few different names.
 fn list(names: impl Iterator<Item = String>) -> String {
     const FEW: usize = 8;
     let mut names: Vec<String> = names.collect();

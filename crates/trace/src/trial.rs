@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trial of the kernel part, before it is used: a thread of this program sleeps and is woken a few times,
-//! and the kernel part has to tell of its stays, of when its timers were due, of its waker, and of the
-//! kernel's functions at a wakeup after which it had to wait.
+//! The trial of the BPF part before use: a thread of this program sleeps and is woken a few times. The BPF
+//! part must report its stays, the due times of its timers, its waker, and the kernel functions at a wakeup
+//! after which it had to wait.
 //!
-//! Kernels are not judged by their version: `threads.bpf.c` reads structures that change from one to the
-//! next, and one on which the trial succeeds is good. Thread and waker share a CPU on which no loop was seen
-//! last, so that the one goes on for a while after it has woken the other. It takes some 100 ms.
+//! Versions of kernels do not decide: `threads.bpf.c` reads structures that change between versions, and any
+//! kernel on which the trial succeeds is good. Thread and waker share a CPU that no followed loop used last,
+//! so that the waker can run on after a wakeup. It takes some 100 ms.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,24 +24,24 @@ use crate::{Error, Result};
 
 const WHAT: &str = "watch a program's threads";
 
-/// A slow machine, or one with little luck, gets another chance.
+/// A slow machine gets another attempt.
 const ATTEMPTS: usize = 3;
 
 const SLEEPS: usize = 8;
 const SLEEP_NS: u64 = 2_000_000;
 
-/// Wakeups; how long the waker goes on after each, and rests before it.
+/// The number of wakeups; how long the waker runs on after each, and rests before it.
 const WAKEUPS: usize = 8;
 const GOES_ON_NS: u64 = 300_000;
 const RESTS: Duration = Duration::from_millis(2);
 
-/// A thread that waited longer than this must have a stack told of, with room to the kernel part's 20 us.
+/// After a longer wait a stack must be reported: the BPF part's limit of 20 us, with a margin.
 const WAITED_NS: u64 = 100_000;
 
-/// How long a thread is waited for that has to get its CPU. In an emulator on a busy host that takes long.
+/// The longest wait for a thread to get its CPU. In an emulator on a busy host that takes long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What happened to the thread.
+/// The events that the thread itself knows.
 #[derive(Debug, Clone, Default)]
 struct Happened {
     thread: u32,
@@ -66,7 +66,7 @@ impl Wakeup {
     }
 }
 
-/// Loads the kernel part, and tries it on a CPU that is none of `avoided`, where there is another one.
+/// Loads the BPF part, and tries it on a CPU outside of `avoided`, if there is one.
 pub fn start(names: &Names, avoided: &[u32]) -> Result<ThreadWatch> {
     let root = Path::new("/");
     policy::healthy(root, WHAT)?;
@@ -77,20 +77,20 @@ pub fn start(names: &Names, avoided: &[u32]) -> Result<ThreadWatch> {
     match tried? {
         Ok(None) => Ok(bpf),
         Ok(Some(lacking)) => {
-            let why = format!("in its trial at the start the kernel part did not tell of {lacking}");
+            let why = format!("in its trial the BPF part did not report {lacking}");
             Err(Error::new(WHAT, why, "report this with the kernel's version, or use another kernel"))
         }
         Err(why) => {
-            bpf.lacks(format!("its trial at the start: {why}"));
+            bpf.lacks(format!("the trial of the BPF part: {why}"));
             Ok(bpf)
         }
     }
 }
 
-/// What a trial may lack, in words.
+/// Reasons for a partial trial.
 type Trying<T> = std::result::Result<T, String>;
 
-/// What it did not tell of; the inner error is a reason why it cannot be tried.
+/// The events that it did not report; the inner error is a reason why it cannot be tried.
 fn attempt(bpf: &mut ThreadWatch, avoided: &[u32]) -> Result<Trying<Option<&'static str>>> {
     let own = thread::affinity();
     let cpu = own.iter().find(|cpu| !avoided.contains(cpu)).or(own.first()).copied().unwrap_or(0);
@@ -109,7 +109,7 @@ fn attempt(bpf: &mut ThreadWatch, avoided: &[u32]) -> Result<Trying<Option<&'sta
     Ok(Ok(lacking))
 }
 
-/// The first thing of those that happened that the records do not tell of.
+/// The first event that happened and is not in the records.
 fn untold(happened: &Happened, records: &[ThreadRecord]) -> Option<&'static str> {
     let own = || records.iter().filter(|record| record.thread == happened.thread);
     let stays = || {
@@ -124,14 +124,14 @@ fn untold(happened: &Happened, records: &[ThreadRecord]) -> Option<&'static str>
     }
     let is_due = |stay: &Stay| stay.waking.due_ns.is_some_and(|due_ns| happened.due_ns.contains(&due_ns));
     if !stays().any(is_due) {
-        return Some("when a thread's timer was due");
+        return Some("due times of timers");
     }
     let wakeup = |stay: &Stay| {
         let wakeup = happened.woken.iter().find(|wakeup| wakeup.is(stay))?;
         (stay.waking.waker == happened.waker).then_some(*wakeup)
     };
     if !happened.woken.is_empty() && !stays().any(|stay| wakeup(stay).is_some()) {
-        return Some("the thread that wakes another one");
+        return Some("the waker of a thread");
     }
     let has_stack = |stay: &Stay| {
         let is_of_it = |record: &&ThreadRecord| Some(record.at_ns) == stay.woken_ns;
@@ -140,13 +140,13 @@ fn untold(happened: &Happened, records: &[ThreadRecord]) -> Option<&'static str>
     let waited = |stay: &&Stay| wakeup(stay).is_some_and(|wakeup| wakeup.waited_ns > WAITED_NS);
     let mut waits = stays().filter(waited).peekable();
     if waits.peek().is_some() && !waits.any(has_stack) {
-        return Some("the kernel's functions at a wakeup");
+        return Some("the kernel functions at a wakeup");
     }
     None
 }
 
-/// Has a thread on `cpu` sleep and be woken; `armed` is told of it before. The inner error is a reason why
-/// that cannot be done.
+/// A thread on `cpu` sleeps and is woken; calls `armed` with its number before. The inner error is a reason
+/// why it cannot.
 fn provoke(cpu: u32, armed: impl FnOnce(u32) -> Result<()>) -> Result<Trying<Happened>> {
     let ((say, said), (wake, wakes)) = (channel(), channel());
     let sleeper = std::thread::Builder::new().name("trial".into()).spawn(move || sleep(cpu, &say, &wakes));
@@ -155,7 +155,7 @@ fn provoke(cpu: u32, armed: impl FnOnce(u32) -> Result<()>) -> Result<Trying<Hap
     }
     let thread = match hear(&said) {
         Ok(Said::Is(thread)) => thread,
-        Ok(_) => return Ok(Err("its thread is out of step".into())),
+        Ok(_) => return Ok(Err("its thread gave an unexpected answer".into())),
         Err(why) => return Ok(Err(why)),
     };
     armed(thread)?;
@@ -165,11 +165,11 @@ fn provoke(cpu: u32, armed: impl FnOnce(u32) -> Result<()>) -> Result<Trying<Hap
     if let Err(why) = waker {
         return Ok(Err(format!("no thread can be started: {why}")));
     }
-    // It waits for the other one as often as twice, and rests.
+    // It waits for the other thread as often as twice, and rests.
     Ok(told.recv_timeout(3 * PATIENCE).map_err(|_| starved()).and_then(|happened| happened))
 }
 
-/// What the thread says.
+/// The thread's messages.
 enum Said {
     Is(u32),
     Refused(String),
@@ -191,12 +191,12 @@ fn starved() -> String {
     format!("another thread had the CPU for {PATIENCE:?}")
 }
 
-/// The thread that is watched. As a batch thread it does not take the CPU from its waker.
+/// The watched thread. As a batch thread it does not preempt its waker.
 fn sleep(cpu: u32, say: &Sender<Said>, wakes: &Receiver<()>) {
     let placed = thread::set_affinity(&[cpu]).and_then(|()| Policy::Batch.apply(false));
     let first = placed.map_or_else(|error| Said::Refused(error.to_string()), |()| Said::Is(thread::id()));
     let is_refused = matches!(first, Said::Refused(_));
-    // The first word lets it begin: it is watched then.
+    // The first message lets it begin: it is watched then.
     if say.send(first).is_err() || is_refused || wakes.recv().is_err() {
         return;
     }
@@ -226,7 +226,7 @@ fn wake_again(cpu: u32, thread: u32, wake: &Sender<()>, said: &Receiver<Said>) -
     let waker = thread::id();
     let ended = |_| "its thread has ended".to_string();
     wake.send(()).map_err(ended)?;
-    let Said::Slept(due_ns) = hear(said)? else { return Err("its thread is out of step".into()) };
+    let Said::Slept(due_ns) = hear(said)? else { return Err("its thread gave an unexpected answer".into()) };
     let mut sent = Vec::with_capacity(WAKEUPS);
     for _ in 0..WAKEUPS {
         std::thread::sleep(RESTS);
@@ -239,7 +239,7 @@ fn wake_again(cpu: u32, thread: u32, wake: &Sender<()>, said: &Receiver<Said>) -
         }
         sent.push((sleeps, from_ns, to_ns));
     }
-    let Said::Ran(ran) = hear(said)? else { return Err("its thread is out of step".into()) };
+    let Said::Ran(ran) = hear(said)? else { return Err("its thread gave an unexpected answer".into()) };
     let woken =
         sent.into_iter().zip(ran).filter(|((slept, ..), _)| *slept).map(|((_, from_ns, to_ns), ran)| {
             Wakeup { from_ns, to_ns, waited_ns: ran.saturating_sub(to_ns) }
@@ -247,7 +247,7 @@ fn wake_again(cpu: u32, thread: u32, wake: &Sender<()>, said: &Receiver<Said>) -
     Ok(Happened { thread, waker, due_ns, woken: woken.collect() })
 }
 
-/// Whether a thread of this process waits for something.
+/// Whether a thread of this process sleeps.
 fn sleeps_now(thread: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread waits with: the system call that it left its CPU in, and what that call waits for.
+//! Waits of threads: the system call in which a thread left its CPU, and the object of that call.
 
 use std::fmt;
 
@@ -10,52 +10,52 @@ use crate::record::Stay;
 /// `TIMER_ABSTIME` (include/uapi/linux/time.h).
 const TIMER_ABSTIME: u64 = 1;
 
-/// Of the operation of a futex (include/uapi/linux/futex.h).
+/// Flags of a futex operation (include/uapi/linux/futex.h).
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_LOCK_PI: u64 = 6;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_LOCK_PI2: u64 = 13;
 const FUTEX_COMMAND: u64 = 0x7f;
 
-/// The value of a lock's word that has waiters: glibc's, musl's and Rust's locks sleep on it.
+/// The value of a lock's word with waiters: glibc's, musl's and Rust's locks sleep on it.
 const CONTENDED: u64 = 2;
 
-/// What is known of a thread's waiting at one place of its program.
+/// A kind of wait at one place of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wait {
     /// `nanosleep()` and `clock_nanosleep()`.
     Sleep {
         /// The clock, by its number.
         clock: u32,
-        /// Until a time, not for a time.
+        /// Until a time, and not for a duration.
         is_absolute: bool,
     },
     /// A lock that its owner holds.
     Lock {
-        /// Where the lock's word lies.
+        /// The address of the lock's word.
         address: u64,
-        /// Whether its owner inherits the priority of those that wait.
+        /// Whether its owner inherits the priority of its waiters.
         inherits_priority: bool,
     },
-    /// A condition variable, a semaphore, or whatever else a futex makes.
+    /// A condition variable, a semaphore, or another use of a futex.
     Condition {
-        /// Where it lies; 0 where that changes from wait to wait. glibc's condition variables take turns
-        /// with two words side by side: this is the first of both.
+        /// Its address; 0 if that changes from wait to wait. glibc's condition variables alternate between
+        /// two adjacent words: this is the first of both.
         address: u64,
     },
-    /// `epoll_wait()` and its kin, of a descriptor.
+    /// `epoll_wait()` and similar calls, with the descriptor.
     Epoll(u32),
-    /// `poll()` and its kin.
+    /// `poll()` and similar calls.
     Poll,
     /// `select()` and `pselect()`.
     Select,
     /// A message from a socket.
     Receive(u32),
-    /// `read()` and its kin, of a descriptor.
+    /// `read()` and similar calls, with the descriptor.
     Read(u32),
     /// `ioctl()` of a descriptor: a device's driver waits.
     Ioctl(u32),
-    /// A signal: a POSIX timer's, for one.
+    /// A signal, for example of a POSIX timer.
     Signal,
     /// `sched_yield()`: of a DEADLINE thread, the rest of its period.
     Yield,
@@ -65,12 +65,12 @@ pub enum Wait {
     IoUring(u32),
     /// Another system call, by its number.
     Other(u32),
-    /// No system call: the kernel made it wait, for a page for one.
+    /// No system call: the kernel made it wait, for example for a page.
     Kernel,
 }
 
 impl Wait {
-    /// What a stay ended with; `None` where the thread could have gone on.
+    /// The wait that ended a stay; `None` if the thread was runnable.
     pub fn of(stay: &Stay) -> Option<Wait> {
         let leaving = &stay.leaving;
         if !(leaving.sleeps || leaving.is_cut || is_yield(stay)) {
@@ -114,7 +114,7 @@ impl Wait {
         })
     }
 
-    /// The same, wherever the condition variable lies.
+    /// The same, without the address of a condition variable.
     pub fn anywhere(self) -> Wait {
         match self {
             Wait::Condition { .. } => Wait::Condition { address: 0 },
@@ -122,7 +122,7 @@ impl Wait {
         }
     }
 
-    /// The descriptor that it waits for, where it names one.
+    /// The descriptor that it waits for, if it names one.
     pub fn descriptor(self) -> Option<u32> {
         match self {
             Wait::Epoll(fd) | Wait::Receive(fd) | Wait::Read(fd) | Wait::Ioctl(fd) | Wait::IoUring(fd) => {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a cycle waited for itself: locks with their owners, system calls, page faults.
+//! A cycle's own waits: locks with their owners, system calls, page faults.
 //!
 //! ```text
 //! begins ──► lock ──────────────────────────► woken ──► ends
 //!             │ asked for in servo!step         │ released in servo!flush_log
 //!             └ owner: ran · was preempted by … · waited for a lock, whose owner …
 //! ```
-//! What a lock's owner did meanwhile is known where the owner is followed too.
+//! An owner's activity meanwhile is known if the owner is followed too.
 
 use evidence::cause::{Cause, CauseKind, ChainLink, Owner};
 
@@ -15,10 +15,10 @@ use crate::record::{StackTaken, ThreadEvent};
 use crate::scene::{Scene, owner};
 use crate::wait::Wait;
 
-/// Shorter times of an owner are not worth a line.
+/// Shorter times of an owner have no line.
 const SHORTEST_NS: u64 = 10_000;
 
-/// How far a chain of threads that wait for each other is followed, and how many links are shown.
+/// How far a chain of threads that wait for each other is followed, and the most links that are shown.
 const DEEPEST: usize = 4;
 const LINKS: usize = 8;
 
@@ -27,9 +27,9 @@ const LINKS: usize = 8;
 pub struct PageFault {
     /// When it was taken.
     pub from_ns: u64,
-    /// When the kernel had dealt with it; `None` where that was not seen.
+    /// When the kernel had handled it; `None` if that was not seen.
     pub to_ns: Option<u64>,
-    /// The address that was reached for.
+    /// The address of the access.
     pub address: u64,
     /// The kernel's error code.
     pub code: u64,
@@ -54,8 +54,8 @@ pub fn faults_of(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<PageFault> {
     faults
 }
 
-/// How long a fault kept the thread from its program, and what of that it had a CPU for. A fault that is not
-/// seen to end ends with what the kernel waited for.
+/// How long a fault kept the thread from its program, and its CPU time in it. A fault without a recorded end
+/// ends with the kernel's wait.
 pub fn fault_times(cycle: &LoopCycle, fault: &PageFault) -> (u64, u64) {
     let waited: Vec<&Blocked> =
         cycle.blocked.iter().filter(|part| part.on == Wait::Kernel && is_of(part, fault)).collect();
@@ -71,7 +71,7 @@ pub fn fault_times(cycle: &LoopCycle, fault: &PageFault) -> (u64, u64) {
 
 /// Whether the thread waited for that in this fault.
 pub fn is_of(part: &Blocked, fault: &PageFault) -> bool {
-    // Unless it was seen to end, what the kernel waits for next is its.
+    // Unless its end was recorded, the kernel's next wait belongs to it.
     part.from_ns >= fault.from_ns && fault.to_ns.is_none_or(|to_ns| part.from_ns < to_ns)
 }
 
@@ -88,7 +88,7 @@ pub fn fault(cycle: &LoopCycle, fault: &PageFault, scene: &Scene<'_>) -> Cause {
     cause
 }
 
-/// What the thread did at the address (arch/x86/include/asm/trap_pf.h).
+/// The kind of access (arch/x86/include/asm/trap_pf.h).
 #[cfg(target_arch = "x86_64")]
 fn access(code: u64) -> &'static str {
     const WRITE: u64 = 2;
@@ -100,14 +100,14 @@ fn access(code: u64) -> &'static str {
     }
 }
 
-/// What the thread did at the address: bits of the syndrome register (ESR_EL1).
+/// The kind of access: bits of the syndrome register (ESR_EL1).
 #[cfg(not(target_arch = "x86_64"))]
 fn access(code: u64) -> &'static str {
     const WRITE: u64 = 1 << 6;
     if code & WRITE != 0 { "write" } else { "read" }
 }
 
-/// A wait for a lock or for something else, as a cause.
+/// A wait for a lock or another object, as a cause.
 pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
     let begin_ns = part.from_ns.saturating_sub(cycle.due_ns);
     let ended_by = part.ended_by.as_ref();
@@ -146,8 +146,8 @@ pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
     cause
 }
 
-/// What the owner of a lock did between two times beside running, and the owner of what it waited for, as far
-/// as they are followed.
+/// The activity of a lock's owner between two times beside running, and that of the owner of the lock it
+/// waited for, if they are followed.
 fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<ChainLink> {
     let mut links = Vec::new();
     let mut seen = vec![scene.thread];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cycles between two places of a program that the user names: as many as the program says, in its order, by
-//! its own stamps.
+//! Cycles between two places of a program that the user names: compared with the program's own stamps in
+//! number, order and time.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -18,17 +18,17 @@ use crate::truth::stamps::read;
 use crate::truth::{Language, Truth, share};
 
 const PERIOD_US: u64 = 2_000;
-/// That a program runs at the most, and that are seen of it.
+/// The longest time that a program runs, and that it is watched.
 const CYCLES: u64 = 50_000;
 const ENOUGH: usize = 500;
 
-/// Where cycles begin and end.
+/// Begin and end of cycles.
 fn bounds(begin: &str, end: Option<&str>) -> CycleBounds {
     let place = |text: &str| text.parse::<PlaceName>().expect("a place");
     CycleBounds::new(place(begin), end.map(place)).expect("two places")
 }
 
-/// What was seen of a program that has ended.
+/// The records of a program that has ended.
 struct Seen {
     truth: Truth,
     cycles: Vec<LoopCycle>,
@@ -50,7 +50,7 @@ impl Going {
         Going::start_as(is_c, way, |command| command)
     }
 
-    /// The same, of a command that is made of the program's.
+    /// The same, with a command made from the program's.
     fn start_as(is_c: bool, way: &str, made: impl FnOnce(Command) -> Command) -> Option<Going> {
         let skipped = |why: String| println!("skipped: {why}");
         if let Some(why) = cannot_watch() {
@@ -63,13 +63,14 @@ impl Going {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let output = child.stdout.take().expect("the output is a pipe");
-        BufReader::new(output).read_line(&mut String::new()).expect("the program says that it has started");
+        BufReader::new(output)
+            .read_line(&mut String::new())
+            .expect("the program reports that it has started");
         Some(Going { child, stamps })
     }
 
     fn attach(&self, choice: &LoopChoice) -> trace::Result<Follower> {
-        let follower =
-            Follower::attach(self.child.id(), choice, "of no matter here", &AtomicBool::new(false));
+        let follower = Follower::attach(self.child.id(), choice, "not used", &AtomicBool::new(false));
         follower.map(|follower| follower.expect("nothing stopped it"))
     }
 }
@@ -82,7 +83,7 @@ impl Drop for Going {
     }
 }
 
-/// Follows a program until it ends; `None` where that cannot be done here.
+/// Follows a program until it ends; `None` if that cannot be done here.
 fn follow(is_c: bool, way: &str, choice: &LoopChoice) -> Option<Seen> {
     let mut going = Going::start(is_c, way)?;
     let mut follower = match going.attach(choice) {
@@ -126,8 +127,8 @@ fn begin_ns(cycle: &LoopCycle) -> u64 {
 }
 
 impl Seen {
-    /// As many cycles as the program says, in its order, each where its stamps are; how far begin and end are
-    /// from them.
+    /// As many cycles as the program stamped, in its order, each at its stamps; returns the distances of
+    /// begin and end from them.
     fn is_true(&self) {
         let own: Vec<_> =
             self.truth.cycles.iter().filter(|cycle| cycle.begin_ns > self.attached_ns).collect();
@@ -141,7 +142,7 @@ impl Seen {
             let is_it = |cycle: &&LoopCycle| begin_ns(cycle) < own.end_ns && cycle.ended_ns > own.begin_ns;
             let Some(cycle) = rest.next_if(|cycle| is_it(cycle)) else { continue };
             found += 1;
-            // What the probes themselves take counts as execution, and the program's readings of its clocks.
+            // The time of the probes, and of the program's clock readings, counts as execution.
             let cpu_ns = cycle.execution_ns;
             assert!(cpu_ns <= cycle.ended_ns - begin_ns(cycle), "{cycle:?}");
             let is_whole = cycle.remainder_ns() * 10 <= cycle.ended_ns - cycle.began_ns;
@@ -163,7 +164,7 @@ fn of(begin: &str, end: Option<&str>) -> LoopChoice {
 }
 
 #[test]
-fn a_cycle_is_a_call_of_a_function() {
+fn finds_cycles_that_are_calls_of_a_function() {
     let _turn = one_at_a_time();
     let Some(seen) = follow(true, "return", &of("step", None)) else { return };
     seen.is_true();
@@ -171,14 +172,14 @@ fn a_cycle_is_a_call_of_a_function() {
     assert_eq!((seen.waits_with.as_str(), seen.has_grid), ("begin steps-c!step", true));
     let due = "cycles of servo are due when the timer of clock_nanosleep (absolute, CLOCK_MONOTONIC) is";
     assert!(seen.notes.iter().any(|note| note == due), "{:?}", seen.notes);
-    // The timer's own time: on the grid that the program keeps.
+    // The timer's own time: on the program's grid.
     let on_grid = |pair: &[LoopCycle]| (pair[1].due_ns - pair[0].due_ns).is_multiple_of(PERIOD_US * 1_000);
     let pairs = seen.cycles.len() - 1;
     assert!(share(seen.cycles.windows(2).filter(|pair| on_grid(pair)).count(), pairs) >= 0.98);
 }
 
 #[test]
-fn a_cycle_lies_between_two_functions() {
+fn finds_cycles_between_two_functions() {
     let _turn = one_at_a_time();
     let Some(seen) = follow(true, "pair", &of("cycle_begin", Some("cycle_end"))) else { return };
     seen.is_true();
@@ -187,7 +188,7 @@ fn a_cycle_lies_between_two_functions() {
 }
 
 #[test]
-fn a_cycle_lies_between_two_usdt_probes() {
+fn finds_cycles_between_two_usdt_probes() {
     let _turn = one_at_a_time();
     let choice = of("usdt:servo:begin", Some("usdt:steps-c:servo:end"));
     let Some(seen) = follow(true, "usdt", &choice) else { return };
@@ -207,7 +208,7 @@ fn a_cycle_is_due_when_its_thread_is_triggered() {
 }
 
 #[test]
-fn two_calls_behind_one_wait_are_two_cycles() {
+fn two_calls_after_one_wait_are_two_cycles() {
     let _turn = one_at_a_time();
     let given = LoopChoice { period: (PERIOD_US * 1_000).try_into().ok(), ..of("step", None) };
     let Some(seen) = follow(true, "several", &given) else { return };
@@ -217,7 +218,7 @@ fn two_calls_behind_one_wait_are_two_cycles() {
 }
 
 #[test]
-fn of_calls_within_each_other_the_outermost_is_a_cycle() {
+fn the_outermost_of_nested_calls_is_a_cycle() {
     let _turn = one_at_a_time();
     let Some(seen) = follow(true, "nested", &of("step", None)) else { return };
     seen.is_true();
@@ -235,7 +236,7 @@ fn a_cycle_without_an_end_is_left_out() {
 }
 
 #[test]
-fn a_thread_that_never_sleeps_has_cycles() {
+fn finds_cycles_of_a_thread_that_never_sleeps() {
     let _turn = one_at_a_time();
     let given = LoopChoice { period: (PERIOD_US * 1_000).try_into().ok(), ..of("step", None) };
     let Some(seen) = follow(true, "spin", &given) else { return };
@@ -244,7 +245,7 @@ fn a_thread_that_never_sleeps_has_cycles() {
 }
 
 #[test]
-fn a_function_of_rust_is_a_cycle() {
+fn finds_cycles_of_a_rust_function() {
     let _turn = one_at_a_time();
     let Some(seen) = follow(false, "return", &of("steps::servo::step", None)) else { return };
     seen.is_true();
@@ -253,13 +254,13 @@ fn a_function_of_rust_is_a_cycle() {
 }
 
 #[test]
-fn two_at_once_see_the_same_cycles() {
+fn two_followers_see_the_same_cycles() {
     let _turn = one_at_a_time();
     let Some(mut going) = Going::start(true, "return") else { return };
     let choice = of("step", None);
     let Ok(mut first) = going.attach(&choice) else { return };
     let mut second = going.attach(&choice).expect("two can");
-    // What the first one saw before.
+    // Cycles that the first follower saw earlier.
     first.look();
     let from_ns = monotonic_ns();
     let mut seen = [Vec::new(), Vec::new()];
@@ -288,7 +289,7 @@ fn two_at_once_see_the_same_cycles() {
 }
 
 #[test]
-fn what_cannot_be_a_cycle_is_refused_in_one_line() {
+fn refuses_impossible_cycles_in_one_line() {
     let _turn = one_at_a_time();
     let Some(going) = Going::start(true, "return") else { return };
     let refused = |begin: &str, end: Option<&str>| {
@@ -302,15 +303,15 @@ fn what_cannot_be_a_cycle_is_refused_in_one_line() {
     }
     let is = |text: &str, parts: &[&str]| assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     is(&first, &["there is no such function", "is step meant?"]);
-    is(&refused("libnone.so:step", None), &["it has mapped no such file of code", "steps-c"]);
+    is(&refused("libnone.so:step", None), &["the process has mapped no such file of code", "steps-c"]);
     is(&refused("usdt:servo:begn", Some("usdt:servo:end")), &["no such USDT probe", "is servo:begin meant?"]);
-    is(&refused("cycle_begin", None), &["no thread came to steps-c!cycle_begin", "in "]);
+    is(&refused("cycle_begin", None), &["no thread reached steps-c!cycle_begin", "in "]);
     let never = refused("step", Some("cycle_end"));
-    is(&never, &["steps-c!step was reached", "steps-c!cycle_end never behind it", "give an --end"]);
+    is(&never, &["steps-c!step was reached", "steps-c!cycle_end never after it", "give an --end"]);
 }
 
 #[test]
-fn a_return_that_an_exception_may_pass_by_is_probed_only_where_the_user_says_so() {
+fn probes_a_return_with_exceptions_only_on_request() {
     let _turn = one_at_a_time();
     if cannot_watch().is_some() {
         return;
@@ -320,7 +321,7 @@ fn a_return_that_an_exception_may_pass_by_is_probed_only_where_the_user_says_so(
     command.args(["sleep-until", "4000", "100000"]).arg(&stamps).stdout(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
     let output = child.stdout.take().expect("the output is a pipe");
-    BufReader::new(output).read_line(&mut String::new()).expect("the program says that it has started");
+    BufReader::new(output).read_line(&mut String::new()).expect("the program reports that it has started");
     let going = Going { child, stamps };
     let refused = |end| going.attach(&of("main", end)).expect_err("it is refused").to_string();
     let unasked = refused(None);
@@ -333,10 +334,10 @@ fn a_return_that_an_exception_may_pass_by_is_probed_only_where_the_user_says_so(
     );
     assert!(unasked.ends_with("or uretprobe:main where that cannot be"), "{unasked}");
     let asked = refused(Some("uretprobe:main"));
-    assert!(asked.contains("no thread came to sleeps-cpp!main"), "{asked}");
+    assert!(asked.contains("no thread reached sleeps-cpp!main"), "{asked}");
 }
 
-/// What is said of a place where cycles shall begin.
+/// The error for a place at which cycles shall begin.
 fn refused(going: &Going, begin: &str) -> String {
     let text = going.attach(&of(begin, None)).expect_err("it is refused").to_string();
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -344,7 +345,7 @@ fn refused(going: &Going, begin: &str) -> String {
 }
 
 #[test]
-fn a_function_of_several_files_is_named_with_its_file() {
+fn a_function_of_several_files_needs_its_file() {
     let _turn = one_at_a_time();
     let folder = tempfile::tempdir().expect("a folder");
     let (source, library) = (folder.path().join("more.c"), folder.path().join("libmore.so.1"));
@@ -362,16 +363,16 @@ fn a_function_of_several_files_is_named_with_its_file() {
     if text.contains("built without clang") {
         return println!("skipped: {text}");
     }
-    let both = "libmore.so.1 and steps-c have it; write libmore.so.1:step or steps-c:step";
+    let both = "libmore.so.1 and steps-c have this function; write libmore.so.1:step or steps-c:step";
     assert!(text.ends_with(both), "{text}");
     let text = refused(&going, "libmore:step");
-    assert!(text.contains("no thread came to libmore.so.1!step"), "{text}");
+    assert!(text.contains("no thread reached libmore.so.1!step"), "{text}");
     let follower = going.attach(&of("steps-c:step", None)).expect("it is found");
     assert_eq!(follower.loops()[0].waits_with, "begin steps-c!step");
 }
 
 #[test]
-fn a_stripped_program_is_named_as_one() {
+fn the_error_names_a_stripped_program() {
     let _turn = one_at_a_time();
     let folder = tempfile::tempdir().expect("a folder");
     let bare = folder.path().join("bare");

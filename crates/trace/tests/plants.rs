@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program lets go wrong in every 16th cycle is found there, with the thread that caused it.
+//! Programs that provoke an event in every 16th cycle: it is found there, with the thread that caused it.
 
 use trace::wait::Wait;
 
 use crate::truth::{Blamed, Case, Language, Watched, share, watch};
 
-/// Planted events of which a share can be told, and how many runs may be had for them.
+/// The least number of provoked events, and the most runs to reach it.
 const ENOUGH: usize = 10;
 const RUNS: usize = 5;
 
 fn loop_with(style: &'static str, plant: &'static str) -> Option<Watched> {
     let case = Case { language: Language::C, style, plant: Some(plant), period_us: 2_000, cycles: 600 };
-    // A machine that is busy elsewhere may leave few of the program's events where it wanted them.
+    // On a busy machine few of the events may be where the program wanted them.
     for _ in 1..RUNS {
         let thread = watch(&case).map_err(|why| println!("skipped: {why}")).ok()?.pop();
         if thread.as_ref().is_some_and(|thread| thread.planted_and_found().0 >= ENOUGH) {
@@ -21,7 +21,7 @@ fn loop_with(style: &'static str, plant: &'static str) -> Option<Watched> {
     watch(&case).ok()?.pop()
 }
 
-/// Nearly all that were planted, of which there are enough, and every cycle is accounted for.
+/// Nearly all provoked events are found, there are enough of them, and each cycle is accounted for.
 fn is_found(thread: &Watched) {
     let (planted, found) = thread.planted_and_found();
     assert!(
@@ -37,7 +37,7 @@ fn is_found(thread: &Watched) {
     }
 }
 
-/// The causes of nearly all that were planted name it, the thread that caused it, and the functions.
+/// For nearly all provoked events the causes name the event, the thread that caused it, and the functions.
 fn is_blamed(thread: &Watched) {
     let Blamed { planted, cause, owner, function, whole, wrong } = thread.blamed();
     let least = [cause, owner, function, whole].into_iter().min().unwrap_or(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel part's slots for threads.
+//! The BPF part's slots for threads.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use trace::record::ThreadEvent;
 
 use crate::truth::run::{load, one_at_a_time};
 
-/// `THREADS` of the kernel part.
+/// `THREADS` of the BPF part.
 const SLOTS: usize = 4096;
 
 /// Threads that are started between two looks at the records.
@@ -37,7 +37,7 @@ fn a_thread_that_ends_leaves_its_slot_to_another() {
         }
     }
     assert_eq!(bpf.lost(), 0);
-    // The tests beside this one have threads too.
+    // Other tests have threads too.
     assert!(started >= threads, "{started} of {threads} threads were seen to start");
     assert!(started - ended < SLOTS / 4, "{ended} of {started} threads were seen to end");
 }
@@ -56,5 +56,5 @@ fn refuses_a_thread_without_a_slot() {
         bpf.watch(thread).unwrap();
     }
     let beyond = [1, most].map(|thread| bpf.watch(thread).unwrap_err().to_string());
-    assert!(beyond.iter().all(|error| error.contains("found no room")), "{beyond:?}");
+    assert!(beyond.iter().all(|error| error.contains("there is no room for thread")), "{beyond:?}");
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each way of waiting, in a program of its own: how it waits, what releases it, its period, its cycles, its
-//! due times.
+//! Each way of waiting, in a program of its own: its wait, release, period, cycles and due times.
 
 use trace::cycle::LoopCycle;
 use trace::model::{Model, Release};
 
 use crate::truth::{Case, Language, TrueCycle, Watched, share, watch};
 
-/// What releases a loop.
+/// The release of a loop.
 enum Released {
     OnGrid,
-    /// Times that the program makes from a schedule for a relative sleep.
+    /// Times that the program computes from a schedule for a relative sleep.
     NearGrid,
     AfterEnd,
     By(&'static str),
@@ -35,7 +34,7 @@ fn is_as_told(thread: &Watched, period_us: u64, waits_with: &str, released: Rele
     is_released(model, &released);
     let asked_ns = (period_us * 1_000) as f64;
     let off = (model.period_ns.unwrap_or(0) as f64 - asked_ns).abs() / asked_ns;
-    // A sleep that begins where the cycle ends is longer by the cycle and by each lateness.
+    // A sleep that begins at the end of the cycle is longer by the cycle and by each lateness.
     assert!(off <= if matches!(released, AfterEnd) { 0.05 } else { 0.01 }, "{model:?}");
     assert!(thread.found() >= 0.99, "{} of {} found", thread.pairs.len(), thread.expected.len());
     for (own, found) in thread.both() {
@@ -50,7 +49,7 @@ fn is_as_told(thread: &Watched, period_us: u64, waits_with: &str, released: Rele
         }
         NearGrid | AfterEnd => {}
     }
-    // The kernel's stay on the CPU encloses what the program measures of it.
+    // The kernel's stay on the CPU encloses the program's own measurement.
     let encloses = |(own, found): &(&TrueCycle, &LoopCycle)| own.cpu_ns <= found.execution_ns + 1_000;
     assert!(share(thread.both_begun().filter(encloses).count(), thread.both_begun().count()) >= 0.95);
     let is_whole = |cycle: &LoopCycle| cycle.remainder_ns() * 10 <= cycle.ended_ns - cycle.began_ns;
@@ -70,7 +69,7 @@ fn is_released(model: &Model, released: &Released) {
     assert_eq!(model.release, expected, "{model:?}");
 }
 
-/// One test for each line: its name, the program, how it waits, its period, what is said of it.
+/// One test for each line: its name, the program, its wait, its period, its release.
 macro_rules! styles {
     ($(
         $name:ident: $language:ident $style:literal every $period_us:literal us:
@@ -97,11 +96,11 @@ styles! {
     finds_ppoll_with_a_timeout: C "ppoll" every 4000 us: "poll", AfterEnd;
     finds_select_with_a_timeout: C "select" every 4000 us: "select", AfterEnd;
     finds_a_deadline_thread: C "deadline" every 2000 us: "sched_yield", OnGrid;
-    finds_what_signals_a_condition: C "cond" every 2000 us: "a futex", By("producer");
-    finds_what_posts_a_semaphore: C "semaphore" every 2000 us: "a futex", By("producer");
-    finds_what_writes_to_a_pipe: C "pipe" every 2000 us: "read", By("producer");
-    finds_what_writes_to_an_eventfd: C "eventfd" every 2000 us: "read", By("producer");
-    finds_what_sends_a_datagram: C "udp" every 2000 us: "recv", By("producer");
+    finds_the_thread_that_signals_a_condition: C "cond" every 2000 us: "a futex", By("producer");
+    finds_the_thread_that_posts_a_semaphore: C "semaphore" every 2000 us: "a futex", By("producer");
+    finds_the_thread_that_writes_to_a_pipe: C "pipe" every 2000 us: "read", By("producer");
+    finds_the_thread_that_writes_to_an_eventfd: C "eventfd" every 2000 us: "read", By("producer");
+    finds_the_thread_that_sends_a_datagram: C "udp" every 2000 us: "recv", By("producer");
     finds_sleep_until_of_cpp: Cpp "sleep-until" every 4000 us: "clock_nanosleep", NearGrid;
     finds_wait_until_of_cpp: Cpp "condition-until" every 4000 us: "a futex", OnGrid;
     finds_sleep_for_of_cpp: Cpp "sleep-for" every 8000 us: "clock_nanosleep", AfterEnd;

@@ -79,7 +79,7 @@ pub enum BootMethod {
     Lasting {
         /// What to do.
         steps: Vec<Step>,
-        /// What still boots where this does not.
+        /// The entry that still boots if this one does not.
         fallback: String,
     },
     /// What a person has to do.

@@ -52,7 +52,7 @@ pub struct Options {
     pub at_boot: bool,
 }
 
-/// What `tune apply` and `tune confirm` did, or would do.
+/// The result of `tune apply` and `tune confirm`, or their preview.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Applied {
     /// Version of this document.
@@ -63,15 +63,15 @@ pub struct Applied {
     pub records: Vec<String>,
     /// Each step, and how it went.
     pub steps: Vec<StepLine>,
-    /// What was not done, and why.
+    /// The actions that were not done, with reasons.
     pub skipped: Vec<Skipped>,
-    /// What was so already.
+    /// The settings that already had the planned value.
     pub already: Vec<String>,
     /// How the boot line changes.
     pub boot: BootChange,
-    /// What was left half done before, and is undone now.
+    /// Incomplete earlier steps, which are undone now.
     pub recovered: Vec<String>,
-    /// What to do next.
+    /// The next step.
     pub next: Vec<String>,
 }
 
@@ -98,12 +98,12 @@ pub enum BootChange {
     Nothing,
     /// An entry is booted once.
     Trial {
-        /// What starts it.
+        /// The command or the boot that starts it.
         start: String,
     },
     /// Every next boot.
     Lasting {
-        /// What still boots where this does not.
+        /// The entry that still boots if this one does not.
         fallback: String,
     },
     /// A person has to do it.
@@ -115,27 +115,27 @@ pub enum BootChange {
     },
 }
 
-/// What `tune rollback` did.
+/// The result of `tune rollback`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RolledBack {
     /// Version of this document.
     pub schema_version: u32,
-    /// Each record, and what became of its steps.
+    /// Each record, with the results of its steps.
     pub records: Vec<RecordUndone>,
-    /// What is still to be undone, and why it could not be.
+    /// The steps that still have to be undone, with the reasons.
     pub left: Vec<String>,
 }
 
-/// What became of one record.
+/// The result of one record.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RecordUndone {
     /// Its name.
     pub id: String,
-    /// What became of each step, in the order in which they were undone.
+    /// The result of each step, in the order in which they were undone.
     pub undone: Vec<Undone>,
 }
 
-/// What `tune status` says.
+/// The output of `tune status`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Status")]
 pub struct TuneStatus {
@@ -143,7 +143,7 @@ pub struct TuneStatus {
     pub schema_version: u32,
     /// Every record, the oldest first.
     pub records: Vec<RecordStatus>,
-    /// What to do next.
+    /// The next step.
     pub next: Vec<String>,
 }
 
@@ -152,9 +152,9 @@ pub struct TuneStatus {
 pub struct RecordStatus {
     /// Its name.
     pub id: String,
-    /// What kind of change.
+    /// The kind of change.
     pub part: RecordKind,
-    /// How far it is.
+    /// Its progress.
     pub state: RecordState,
     /// The plan's digest.
     pub plan: String,
@@ -162,9 +162,9 @@ pub struct RecordStatus {
     pub words: Vec<String>,
     /// How many steps it has.
     pub steps: usize,
-    /// How many of them ended with the boot in which they were done.
+    /// The number of them that ended with their boot.
     pub ended: usize,
-    /// Steps that are no longer in force otherwise: what, and how it is now.
+    /// Steps that are no longer in force for another reason, with their present state.
     pub lost: Vec<String>,
     /// Steps that were refused, and why.
     pub refused: Vec<String>,
@@ -302,7 +302,7 @@ fn whole(what: &str, undone: &[Undone]) -> Result<()> {
     Err(Error::new(what, left.join("; "), "take away what is in the way, then run isolator tune rollback"))
 }
 
-/// What is still to be undone, and why it could not be.
+/// The steps that still have to be undone, with the reasons.
 fn still_to_undo(undone: &[Undone]) -> Vec<String> {
     let left = undone.iter().filter_map(|undone| match &undone.became {
         transaction::Restoration::Failed(why) => Some(format!("{}: {why}", undone.what)),

@@ -25,13 +25,13 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Task {
     /// Its number.
     pub id: u32,
-    /// The process that it is a thread of; itself for the first one.
+    /// The thread's process; its own number for the first thread.
     pub process: u32,
     /// The parent of that process.
     pub parent: u32,
     /// Its name.
     pub name: String,
-    /// Whether it is one of the kernel's.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
     /// The interrupt that it serves.
     pub irq: Option<u32>,
@@ -41,13 +41,13 @@ pub struct Task {
     pub priority: u32,
     /// Its nice value.
     pub nice: i32,
-    /// The CPUs that it may use; absent where the kernel does not say.
+    /// The CPUs that it may use; absent if the kernel does not report them.
     pub cpus: Option<CpuSet>,
     /// The CPU on which it last ran.
     pub last_cpu: u32,
 }
 
-/// What `task list` and `task show` say.
+/// The output of `task list` and `task show`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Listed")]
 pub struct TaskList {
@@ -57,7 +57,7 @@ pub struct TaskList {
     pub tasks: Vec<Task>,
 }
 
-/// What `task set` did.
+/// The result of `task set`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Set {
     /// Version of this document.

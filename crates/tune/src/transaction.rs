@@ -41,9 +41,9 @@ pub struct Record {
     pub schema_version: u32,
     /// Its name, which sorts by time.
     pub id: String,
-    /// What kind of change.
+    /// The kind of change.
     pub part: RecordKind,
-    /// How far it is.
+    /// Its progress.
     pub state: RecordState,
     /// The plan's digest.
     pub plan: String,
@@ -206,33 +206,33 @@ pub enum Compare {
     Member,
 }
 
-/// What became of one step when it was undone.
+/// The result of undoing one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Undone {
     /// A path, or another name of it.
     pub what: String,
-    /// What became of it.
+    /// Its result.
     pub became: Restoration,
 }
 
-/// What became of it.
+/// Its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "became", content = "why")]
 #[schemars(rename = "Became")]
 pub enum Restoration {
-    /// It is as before, to the byte.
+    /// It is restored, to the byte.
     Restored,
     /// It was as before already.
     Untouched,
-    /// Another program changed it meanwhile; only what is ours was taken out.
+    /// Another program changed it meanwhile; only the parts that isolator added were removed.
     Stripped,
-    /// It was made anew by its generator, since another program had.
+    /// Its generator made it again, since another program had changed it through the generator.
     MadeAnew,
     /// It ended with the boot, or with its process.
     Gone,
     /// It stays, and why.
     Left(String),
-    /// It is still to be undone, and why it could not be.
+    /// It still has to be undone, with the reason for the failure.
     Failed(String),
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bytes of a record that a kernel part wrote, read field by field.
+//! Reads the fields of a record that a BPF part wrote.
 
-/// A record, from its next field on. Each field is `None` where the record is too short for it.
+/// The rest of a record. A read gives `None` where the record is too short for the field.
 #[derive(Debug)]
 pub struct RecordBytes<'a>(pub &'a [u8]);
 
@@ -39,7 +39,7 @@ impl<'a> RecordBytes<'a> {
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// So many bytes of what is left.
+    /// The next bytes.
     pub fn bytes(&self, length: usize) -> Option<&'a [u8]> {
         self.0.get(..length)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a kernel part, of whichever crate, gets into the kernel, and what it says where it cannot.
+//! Loads the BPF part of any crate into the kernel, and explains why it cannot be loaded.
 //!
 use aya::maps::{Map, MapError};
 use aya::programs::{Program, ProgramError};
@@ -8,18 +8,18 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use super::whole;
 use crate::{Error, Result, policy};
 
-/// A kernel part of this very build.
+/// The BPF part of a crate, built with this program.
 #[derive(Debug)]
 pub struct KernelPart {
-    /// What it is there for: `watch with bpf`.
+    /// Its purpose, for errors: `watch with bpf`.
     pub what: &'static str,
     /// Its object file; empty where it was built without clang.
     pub object: &'static [u8],
-    /// What to do where there is no clang, no BTF, and no permission.
+    /// The cures without clang, without BTF, and without permission.
     pub cures: [&'static str; 3],
 }
 
-/// A kernel part in the kernel: it goes with the file descriptors that hold it, whatever ends this process.
+/// A BPF part in the kernel. It is unloaded when its file descriptors are closed, however this process ends.
 pub struct LoadedPart {
     part: &'static KernelPart,
     programs: Ebpf,
@@ -28,36 +28,34 @@ pub struct LoadedPart {
 const REPORT: &str = "report this as a defect";
 
 impl KernelPart {
-    /// Whether this program has it in it.
+    /// Whether this program contains it.
     pub fn is_built_in(&self) -> bool {
         !self.object.is_empty()
     }
 
-    /// An error of it.
+    /// An error of this part.
     pub fn cannot(&self, why: impl std::fmt::Display, cure: &str) -> Error {
         Error::new(self.what, why, cure)
     }
 
-    /// An error that more permissions may help against.
+    /// An error that more permissions may prevent.
     pub fn refused(&self, why: impl std::fmt::Display) -> Error {
         self.cannot(why, self.cures[2])
     }
 
-    /// Loads it, with the values of some of its globals and the lengths of some of its maps. Nothing is
-    /// attached yet.
+    /// Loads it, with values for some of its globals and lengths for some of its maps. Attaches no program.
     pub fn load(&'static self, globals: &[(&str, &[u8])], lengths: &[(&str, u32)]) -> Result<LoadedPart> {
         let [no_clang, no_btf, _] = self.cures;
         if !self.is_built_in() {
             return Err(self.cannot("this program was built without clang", no_clang));
         }
         policy::may_load(self.what, self.cures[2])?;
-        // A new loader has read the kernel's description of its types (BTF), and takes none for an answer. It
-        // is some 20 MB, so it goes before it is read again, for the reason why it cannot be.
+        // `EbpfLoader::new` reads the kernel's types (BTF, some 20 MB) and ignores a failure. Drop it before
+        // reading them again to learn the reason for the failure.
         let mut loader = EbpfLoader::new();
         loader.btf(None);
-        let btf = Btf::from_sys_fs().map_err(|error| {
-            self.cannot(format!("this kernel does not describe itself (BTF): {}", whole(&error)), no_btf)
-        })?;
+        let btf = Btf::from_sys_fs()
+            .map_err(|error| self.cannot(format!("this kernel has no BTF: {}", whole(&error)), no_btf))?;
         loader.btf(Some(&btf));
         for (name, value) in globals {
             loader.override_global(name, *value, true);
@@ -73,12 +71,12 @@ impl KernelPart {
 }
 
 impl LoadedPart {
-    /// One of its maps, which is not to be asked for again.
+    /// Takes one of its maps; only once each.
     pub fn map<T: TryFrom<Map, Error = MapError>>(&mut self, name: &str) -> Result<T> {
         let map = self.programs.take_map(name);
         let map = map.ok_or_else(|| self.part.cannot(format!("it has no map {name}"), REPORT))?;
         T::try_from(map).map_err(|error| {
-            self.part.cannot(format!("a map is not as it should be: {}", whole(&error)), REPORT)
+            self.part.cannot(format!("a map has another type than expected: {}", whole(&error)), REPORT)
         })
     }
 
@@ -91,9 +89,9 @@ impl LoadedPart {
         program.ok_or_else(|| self.part.cannot(format!("it has no program {name}"), REPORT))
     }
 
-    /// Attaches programs to the tracepoints of the same names: each of `taps` is a name, and what is not seen
-    /// without it. What the kernel refused, in sentences; an error where nothing is said of it, since without
-    /// that one nothing is seen.
+    /// Attaches programs to the tracepoints of the same names. Each of `taps` is a name, and the events that
+    /// are not seen without it. Returns a sentence for each tracepoint that the kernel refused. An empty text
+    /// marks a tracepoint that is required: its refusal is an error.
     pub fn attach(&mut self, taps: &[(&str, &str)]) -> Result<Vec<String>> {
         let mut could_not_see = Vec::new();
         let mut types = None;
@@ -116,7 +114,7 @@ impl LoadedPart {
     }
 }
 
-/// Attaches a program; of one that knows the types of what it is given, the kernel's types are read once.
+/// Attaches a program. For a BTF tracepoint it reads the kernel's types, once.
 fn attach(
     program: &mut Program,
     name: &str,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The BPF collector: `bpf/collector.bpf.c`, loaded into the kernel for as long as this value lives.
+//! The BPF collector: `bpf/collector.bpf.c`, in the kernel while this value lives.
 //!
-//! Memory: 2 MiB in the kernel for each watched CPU, and nothing that grows. The programs go with the file
-//! descriptors that hold them, whatever ends this process.
+//! Memory: 2 MiB in the kernel for each watched CPU; nothing grows. The programs are unloaded when their file
+//! descriptors are closed, however this process ends.
 
 mod bytes;
 mod load;
@@ -31,16 +31,16 @@ static COLLECTOR: KernelPart = KernelPart {
     ],
 };
 
-/// As in the C part.
+/// The same as in the C part.
 const CPUS: usize = 1024;
 const SLOTS: usize = 64;
 const OWN: usize = 4;
-/// Of `struct own` and `struct slot`, in words of 64 bits.
+/// Sizes of `struct own` and `struct slot`, in words of 64 bits.
 const OWN_WORDS: usize = 23;
 const SLOT_WORDS: usize = 8;
 
-/// A tracepoint, and what is not seen without it; nothing where it is the other architecture's, or of no
-/// weight.
+/// A tracepoint, and the events that are not seen without it; empty for the other architecture's and for rare
+/// ones.
 struct Tap {
     name: &'static str,
     without: &'static str,
@@ -50,41 +50,41 @@ const fn tap(name: &'static str, without: &'static str) -> Tap {
     Tap { name, without }
 }
 
-/// Who sends IPIs.
+/// The senders of IPIs.
 const SENDER_TAPS: &[Tap] = &[
-    tap("csd_queue_cpu", "who sends IPIs that call functions"),
-    tap("ipi_send_cpu", "who sends other IPIs"),
-    tap("ipi_send_cpumask", "who sends IPIs to several CPUs"),
+    tap("csd_queue_cpu", "senders of function-call IPIs"),
+    tap("ipi_send_cpu", "senders of other IPIs"),
+    tap("ipi_send_cpumask", "senders of IPIs to several CPUs"),
 ];
 
-/// Those that every run is watched with besides.
+/// Those that each run needs as well.
 const TAPS: &[Tap] = &[
-    tap("irq_handler_entry", "interrupts of devices"),
-    tap("irq_handler_exit", "interrupts of devices"),
+    tap("irq_handler_entry", "device interrupts"),
+    tap("irq_handler_exit", "device interrupts"),
     tap("softirq_entry", "softirqs"),
     tap("softirq_exit", "softirqs"),
-    tap("csd_function_entry", "the functions that IPIs call"),
-    tap("csd_function_exit", "the functions that IPIs call"),
+    tap("csd_function_entry", "functions called by IPIs"),
+    tap("csd_function_exit", "functions called by IPIs"),
     tap("nmi_handler", "NMIs"),
     tap("sched_switch", "threads"),
-    tap("sched_waking", "who wakes threads"),
+    tap("sched_waking", "wakers of threads"),
     tap("sched_migrate_task", "migrations"),
-    tap("task_rename", "threads that take another name while they have a CPU"),
-    tap("workqueue_execute_start", "functions of workqueues"),
-    tap("workqueue_execute_end", "functions of workqueues"),
-    tap("hrtimer_expire_entry", "whose timers fire"),
+    tap("task_rename", "new names of running threads"),
+    tap("workqueue_execute_start", "workqueue functions"),
+    tap("workqueue_execute_end", "workqueue functions"),
+    tap("hrtimer_expire_entry", "timer functions"),
     tap("cpu_frequency", "frequency changes"),
 ];
 
-/// Of x86 alone.
+/// Only on x86.
 const X86_TAPS: &[Tap] = &[
     tap("local_timer_exit", "the tick and other timers"),
-    tap("reschedule_entry", "IPIs that reschedule"),
-    tap("reschedule_exit", "IPIs that reschedule"),
-    tap("call_function_entry", "IPIs that call functions"),
-    tap("call_function_exit", "IPIs that call functions"),
-    tap("call_function_single_entry", "IPIs that call functions"),
-    tap("call_function_single_exit", "IPIs that call functions"),
+    tap("reschedule_entry", "reschedule IPIs"),
+    tap("reschedule_exit", "reschedule IPIs"),
+    tap("call_function_entry", "function-call IPIs"),
+    tap("call_function_exit", "function-call IPIs"),
+    tap("call_function_single_entry", "function-call IPIs"),
+    tap("call_function_single_exit", "function-call IPIs"),
     tap("irq_work_entry", "irq work"),
     tap("irq_work_exit", "irq work"),
     tap("x86_platform_ipi_entry", ""),
@@ -103,14 +103,14 @@ const X86_TAPS: &[Tap] = &[
     tap("page_fault_kernel", "page faults of the measured thread"),
 ];
 
-/// Of arm64 alone.
+/// Only on arm64.
 const ARM_TAPS: &[Tap] = &[tap("ipi_entry", "IPIs"), tap("ipi_exit", "IPIs")];
 
-/// Watched only where the measured loop makes no system call and does not sleep: they would be slower by it.
-/// Otherwise a timer's interrupt begins for us where it calls the first function.
+/// Watched only where the measured loop makes no system call and does not sleep, since each cycle of another
+/// loop would pay for them. Elsewhere a timer interrupt begins, for us, where it calls the first function.
 const BUSY_TAPS: &[Tap] = &[
     tap("local_timer_entry", ""),
-    tap("tick_stop", "what keeps the tick"),
+    tap("tick_stop", "dependencies of the tick"),
     tap("sys_enter", "system calls of the measured thread"),
     tap("sys_exit", "system calls of the measured thread"),
 ];
@@ -118,16 +118,16 @@ const BUSY_TAPS: &[Tap] = &[
 /// Watched only where an idle CPU has a choice of states.
 const IDLE_TAPS: &[Tap] = &[tap("cpu_idle", "idle states")];
 
-/// The collector, at work.
+/// The running collector.
 pub struct Bpf {
-    /// Its programs; gone when this is dropped.
+    /// The BPF programs, unloaded when this is dropped.
     part: LoadedPart,
     ring: Array<MapData, [u64; CHUNK_WORDS]>,
-    /// `slots` and `owns` of the C part: one element has them all.
+    /// `slots` and `owns` of the C part, each in one element.
     slots: Array<MapData, [u64; SLOTS * SLOT_WORDS]>,
     owns: Array<MapData, [u64; SLOTS * OWN_WORDS]>,
     slot_of: BTreeMap<u32, u32>,
-    /// How far each CPU's ring was taken, and how far it was told.
+    /// How far each CPU's ring was read, and how far its losses were counted.
     taken: BTreeMap<u32, u64>,
     told: BTreeMap<u32, u64>,
     could_not_see: Vec<String>,
@@ -139,7 +139,7 @@ impl std::fmt::Debug for Bpf {
     }
 }
 
-/// Whether this program has the kernel part in it.
+/// Whether this program contains the BPF part.
 pub fn is_built_in() -> bool {
     COLLECTOR.is_built_in()
 }
@@ -149,7 +149,7 @@ impl Bpf {
     pub fn start(cpus: &CpuSet, depth: Depth, has_idle_states: bool) -> Result<Bpf> {
         let watched = cpus.iter().collect::<Vec<_>>();
         if watched.len() > SLOTS || watched.iter().any(|cpu| *cpu as usize >= CPUS) {
-            let why = format!("at most {SLOTS} CPUs below {CPUS} can be watched, and {cpus} are more");
+            let why = format!("BPF watches at most {SLOTS} CPUs with numbers below {CPUS}, not {cpus}");
             return Err(COLLECTOR.cannot(why, "measure fewer at once"));
         }
         let (mut slot_of, mut cpu_of) = ([u8::MAX; CPUS], [0u16; SLOTS]);
@@ -183,7 +183,7 @@ impl Bpf {
             bpf.attach(tap)?;
         }
         if depth == Depth::Sleeping {
-            let left_out = "system calls of the measured thread, and what keeps the tick: that would cost each of its cycles";
+            let left_out = "system calls of the measured thread and dependencies of the tick: each of its cycles would pay for them";
             bpf.could_not_see.push(left_out.into());
         }
         Ok(bpf)
@@ -191,14 +191,14 @@ impl Bpf {
 
     fn attach(&mut self, tap: &Tap) -> Result<()> {
         let program: &mut RawTracePoint = self.part.program(tap.name)?;
-        // A kernel that refuses the first one refuses all; one that lacks a tracepoint lacks just that.
+        // A kernel that refuses the first one refuses all; one without a tracepoint lacks only that.
         let is_first = tap.name == SENDER_TAPS[0].name;
         let loaded = program.load();
         if let (Err(error), true) = (&loaded, is_first) {
             return Err(COLLECTOR.refused(format!("the kernel refused a program: {}", whole(error))));
         }
         if let Err(error) = loaded.and_then(|()| program.attach(tap.name).map(drop)) {
-            let line = format!("{}: {} ({})", tap.without, "this kernel does not tell", whole(&error));
+            let line = format!("{}: {} ({})", tap.without, "this kernel does not report them", whole(&error));
             let is_known = |seen: &String| seen.starts_with(&format!("{}:", tap.without));
             if !tap.without.is_empty() && !self.could_not_see.iter().any(is_known) {
                 self.could_not_see.push(line);
@@ -208,7 +208,7 @@ impl Bpf {
     }
 }
 
-/// What helps where it may not be loaded.
+/// The cure for missing permissions.
 pub(crate) const ROOT: &str = "run as root, or use --causes counters";
 
 fn unread(error: &aya::maps::MapError) -> Error {
@@ -226,7 +226,7 @@ pub fn whole(error: &dyn std::error::Error) -> String {
         }
         source = error.source();
     }
-    // The verifier tells its whole way; what it refused is said last.
+    // The verifier prints all steps of its check; the refused one comes last.
     let after_it = ["processed ", "verification time ", "stack depth "];
     let is_after_it = |line: &&str| after_it.iter().any(|begin| line.starts_with(begin));
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !is_after_it(line));

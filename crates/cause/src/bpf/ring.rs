@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rings of `collector.bpf.c`, read: its numbers are those of `enum kind` and `enum vector` there.
+//! Reads the rings of `collector.bpf.c`. Numbers are those of its `enum kind` and `enum vector`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::collect::{BEFORE, Collect};
 use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 
-/// Events in a chunk, and chunks in a ring.
+/// Events in a chunk.
 const CHUNK_EVENTS: u64 = 256;
 /// Chunks of one CPU.
 pub const CHUNKS: u32 = 128;
@@ -33,10 +33,10 @@ const KEPT: u64 = 27;
 const RENAMED: u64 = 28;
 const WOKEN: u64 = 29;
 
-/// An interrupted program may write this many places later than it claimed.
+/// The most places between the claim of an interrupted program and its write.
 const OPEN: u64 = 16;
 
-/// How long a program may be at writing an event: another CPU's, whose hypervisor has something else to do.
+/// The longest that a program may take to write an event: the hypervisor may stop another CPU's.
 const OPEN_FOR: Duration = Duration::from_millis(2);
 const PATIENT_LOOKS: usize = 10;
 
@@ -51,7 +51,7 @@ impl Collect for Bpf {
 
     fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()> {
         let Some(slot) = self.slot_of.get(&cpu) else { return Ok(()) };
-        // What the kernel part has noted of other CPUs meanwhile, and this overwrites, it notes again.
+        // The BPF part writes again what it wrote meanwhile of other CPUs, and this overwrites.
         let mut owns = self.owns.get(&0, 0).map_err(|error| unread(&error))?;
         let own = &mut owns[*slot as usize * OWN_WORDS..][..OWN_WORDS];
         own.fill(0);
@@ -87,7 +87,7 @@ impl Collect for Bpf {
     }
 }
 
-/// The first of these chunks that begins late enough; that after the last where none does.
+/// The first of these chunks that begins late enough; the one after the last if there is none.
 fn first_chunk(chunks: Range<u64>, mut is_late: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
     let Range { start: mut low, end: mut high } = chunks;
     while low < high {
@@ -98,8 +98,8 @@ fn first_chunk(chunks: Range<u64>, mut is_late: impl FnMut(u64) -> Result<bool>)
 }
 
 impl Bpf {
-    /// As [`Bpf::look`]; waits for an event that was claimed and is not written yet, since it hides those
-    /// that came after it.
+    /// As [`Bpf::look`], but waits for an event that is claimed and not yet written, since it hides later
+    /// ones.
     fn patient_look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64)> {
         let (mut events, mut next, mut until, mut from) = self.look(slot, read)?;
         for _ in 0..PATIENT_LOOKS {
@@ -112,7 +112,7 @@ impl Bpf {
         Ok((events, next, from))
     }
 
-    /// When the first event of a chunk was; `None` where the ring does not hold it any more, or yet.
+    /// The time of a chunk's first event; `None` where the ring does not contain it, any more or yet.
     fn begins_ns(&self, slot: u32, number: u64) -> Result<Option<u64>> {
         let chunk = self.chunk(slot, number)?;
         let first = number * CHUNK_EVENTS;
@@ -125,8 +125,8 @@ impl Bpf {
         Ok(Box::new(self.ring.get(&(slot * CHUNKS + place), 0).map_err(|error| unread(&error))?))
     }
 
-    /// The events from number `read` on, the number to go on with, how far the ring was written, and from
-    /// where it was read.
+    /// The events from number `read` on, the number to go on with, the end of the ring, and the number of the
+    /// first event that was read.
     fn look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64, u64)> {
         let until = self.written(slot)?;
         let from = read.max(until.saturating_sub(EVENTS));
@@ -134,7 +134,7 @@ impl Bpf {
         for number in (from / CHUNK_EVENTS)..until.div_ceil(CHUNK_EVENTS) {
             chunks.insert((number % u64::from(CHUNKS)) as u32, self.chunk(slot, number)?);
         }
-        // What was being written over meanwhile cannot be trusted.
+        // Events that may have been overwritten meanwhile are dropped.
         let from = from.max(self.written(slot)?.saturating_sub(EVENTS));
         let (events, next) = self::read(chunks, from..until);
         Ok((events, next, until, from))
@@ -147,7 +147,7 @@ impl Bpf {
 }
 
 /// The events whose numbers (from 0) are in `valid`, in the order of time, and the number to go on with: the
-/// first of the last few that is not written yet.
+/// first of the last few that is not yet written.
 fn read(chunks: BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (Vec<Event>, u64) {
     let mut raw = Vec::with_capacity((valid.end - valid.start.min(valid.end)) as usize);
     let mut next = valid.end;
@@ -156,7 +156,7 @@ fn read(chunks: BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (V
         let Some(chunk) = chunks.get(&((place / CHUNK_EVENTS) as u32)) else { continue };
         let at = (place % CHUNK_EVENTS) as usize * WORDS;
         let words: [u64; WORDS] = std::array::from_fn(|word| chunk[at + word]);
-        // One that was claimed and is not written yet still has the number of the one before it.
+        // An event that is claimed and not yet written still has the number of its predecessor.
         if words[1] == number + 1 {
             raw.push(words);
         } else if number + OPEN >= valid.end {
@@ -169,8 +169,8 @@ fn read(chunks: BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (V
     (events(&raw), next)
 }
 
-/// Stacks belong to what was sent, or kept the CPU, at the same time on the same CPU. A quiet cycle is told
-/// at its end.
+/// A stack belongs to the request, or to the occupant, of the same time and CPU. A quiet cycle is written at
+/// its end.
 fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::with_capacity(raw.len());
     for words in raw {
@@ -199,7 +199,7 @@ fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
 }
 
 /// A measuring thread left the CPU idle, a timer fired, and a measuring thread came; the first two where they
-/// were not told by themselves.
+/// have no events of their own.
 fn quiet_cycle(words: &[u64; WORDS]) -> impl Iterator<Item = Event> {
     let [pid, function, fired_ns, slept_ns] = [words[3], words[4], words[5], words[6]];
     let at = |monotonic_ns, kind| Event { monotonic_ns, cpu: cpu(words), kind };
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_the_numbers_that_the_c_part_gives_them() {
+    fn kinds_have_the_numbers_of_the_c_part() {
         let source = include_str!("../../bpf/collector.bpf.c");
         let kinds = source.split_once("enum kind {").unwrap().1.split_once("};").unwrap().0;
         let names = kinds.lines().filter_map(|line| line.trim().split([',', ' ']).next());
@@ -348,25 +348,25 @@ mod tests {
     }
 
     #[test]
-    fn only_events_that_are_whole_and_not_overwritten_are_read_in_the_order_of_time() {
+    fn reads_whole_events_in_the_order_of_time() {
         let first = EVENTS - 1;
         let raw = [
             raw(first, 200, 18, 3, 0, [1, 0, 0, 0, 0]),
             raw(first + 1, 150, 18, 3, 0, [2, 0, 0, 0, 0]),
             raw(first + 3, 300, 18, 3, 0, [4, 0, 0, 0, 0]),
         ];
-        // The third one is claimed and not written yet: the next reading begins with it.
+        // The third one is claimed and not yet written: the next read begins with it.
         let (found, next) = read(chunks(&raw), first..first + 4);
         let states = found.iter().map(|event| (event.monotonic_ns, &event.kind)).collect::<Vec<_>>();
         assert_eq!((states, next), (vec![(150, &EventKind::Idle(2)), (200, &EventKind::Idle(1))], first + 2));
         let (found, next) = read(chunks(&raw), first + 3..first + 4);
         assert_eq!((found.len(), next), (1, first + 4));
         let (found, next) = read(chunks(&raw), first..first + 2 + OPEN + 1);
-        assert_eq!((found.len(), next), (3, first + 4), "one that stays open is given up");
+        assert_eq!((found.len(), next), (3, first + 4), "an event that is never written is given up");
     }
 
     #[test]
-    fn the_first_chunk_that_is_late_enough_is_found() {
+    fn finds_the_first_chunk_that_is_late_enough() {
         let begins = [10, 20, 20, 30];
         let of = |from: u64| first_chunk(7..11, |number| Ok(begins[number as usize - 7] > from)).unwrap();
         assert_eq!([9, 10, 19, 20, 30].map(of), [7, 8, 8, 10, 11]);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_belong_to_what_was_sent() {
+    fn callers_belong_to_their_request() {
         let comm = u64::from_le_bytes(*b"dd\0\0\0\0\0\0");
         let raw = [
             raw(0, 100, SENT_CALL, 1, 42, [0xc5d, 0xf, 0xca11, comm, 0]),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_belong_to_the_wakeup_that_found_the_cpu_taken() {
+    fn callers_belong_to_the_delayed_wakeup() {
         let raw = [
             raw(0, 100, KEPT, 1, 42, [7, 0, 0, 0, 0]),
             raw(1, 100, STACK, 1, 0, [1, 2, 3, 4, 5]),
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_cycle_is_all_its_events_in_the_order_of_time() {
+    fn a_quiet_cycle_becomes_all_its_events() {
         let raw = [
             raw(0, 150, 18, 1, 0, [2, 0, 0, 0, 0]),
             raw(1, 300, WOKEN, 1, 7, [8, 0xf0, 200, 100, 0]),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_renamed_is_told_with_its_new_name() {
+    fn a_renamed_thread_has_its_new_name() {
         let comm = u64::from_le_bytes(*b"stress\0\0");
         let (found, _) = read(chunks(&[raw(0, 100, RENAMED, 1, 0, [42, 0, 0, comm, 0])]), 0..1);
         assert_eq!(found[0].kind, EventKind::Renamed { pid: 42, comm: "stress".into() });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tracing instance of our own, which goes with its value; and what is left of processes that were killed.
+//! A tracing instance that is removed with its value; and the removal of instances that killed processes
+//! left.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -9,17 +10,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Error, Result};
 
-/// How our instances' names begin: `isolator-PID-STARTED-NUMBER-WHAT`.
+/// The format of our instances' names: `isolator-PID-STARTED-NUMBER-WHAT`.
 const OURS: &str = "isolator-";
 
-/// How the name of one ends whose tracer is osnoise with its workload switched off by us.
+/// The suffix of an instance that runs osnoise with its workload switched off by us.
 pub const WITHOUT_WORKLOAD: &str = "osnoise";
 
 /// Options of the osnoise tracer, which all instances share.
 pub const OSNOISE_OPTIONS: &str = "osnoise/options";
 
-/// How many this process has made: two collectors of one process are in each other's way no more than those
-/// of two.
+/// The number of instances that this process made, so that its collectors have different names.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 const WHAT: &str = "watch with tracefs";
@@ -33,8 +33,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes one of that name below `tracing`, which `prepare` may write to before its buffers are opened:
-    /// after that the kernel lets nobody change its tracer.
+    /// Makes an instance of that name below `tracing`. `prepare` may write to it before its buffers are
+    /// opened: after that the kernel refuses to change its tracer.
     pub fn make(
         tracing: &Path,
         name: &str,
@@ -74,12 +74,12 @@ impl Instance {
         fs::read_to_string(self.folder.join(file))
     }
 
-    /// The CPUs that it has buffers for.
+    /// The CPUs with a buffer in it.
     pub fn cpus(&self) -> Vec<u32> {
         self.pipes.iter().map(|(cpu, _)| *cpu).collect()
     }
 
-    /// Takes what it recorded of a CPU, page by page.
+    /// Takes its records of a CPU, page by page.
     pub fn take(&mut self, cpu: u32) -> Result<Vec<Vec<u8>>> {
         let Some((_, pipe)) = self.pipes.iter_mut().find(|(of, _)| *of == cpu) else { return Ok(Vec::new()) };
         let (mut pages, mut page) = (Vec::new(), vec![0; rustix::param::page_size()]);
@@ -97,7 +97,7 @@ impl Instance {
         }
     }
 
-    /// Events of a CPU that were overwritten before they were read.
+    /// The number of a CPU's events that were overwritten before they were read.
     pub fn overwritten(&self, cpu: u32) -> u64 {
         let stats = self.read(&format!("per_cpu/cpu{cpu}/stats")).unwrap_or_default();
         let overrun = stats.lines().find_map(|line| line.strip_prefix("overrun:"));
@@ -112,8 +112,8 @@ impl Drop for Instance {
     }
 }
 
-/// Removes an instance, and with it what it set for all. What cannot be removed now is removed by the next
-/// start.
+/// Removes an instance, and restores the global options that it changed. If that fails, the next start does
+/// it.
 fn remove(folder: &Path) {
     let is_without = folder.to_string_lossy().ends_with(WITHOUT_WORKLOAD);
     if fs::remove_dir(folder).is_ok()
@@ -134,8 +134,8 @@ pub fn remove_leftovers(tracing: &Path) {
     }
 }
 
-/// Whether an instance of that name is ours, and of no process that lives: a number is used again, but not
-/// with the same time.
+/// Whether an instance of that name is ours and its process is gone. A process number can be used again, but
+/// not with the same start time.
 fn is_leftover(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
     let Some(rest) = name.strip_prefix(OURS) else { return false };
     let mut parts = rest.splitn(3, '-');
@@ -147,9 +147,9 @@ fn is_leftover(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
     }
 }
 
-/// When a process was started, in the kernel's ticks since boot.
+/// The start time of a process, in the kernel's ticks since boot.
 fn started(pid: u32) -> Option<u64> {
-    // A process may call itself what is no UTF-8.
+    // A process may have a name that is not UTF-8.
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
@@ -163,14 +163,14 @@ mod tests {
     fn only_our_own_instances_of_dead_processes_are_left_over() {
         let started = |pid| (pid == 7).then_some(100);
         assert!(!is_leftover("isolator-7-100-0-here", started));
-        assert!(is_leftover("isolator-7-99-0-here", started), "another process has that number now");
+        assert!(is_leftover("isolator-7-99-0-here", started), "another process has that number");
         assert!(is_leftover("isolator-8-100-3-sent", started));
         assert!(!is_leftover("isolator-lab", started));
-        assert!(!is_leftover("somebody-8-100-here", started));
+        assert!(!is_leftover("another program-8-100-here", started));
     }
 
     #[test]
-    fn with_the_tracer_goes_what_was_set_for_it() {
+    fn removing_the_tracer_restores_its_options() {
         let tracing = tempfile::tempdir().unwrap();
         let options = tracing.path().join(OSNOISE_OPTIONS);
         fs::create_dir_all(options.parent().unwrap()).unwrap();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tracefs collector: the kernel's own trace events, in two instances of ours. One records what happens
-//! on the watched CPUs, the other what all CPUs send to them. Foreign sessions are not touched.
+//! The tracefs collector: the kernel's own trace events, in two instances of ours. One records the events of
+//! the watched CPUs, the other the requests that all CPUs send to them. Other sessions are not touched.
 //!
-//! Each watched CPU has a buffer of 2 MiB that overwrites its oldest page; it is read, and so emptied, only
-//! after a spike. Instances outlive a process that is killed: their names tell whose they are, and a later
-//! start removes those whose process is gone.
+//! Each watched CPU has a buffer of 2 MiB that overwrites its oldest page. It is read, and so emptied, only
+//! after a spike. Instances outlive a process that is killed. Their names identify the process, and a later
+//! start removes them.
 //!
-//! Interrupts and NMIs are told by events at their beginning and end, or by the kernel's osnoise tracer, an
-//! event for each that has ended ([`By::Osnoise`], `osnoise`).
+//! Interrupts and NMIs have begin and end events, or the kernel's osnoise tracer reports each with one event
+//! when it has ended ([`By::Osnoise`], `osnoise`).
 
 mod instance;
 mod osnoise;
@@ -29,7 +29,7 @@ use page::Format;
 
 pub use instance::remove_leftovers;
 
-/// What tells of interrupts and NMIs.
+/// The source of interrupts and NMIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// Trace events alone.
@@ -38,28 +38,28 @@ pub enum By {
     Osnoise,
 }
 
-/// Events of the watched CPUs, and what is not seen without them; nothing where that is of no weight, or
-/// another architecture's.
+/// Events of the watched CPUs, and the kinds that are not seen without them; empty for rare ones and for
+/// those of another architecture.
 const HERE: &[(&str, &str)] = &[
     ("irq/softirq_entry", "softirqs"),
     ("irq/softirq_exit", "softirqs"),
-    ("csd/csd_function_entry", "the functions that IPIs call"),
-    ("csd/csd_function_exit", "the functions that IPIs call"),
+    ("csd/csd_function_entry", "functions called by IPIs"),
+    ("csd/csd_function_exit", "functions called by IPIs"),
     ("sched/sched_switch", "threads"),
-    ("task/task_rename", "threads that take another name while they have a CPU"),
-    ("workqueue/workqueue_execute_start", "functions of workqueues"),
-    ("workqueue/workqueue_execute_end", "functions of workqueues"),
-    ("timer/hrtimer_expire_entry", "whose timers fire"),
-    ("timer/tick_stop", "what keeps the tick"),
+    ("task/task_rename", "new names of running threads"),
+    ("workqueue/workqueue_execute_start", "workqueue functions"),
+    ("workqueue/workqueue_execute_end", "workqueue functions"),
+    ("timer/hrtimer_expire_entry", "timer functions"),
+    ("timer/tick_stop", "dependencies of the tick"),
     ("power/cpu_frequency", "frequency changes"),
     ("exceptions/page_fault_user", FAULTS),
     ("exceptions/page_fault_kernel", FAULTS),
 ];
 
-/// Of interrupts and NMIs.
+/// Those of interrupts and NMIs.
 const INTERRUPTS: &[(&str, &str)] = &[
-    ("irq/irq_handler_entry", "interrupts of devices"),
-    ("irq/irq_handler_exit", "interrupts of devices"),
+    ("irq/irq_handler_entry", "device interrupts"),
+    ("irq/irq_handler_exit", "device interrupts"),
     ("nmi/nmi_handler", "NMIs"),
     ("irq_vectors/local_timer_exit", VECTORS),
     ("irq_vectors/reschedule_entry", VECTORS),
@@ -82,7 +82,7 @@ const INTERRUPTS: &[(&str, &str)] = &[
     ("irq_vectors/spurious_apic_exit", ""),
 ];
 
-/// Of arm64 alone, where an IPI is an interrupt like others besides.
+/// Only on arm64, where an IPI is also an ordinary interrupt.
 const ARM_IPIS: &[(&str, &str)] = &[("ipi/ipi_entry", ARM), ("ipi/ipi_exit", ARM)];
 const ARM: &str = if cfg!(target_arch = "aarch64") { "IPIs" } else { "" };
 
@@ -92,39 +92,39 @@ const FAULTS: &str = if cfg!(target_arch = "x86_64") { "page faults of the measu
 /// Only where an idle CPU has a choice of states.
 const IDLE: &[(&str, &str)] = &[("power/cpu_idle", "idle states")];
 
-/// The timer's function follows it at once, and tells as much.
+/// Not needed: the timer's function follows at once.
 const TIMER_ENTRY: &[(&str, &str)] = &[("irq_vectors/local_timer_entry", "")];
 
-/// Only where the measured loop makes no system call of its own.
+/// Only where the measured loop makes no system call.
 const BUSY: &[(&str, &str)] = &[
     ("raw_syscalls/sys_enter", "system calls of the measured thread"),
     ("raw_syscalls/sys_exit", "system calls of the measured thread"),
 ];
 
-/// Events of all CPUs, and the field that names the CPU they are meant for.
+/// Events of all CPUs, and the field with the CPU that they are for.
 const SENT: &[(&str, &str, &str)] = &[
-    ("csd/csd_queue_cpu", "cpu", "who sends IPIs that call functions"),
-    ("ipi/ipi_send_cpu", "cpu", "who sends other IPIs"),
-    ("sched/sched_waking", "target_cpu", "who wakes threads"),
-    // Told of by the CPU that a thread leaves.
+    ("csd/csd_queue_cpu", "cpu", "senders of function-call IPIs"),
+    ("ipi/ipi_send_cpu", "cpu", "senders of other IPIs"),
+    ("sched/sched_waking", "target_cpu", "wakers of threads"),
+    // Recorded on the CPU that the thread leaves.
     ("sched/sched_migrate_task", "dest_cpu", "migrations"),
 ];
 
-/// Of those the ones that tell of IPIs.
+/// Those of IPIs.
 const SENDERS: usize = 2;
 
-/// A wakeup, which has a stack where it is a measuring thread's and another thread has the CPU.
+/// A wakeup. It has a stack if the woken thread measures and another thread has the CPU.
 const WAKING: &str = "sched/sched_waking";
 
-/// The number of the event that a `stacktrace` trigger leaves (TRACE_STACK).
+/// The number of the event that a `stacktrace` trigger writes (TRACE_STACK).
 const STACK: u16 = 4;
 
-/// Events of one CPU that are kept, since reading takes them off the kernel's ring; and threads that are
-/// known.
+/// The most events of one CPU that are kept, since reading removes them from the kernel's ring; and the most
+/// known threads.
 const KEPT: usize = 32_768;
 const TASKS: usize = 4_096;
 
-/// The collector, at work.
+/// The running collector.
 #[derive(Debug)]
 pub struct Tracefs {
     by: By,
@@ -132,7 +132,7 @@ pub struct Tracefs {
     sent: Instance,
     formats: HashMap<u16, (String, Format)>,
     stack: Format,
-    /// Texts of the kernel that events name by their address.
+    /// Texts of the kernel that events refer to by address.
     texts: HashMap<u64, String>,
     cpus: CpuSet,
     own: BTreeMap<u32, Vec<u32>>,
@@ -201,10 +201,10 @@ impl Tracefs {
             let filter = cpus.iter().map(|cpu| format!("{field}=={cpu}")).collect::<Vec<_>>().join("||");
             tracefs.enable(true, event, Some(&filter), without);
             if place < SENDERS {
-                // Where this is refused, only the immediate caller is told.
+                // If the kernel refuses this, only the immediate caller is known.
                 let _ = tracefs.sent.write(&format!("events/{event}/trigger"), "stacktrace");
             } else if *event == WAKING && tracefs.take_stacks_of(&[]).is_err() {
-                let line = "where in the kernel a thread is that keeps a CPU: this kernel does not tell";
+                let line = "kernel functions that delay a wakeup: this kernel does not report them";
                 tracefs.could_not_see.push(line.to_string());
             }
         }
@@ -233,7 +233,7 @@ impl Tracefs {
             }
             None if without.is_empty() => {}
             None => {
-                let line = format!("{without}: this kernel does not tell");
+                let line = format!("{without}: this kernel does not report them");
                 if !self.could_not_see.contains(&line) {
                     self.could_not_see.push(line);
                 }
@@ -241,11 +241,11 @@ impl Tracefs {
         }
     }
 
-    /// From now on has the kernel's stack taken where one of these threads is woken while another one has the
-    /// CPU that wakes it. Stacks of other wakeups would cost the machine dear.
+    /// From now on the kernel records its stack when one of these threads is woken on a CPU that another
+    /// thread occupies. Stacks of all wakeups would be too expensive.
     fn take_stacks_of(&self, threads: &[u32]) -> Result<()> {
         let trigger = format!("events/{WAKING}/trigger");
-        // The idle thread is never woken: the event may be read, and no stack is taken.
+        // The idle thread is never woken: with this filter the event can be read, and no stack is taken.
         let threads = if threads.is_empty() { &[0] } else { threads };
         let one_of = threads.iter().map(|thread| format!("pid=={thread}")).collect::<Vec<_>>().join("||");
         let has_trigger = self.sent.read(&trigger).is_ok_and(|text| text.starts_with("stacktrace"));
@@ -255,7 +255,7 @@ impl Tracefs {
         self.sent.write(&trigger, &format!("stacktrace if common_pid!=0&&({one_of})"))
     }
 
-    /// Takes what both instances hold.
+    /// Takes the events of both instances.
     fn take_all(&mut self) -> Result<()> {
         for cpu in self.cpus.clone().iter() {
             for page in self.here.take(cpu)? {
@@ -273,7 +273,7 @@ impl Tracefs {
                 }
             }
         }
-        // Those of CPUs that are not asked for; and threads come and go.
+        // Forget the events of CPUs that are not asked for, and some threads.
         for events in self.read.values_mut() {
             events.drain(..events.len().saturating_sub(2 * KEPT));
         }
@@ -283,7 +283,7 @@ impl Tracefs {
         Ok(())
     }
 
-    /// Events of a CPU that were overwritten unread since the last call.
+    /// The number of a CPU's events that were overwritten unread since the last call.
     fn newly_overwritten(&mut self, cpu: u32) -> u64 {
         let overwritten = self.here.overwritten(cpu);
         overwritten.saturating_sub(self.overwritten.insert(cpu, overwritten).unwrap_or(0))
@@ -292,14 +292,14 @@ impl Tracefs {
     fn keep(&mut self, of: u32, cpu: u32, raw: page::Raw<'_>, last: &mut Option<(u32, u64)>) {
         let Some(id) = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]])) else { return };
         if id == STACK {
-            // Of what this CPU sent at last, or of the thread that it woke.
+            // The stack of the CPU's last request, or of the thread that it woke.
             let Some((of, monotonic_ns)) = *last else { return };
             let stack = self.stack.array(raw.data, "caller").into_iter().filter(|word| *word > 1 << 32);
             let Some(events) = self.read.get_mut(&of) else { return };
             let mut events_then = events.iter_mut().rev();
             match events_then.find(|event| event.monotonic_ns == monotonic_ns && event.cpu == cpu) {
                 Some(Event { kind: EventKind::Sent(sent), .. }) => sent.stack.extend(stack),
-                // Another CPU's stack tells nothing of the one that the thread waits for.
+                // A stack of another CPU is not that of the occupant.
                 Some(Event { kind: EventKind::Waking { woken, .. }, .. }) if of == cpu => {
                     let kind = EventKind::Kept { woken: Some(*woken), stack: stack.collect() };
                     events.push(Event { monotonic_ns, cpu, kind });
@@ -324,7 +324,7 @@ impl Tracefs {
         }
     }
 
-    /// Of an event of the osnoise tracer the time that it tells.
+    /// The duration in an event of the osnoise tracer.
     fn duration_ns(&self, id: u16, data: &[u8]) -> Option<u64> {
         let (name, format) = self.formats.get(&id)?;
         (name == osnoise::IRQ).then(|| format.number(data, "duration")).flatten()
@@ -381,7 +381,7 @@ impl Tracefs {
                 let comm = self.task(pid).0;
                 EventKind::Waking { woken: small("pid")?, waker: Task { pid, comm, ..Task::default() } }
             }
-            // Later kernels tell of the thread that renames, which mostly is the same.
+            // Later kernels name the thread that renames, mostly the same.
             "task_rename" => {
                 EventKind::Renamed { pid: small("pid").unwrap_or(pid), comm: format.text(data, "newcomm")? }
             }
@@ -426,7 +426,8 @@ impl Tracefs {
         Sent { by, cpu, request, function, stack: vec![call_site] }
     }
 
-    /// A thread's name, and whether it is the kernel's: events do not tell. One that has gone has none.
+    /// A thread's name, and whether it is a kernel thread: events do not have that. A thread that has ended
+    /// has neither.
     fn task(&mut self, pid: u32) -> (String, bool) {
         let read = || {
             let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -455,7 +456,7 @@ impl Collect for Tracefs {
     fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()> {
         self.own.insert(cpu, threads.to_vec());
         let all = self.own.values().flatten().copied().collect::<Vec<_>>();
-        // Where this is refused, it was refused at the start.
+        // If the kernel refuses this, it refused it at the start.
         let _ = self.take_stacks_of(&all);
         Ok(())
     }
@@ -473,7 +474,7 @@ impl Collect for Tracefs {
         self.take_all()?;
         let overwritten = self.newly_overwritten(cpu);
         let events = self.read.entry(cpu).or_default();
-        // What came before a hole says nothing of what comes after it. All that is new may be after it.
+        // Events before a hole say nothing about those after it. All new ones may be after it.
         let known = if overwritten > 0 { before } else { 0 };
         events.drain(..known.min(events.len()));
         events.sort_by_key(|event| event.monotonic_ns);
@@ -513,7 +514,7 @@ fn texts(formats: &str) -> HashMap<u64, String> {
     formats.lines().filter_map(text).collect()
 }
 
-/// Where tracefs is mounted.
+/// The mount point of tracefs.
 fn folder(root: &Path) -> Result<PathBuf> {
     let at = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|path| root.join(path));
     let found = at.into_iter().find(|folder| folder.join("instances").is_dir());
@@ -529,7 +530,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_known_by_their_addresses() {
+    fn finds_texts_by_address() {
         let texts =
             texts("0xffff800081a2b3c8 : \"Rescheduling interrupts\"\n0x1 : \"%s: 0x%x\\n\"\nnonsense\n");
         assert_eq!(texts.len(), 2);
@@ -537,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_tracefs_is_told_how_to_get_one() {
+    fn without_tracefs_the_error_has_the_cure() {
         let root = tempfile::tempdir().unwrap();
         let error =
             Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy, true, By::Events).unwrap_err();
@@ -546,11 +547,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tracefs_that_makes_no_instance_is_refused_and_nothing_is_left() {
+    fn a_failed_instance_leaves_nothing() {
         let root = tempfile::tempdir().unwrap();
         let instances = root.path().join("sys/kernel/tracing/instances");
         fs::create_dir_all(&instances).unwrap();
-        // A folder of a test has no buffers in it.
+        // A folder without buffers, as a test has it.
         let error =
             Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy, true, By::Events).unwrap_err();
         assert!(error.to_string().ends_with("run as root, or use --causes counters"), "{error}");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's osnoise tracer, without the threads that it measures with: what is left is one event for each
-//! interrupt and NMI that has ended, with the time that it took without what interrupted it. An NMI is told
-//! in full, from its entry on, where trace events know only of its handlers. (kernel/trace/trace_osnoise.c;
+//! The kernel's osnoise tracer, without its measuring threads: one event for each interrupt and NMI at its
+//! end, with its duration without the contexts that interrupted it. An NMI is covered from its entry on,
+//! where trace events have only its handlers. (kernel/trace/trace_osnoise.c;
 //! Documentation/trace/osnoise-tracer.rst)
 //!
-//! All of the kernel has one such tracer, and one set of options, so it is used only where nobody else does;
-//! it goes back to what it was with its instance. Times of its own (`start`) are of another clock than ours,
-//! so only durations are used.
+//! The kernel has only one such tracer and one set of options, so it is used only if no other session does,
+//! and its options are restored with its instance. Its begin times (`start`) are of another clock, so only
+//! durations are used.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::instance::{Instance, OSNOISE_OPTIONS, WITHOUT_WORKLOAD};
 use crate::event::{Event, EventKind};
 use crate::{Error, Result};
 
-/// Its events, and what is not seen without them.
+/// Its events, and the kinds that are not seen without them.
 pub const EVENTS: &[(&str, &str)] = &[("osnoise/irq_noise", "interrupts"), ("osnoise/nmi_noise", "NMIs")];
 
 /// Their names.
@@ -33,9 +33,9 @@ pub fn instance(tracing: &Path) -> Result<Instance> {
     };
     if let Some(user) = user(tracing) {
         let cure = "end that session, or use --causes bpf or tracefs";
-        return refuse(format!("{user} has that tracer, of which there is one"), cure);
+        return refuse(format!("{user} uses the only osnoise tracer"), cure);
     }
-    // Where somebody switched the workload off before, it stays so.
+    // If another program switched the workload off before, it stays so.
     let is_on = options.split_whitespace().any(|option| option == "OSNOISE_WORKLOAD");
     Instance::make(tracing, if is_on { WITHOUT_WORKLOAD } else { "here" }, |instance| {
         let path = tracing.join(OSNOISE_OPTIONS);
@@ -47,7 +47,7 @@ pub fn instance(tracing: &Path) -> Result<Instance> {
     })
 }
 
-/// Which session has the osnoise or the timerlat tracer.
+/// The session that uses the osnoise or the timerlat tracer.
 fn user(tracing: &Path) -> Option<String> {
     let instances = fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten();
     let folders = std::iter::once(tracing.to_path_buf()).chain(instances.map(|entry| entry.path()));
@@ -58,7 +58,7 @@ fn user(tracing: &Path) -> Option<String> {
     folders.into_iter().find(|folder| has(folder)).map(|folder| folder.display().to_string())
 }
 
-/// When what ended at `ended_ns`, and took so long without NMIs, began. `events` are those that came before
+/// The begin of an interrupt that ended at `ended_ns` after that time without NMIs. `events` are those before
 /// it.
 pub fn began_ns(events: &[Event], ended_ns: u64, duration_ns: u64) -> u64 {
     let mut began = ended_ns.saturating_sub(duration_ns);
@@ -82,15 +82,15 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_began_its_time_and_that_of_its_nmis_ago() {
+    fn nmis_move_the_begin_of_an_interrupt() {
         assert_eq!(began_ns(&[], 1_000, 300), 700);
         assert_eq!(began_ns(&[nmi(500, 50), nmi(900, 50)], 1_000, 300), 650);
-        // One comes into sight because of another.
+        // An event that becomes visible because of another.
         assert_eq!(began_ns(&[nmi(680, 50), nmi(900, 50)], 1_000, 300), 600);
         assert_eq!(began_ns(&[], 100, 300), 0);
     }
 
-    /// A folder as tracefs has it, for what is decided before the kernel is asked for an instance.
+    /// A folder like tracefs, with the files that are read before an instance is made.
     fn tracing(options: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for path in ["instances/rtla", "osnoise"] {
@@ -102,19 +102,19 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_session_is_left_alone() {
+    fn leaves_other_sessions_alone() {
         for tracer in ["osnoise\n", "timerlat\n"] {
             let tracing = tracing("NO_DEFAULTS OSNOISE_WORKLOAD\n");
             fs::write(tracing.path().join("instances/rtla/current_tracer"), tracer).unwrap();
             let said = instance(tracing.path()).unwrap_err().to_string();
-            assert!(said.contains("instances/rtla has that tracer, of which there is one"), "{said}");
+            assert!(said.contains("instances/rtla uses the only osnoise tracer"), "{said}");
             let options = fs::read_to_string(tracing.path().join(OSNOISE_OPTIONS)).unwrap();
             assert_eq!(options, "NO_DEFAULTS OSNOISE_WORKLOAD\n");
         }
     }
 
     #[test]
-    fn a_kernel_without_it_is_said() {
+    fn reports_a_kernel_without_the_tracer() {
         let folder = tempfile::tempdir().unwrap();
         let said = instance(folder.path()).unwrap_err().to_string();
         assert!(said.starts_with("cannot watch with osnoise: this kernel has no osnoise tracer"), "{said}");

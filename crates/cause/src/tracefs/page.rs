@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages of `trace_pipe_raw`, and the fields of events as their `format` files tell them. The layout of
-//! pages is the kernel's ring buffer's (`events/header_page`, `events/header_event`), the same since 2.6.31.
+//! Reads the pages of `trace_pipe_raw`, with the fields that `format` files define. The layout of pages is
+//! that of the kernel's ring buffer (`events/header_page`, `events/header_event`), the same since 2.6.31.
 
 use std::collections::BTreeMap;
 
-/// Of a page's header: a time, and how much of the page is used.
+/// A page's header: a time, and the used part of the page.
 const HEADER: usize = 16;
 
 /// The bits of the second word that count bytes; above them are flags.
@@ -17,7 +17,7 @@ const TIME_STAMP: u32 = 31;
 /// One event of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a> {
-    /// When, by the instance's clock.
+    /// Its time, by the instance's clock.
     pub monotonic_ns: u64,
     /// Its fields.
     pub data: &'a [u8],
@@ -38,7 +38,7 @@ pub fn events(page: &[u8]) -> Vec<Raw<'_>> {
             TIME_EXTEND | TIME_STAMP => {
                 let Some(high) = word else { break };
                 let time = u64::from(high) << 27 | delta;
-                // A stamp has the lower 59 bits of a time; the rest has not changed since the page began.
+                // A stamp has the lower 59 bits of a time; the rest is the page's.
                 now = if kind == TIME_EXTEND { now + time } else { now & !((1 << 59) - 1) | time };
                 at += 4;
             }
@@ -74,7 +74,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// How an event's fields lie.
+/// The layout of an event's fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Format {
     /// The number in `common_type`.
@@ -123,7 +123,7 @@ impl Format {
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// Text that lies elsewhere in the event, where the field says (`__data_loc`).
+    /// Text in another part of the event, at the position in the field (`__data_loc`).
     pub fn dynamic_text(&self, data: &[u8], field: &str) -> Option<String> {
         let place = usize::try_from(self.number(data, field)?).ok()?;
         let (at, length) = (place & 0xffff, place >> 16 & 0xffff);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_events_add_up_from_the_page_on() {
+    fn adds_times_of_events_to_the_pages() {
         let head = |kind: u32, delta: u32| kind | delta << 5;
         let page = page(&[
             head(1, 5),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_lies_elsewhere_is_found_and_not_beyond_the_event() {
+    fn reads_text_elsewhere_within_the_event_only() {
         let format =
             Format::parse("ID: 9\n\tfield:__data_loc char[] desc;\toffset:4;\tsize:4;\tsigned:0;\n").unwrap();
         let event = |at: u32, length: u32| {

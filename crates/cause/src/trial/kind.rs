@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kinds of events that threads can provoke on a CPU of their choice, and which events are of each kind.
+//! The kinds of events that threads can provoke on a CPU of their choice, and their events.
 
 use std::collections::BTreeMap;
 
 use crate::depth::Depth;
 use crate::event::{ContextKind, EventKind, Vector};
 
-/// Of what the kernel counts this many are certain to have come while it was watched.
+/// If the kernel counts so many, at least one came while it was watched.
 const FEWEST: u64 = 3;
 
 /// A kind of event that threads can provoke on a CPU of their choice.
@@ -46,27 +46,27 @@ impl TrialKind {
         TrialKind::RescheduleSenders,
     ];
 
-    /// What it is called where a collector says what it cannot see.
+    /// Its name in the list of kinds that a collector cannot see.
     pub(super) fn subject(self) -> &'static str {
         match self {
             TrialKind::Threads => "threads",
             TrialKind::TimerInterrupts => "the tick and other timers",
-            TrialKind::TimerFunctions => "whose timers fire",
+            TrialKind::TimerFunctions => "timer functions",
             TrialKind::Softirqs => "softirqs",
-            TrialKind::CallIpis => "IPIs that call functions",
-            TrialKind::CalledFunctions => "the functions that IPIs call",
-            TrialKind::RescheduleIpis => "IPIs that reschedule",
-            TrialKind::Wakers => "who wakes threads",
+            TrialKind::CallIpis => "function-call IPIs",
+            TrialKind::CalledFunctions => "functions called by IPIs",
+            TrialKind::RescheduleIpis => "reschedule IPIs",
+            TrialKind::Wakers => "wakers of threads",
             TrialKind::Migrations => "migrations",
             TrialKind::Faults => "page faults of the measured thread",
             TrialKind::Syscalls => "system calls of the measured thread",
             TrialKind::IdleStates => "idle states",
-            TrialKind::CallSenders => "who sends IPIs that call functions",
-            TrialKind::RescheduleSenders => "who sends other IPIs",
+            TrialKind::CallSenders => "senders of function-call IPIs",
+            TrialKind::RescheduleSenders => "senders of other IPIs",
         }
     }
 
-    /// What a collector calls several kinds together.
+    /// A collector's common name of several kinds.
     pub(super) fn group(self) -> Option<&'static str> {
         match self {
             TrialKind::TimerInterrupts | TrialKind::CallIpis | TrialKind::RescheduleIpis => {
@@ -76,7 +76,7 @@ impl TrialKind {
         }
     }
 
-    /// Whether a collector at this depth tells of it.
+    /// Whether a collector at this depth reports it.
     pub(super) fn is_told(self, depth: Depth, has_idle_states: bool) -> bool {
         match self {
             TrialKind::CallSenders | TrialKind::RescheduleSenders => true,
@@ -88,7 +88,7 @@ impl TrialKind {
         }
     }
 
-    /// How many of it must have happened, so that one at least is certain to have been watched.
+    /// How many must have happened, so that at least one came while it was watched.
     pub(super) fn fewest(self) -> u64 {
         match self {
             TrialKind::Migrations | TrialKind::Faults => 1,
@@ -96,7 +96,7 @@ impl TrialKind {
         }
     }
 
-    /// Whether an event is one of those that were provoked.
+    /// Whether an event is one of the provoked ones.
     pub(super) fn is(self, event: &EventKind, made: &Provoked) -> bool {
         match (self, event) {
             (TrialKind::Threads, EventKind::Switch { from, to }) => {
@@ -130,7 +130,7 @@ impl TrialKind {
     }
 }
 
-/// An interrupt of the CPU's timer; arm64's is one with a number.
+/// An interrupt of the CPU's timer; arm64's has a number.
 fn is_timer(context: ContextKind) -> bool {
     match context {
         ContextKind::Vector(Vector::LocalTimer) => true,
@@ -139,7 +139,7 @@ fn is_timer(context: ContextKind) -> bool {
     }
 }
 
-/// What happened on the CPU.
+/// The events that were provoked on the CPU.
 #[derive(Debug, Default)]
 pub(super) struct Provoked {
     pub(super) cpu: u32,
@@ -149,7 +149,7 @@ pub(super) struct Provoked {
     pub(super) woken: u32,
     /// The thread that woke it, and interrupted the other one.
     pub(super) by: u32,
-    /// Since when.
+    /// The begin.
     pub(super) from_ns: u64,
     /// How many of each kind.
     pub(super) counts: BTreeMap<TrialKind, u64>,

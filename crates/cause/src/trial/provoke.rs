@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Provokes events on a CPU: one thread there sleeps, takes page faults and then spins, with its tick;
-//! another one is moved to the CPU and woken again and again; a third one elsewhere wakes that one, and
-//! interrupts the first one by memory barriers. How often the CPU was interrupted the kernel counts itself.
+//! Provokes events on a CPU. One thread there sleeps, takes page faults and then spins, with its tick. A
+//! second one is moved to the CPU and woken again and again. A third one elsewhere wakes the second, and
+//! interrupts the first by memory barriers. The kernel counts the CPU's interrupts.
 //!
-//! All of them are ordinary threads but the one that is woken: that a real-time thread takes the CPU from the
-//! one that spins is what the other CPU sends an interrupt for. It has the lowest priority, and does nothing.
-//! They end with the trial, and where one does not get its CPU, as soon as it does.
+//! The woken thread has the lowest real-time priority, so that the other CPU sends an interrupt for it, and
+//! does nothing. The others are ordinary. They end with the trial; one that does not get its CPU ends as soon
+//! as it does.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,19 +32,19 @@ use crate::calibrate::Lacking;
 const SLEEPS: u64 = 8;
 const SLEEP_NS: u64 = 1_000_000;
 
-/// Memory barriers, and as many wakeups: with the pause before each, some ticks of a slow clock.
+/// Memory barriers, and as many wakeups: with the pause before each they last some ticks of a slow clock.
 const ROUNDS: u64 = 16;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a thread is waited for that has to get its CPU. In an emulator on a busy host that takes long.
+/// The longest wait for a thread to get its CPU. In an emulator on a busy host that takes long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A stack that is touched for the first time takes a page fault for each of its pages.
+/// The first touch of a stack takes a page fault for each of its pages.
 const STACK: usize = 64 * 1024;
 const PAGE: usize = 4096;
 
-/// Provokes events on `cpu` from one of `peers`; `armed` is told before of the thread that is interrupted.
-/// The inner error is a reason why that cannot be done.
+/// Provokes events on `cpu` from one of `peers`. It calls `armed` with the number of the interrupted thread
+/// before. The inner error is a reason why it cannot.
 pub(super) fn on(
     root: &Path,
     cpu: u32,
@@ -68,7 +68,7 @@ pub(super) fn on(
     let mut counts = Counted::now(root, cpu).since(&before);
     Ok(outcome.map(|(by, known)| {
         let Known { interrupted, woken, barriers, counts: own } = known;
-        // One that came while another thread had the CPU interrupted nobody.
+        // A wakeup while another thread had the CPU sent no interrupt.
         let calls = counts.get(&TrialKind::CallIpis).copied().unwrap_or(0);
         counts.insert(TrialKind::CallSenders, barriers.min(calls));
         counts.extend(own);
@@ -76,11 +76,11 @@ pub(super) fn on(
     }))
 }
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Debug, Default)]
 struct Shared {
     over: AtomicBool,
-    /// How often the thread for that was woken.
+    /// The number of wakeups of that thread.
     wakeups: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// A thread that says that it is ready, and waits for a word to go on.
+/// A thread that reports when it is ready, and waits for a message to go on.
 struct Seat<T> {
     thread: u32,
     handle: JoinHandle<()>,
@@ -122,7 +122,7 @@ impl<T: Send + 'static> Seat<T> {
         self.said.recv_timeout(PATIENCE).map_err(|_| starved())?
     }
 
-    /// The last that it says; it has ended then.
+    /// Its last message; it has ended then.
     fn end(self) -> Lacking<T> {
         let last = self.hear()?;
         self.handle.join().map_err(|_| "its thread panicked".to_string())?;
@@ -134,7 +134,7 @@ fn starved() -> String {
     format!("another thread had the CPU for {PATIENCE:?}")
 }
 
-/// What the interrupted thread did, in two parts: it slept; and page faults that it took.
+/// The work of the interrupted thread, in two parts: it slept; then it took page faults.
 #[derive(Debug)]
 enum Did {
     Slept(u64),
@@ -156,7 +156,7 @@ fn interrupted(cpu: u32, shared: &Shared, seat: Inside<Did>) {
     let faults = thread::page_faults();
     touch();
     let faults = thread::page_faults() - faults;
-    // Where it is refused, a CPU in nohz_full= may have no tick meanwhile.
+    // If this is refused, a CPU in nohz_full= may have no tick meanwhile.
     let _ticked = thread::Ticked::new();
     while !shared.over.load(Ordering::Relaxed) {
         std::hint::spin_loop();
@@ -173,7 +173,7 @@ fn touch() {
     black_box(&mut pages);
 }
 
-/// What the threads themselves know of what happened.
+/// The counts that the threads themselves know.
 struct Known {
     interrupted: u32,
     woken: u32,
@@ -182,7 +182,7 @@ struct Known {
 }
 
 fn peer(peers: &[u32], cpu: u32, shared: &Arc<Shared>, interrupted: Seat<Did>, seat: Inside<Known>) {
-    // Without another CPU nothing can be sent, and that is all.
+    // Without another CPU there are no senders, and the trial continues without them.
     let is_apart = !peers.is_empty() && thread::set_affinity(peers).is_ok();
     if seat.ready.send(Ok(thread::id())).is_ok() {
         let _ = seat.say.send(interrupt(cpu, is_apart, shared, interrupted));
@@ -193,7 +193,9 @@ fn interrupt(cpu: u32, is_apart: bool, shared: &Arc<Shared>, interrupted: Seat<D
     let mine = Arc::clone(shared);
     let woken = Seat::start("trial-woken", move |seat| woken(cpu, &mine, seat))?;
     interrupted.go.send(()).map_err(|_| "its thread has ended".to_string())?;
-    let Did::Slept(sleeps) = interrupted.hear()? else { return Err("its thread is out of step".into()) };
+    let Did::Slept(sleeps) = interrupted.hear()? else {
+        return Err("its thread gave an unexpected answer".into());
+    };
     let may_interrupt = thread::join_own_barriers().is_ok();
     let (mut barriers, mut wakeups) = (0, 0);
     for _ in 0..ROUNDS {
@@ -205,9 +207,11 @@ fn interrupt(cpu: u32, is_apart: bool, shared: &Arc<Shared>, interrupted: Seat<D
     }
     shared.over.store(true, Ordering::SeqCst);
     let thread = interrupted.thread;
-    let Did::Faulted(faults) = interrupted.end()? else { return Err("its thread is out of step".into()) };
+    let Did::Faulted(faults) = interrupted.end()? else {
+        return Err("its thread gave an unexpected answer".into());
+    };
     let woken_thread = woken.thread;
-    // It sees the end when it is woken, or has seen it by now.
+    // The thread sees the end when it is woken, or has seen it already.
     let _ = woken.go.send(());
     let is_moved = woken.end()?;
     let counts = vec![
@@ -220,12 +224,12 @@ fn interrupt(cpu: u32, is_apart: bool, shared: &Arc<Shared>, interrupted: Seat<D
     Ok(Known { interrupted: thread, woken: woken_thread, barriers, counts })
 }
 
-/// Says in the end whether it was moved.
+/// Returns at its end whether it was moved.
 fn woken(cpu: u32, shared: &Shared, seat: Inside<bool>) {
     let from = thread::current_cpu();
     let placed = thread::set_affinity(&[cpu]).map(|()| thread::id()).map_err(|error| error.to_string());
     let is_moved = from != cpu && thread::current_cpu() == cpu;
-    // Whoever may not have it is woken all the same.
+    // A thread without permission for the priority is woken all the same.
     let _ = Policy::Fifo(1).apply(true);
     if seat.ready.send(placed).is_err() {
         return;
@@ -236,13 +240,13 @@ fn woken(cpu: u32, shared: &Shared, seat: Inside<bool>) {
     let _ = seat.say.send(Ok(is_moved));
 }
 
-/// Whether a thread of this process waits for something.
+/// Whether a thread of this process sleeps.
 fn sleeps_now(thread: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
 }
 
-/// What the kernel counts of a CPU.
+/// The kernel's counters of a CPU.
 struct Counted {
     counters: Counters,
     cpu: u32,

@@ -15,13 +15,13 @@ fn task(pid: u32) -> Task {
     Task { pid, ..Task::default() }
 }
 
-/// All that is provoked, ten times each.
+/// Ten events of each kind that is provoked.
 fn made() -> Provoked {
     let counts = TrialKind::ALL.into_iter().map(|kind| (kind, 10)).collect();
     Provoked { cpu: 1, interrupted: OWN, woken: WOKEN, by: PEER, from_ns: 1_000, counts }
 }
 
-/// An event of each kind that is provoked.
+/// One event of each kind that is provoked.
 fn event(kind: TrialKind) -> EventKind {
     match kind {
         TrialKind::Threads => EventKind::Switch { from: OWN, to: task(0) },
@@ -60,14 +60,12 @@ fn without(missing: &[TrialKind]) -> TrialResult {
 }
 
 #[test]
-fn a_collector_that_tells_of_everything_passes() {
+fn a_collector_that_reports_all_kinds_passes() {
     let judged = without(&[]).judge(Depth::Busy, true, &[]).unwrap();
     assert_eq!(judged.unseen, Vec::<String>::new());
     let absent: &[&str] = match cfg!(target_arch = "x86_64") {
-        true => {
-            &["NMIs", "interrupts of devices", "functions of workqueues", "irq work", "frequency changes"]
-        }
-        false => &["NMIs", "functions of workqueues", "irq work", "frequency changes"],
+        true => &["NMIs", "device interrupts", "workqueue functions", "irq work", "frequency changes"],
+        false => &["NMIs", "workqueue functions", "irq work", "frequency changes"],
     };
     assert_eq!(judged.not_tried, absent);
 }
@@ -81,25 +79,25 @@ fn each_kind_has_events_of_its_own() {
 }
 
 #[test]
-fn without_switches_or_timers_it_is_refused() {
+fn refuses_a_collector_without_switches_or_timers() {
     let refused = |missing: &[TrialKind], depth| without(missing).judge(depth, false, &[]).unwrap_err();
     assert_eq!(
         refused(&[TrialKind::Threads], Depth::Sleeping),
-        "in its trial at the start it did not tell of threads, of which 10 were provoked"
+        "in its trial it did not report threads, of which 10 were provoked"
     );
     let timers = [TrialKind::TimerInterrupts, TrialKind::TimerFunctions];
     assert_eq!(
         refused(&timers, Depth::Busy),
-        "in its trial at the start it did not tell of the tick and other timers, of which 10 were provoked"
+        "in its trial it did not report the tick and other timers, of which 10 were provoked"
     );
-    assert!(without(&timers[..1]).judge(Depth::Busy, false, &[]).is_ok(), "either tells of timers");
+    assert!(without(&timers[..1]).judge(Depth::Busy, false, &[]).is_ok(), "one of both suffices");
     let senders = [TrialKind::CallSenders, TrialKind::RescheduleSenders];
-    assert!(refused(&senders, Depth::Senders).contains("did not tell of who sends IPIs that call functions"));
+    assert!(refused(&senders, Depth::Senders).contains("did not report senders of function-call IPIs"));
     assert!(without(&senders).judge(Depth::Sleeping, false, &[]).is_ok());
 }
 
 #[test]
-fn threads_under_other_numbers_are_told_apart_from_none() {
+fn distinguishes_threads_of_other_numbers_from_none() {
     let mut result = without(&[TrialKind::Threads]);
     let other = EventKind::Switch { from: 4_001, to: task(0) };
     result.add(&made(), &[Event { monotonic_ns: 2_000, cpu: 1, kind: other }]);
@@ -107,18 +105,18 @@ fn threads_under_other_numbers_are_told_apart_from_none() {
 }
 
 #[test]
-fn another_kind_that_happened_unseen_narrows() {
+fn another_unseen_kind_limits_the_collector() {
     let missing = [TrialKind::Softirqs, TrialKind::RescheduleSenders];
     let judged = without(&missing).judge(Depth::Sleeping, false, &[]).unwrap();
     assert_eq!(
         judged.unseen,
         [
-            "softirqs: 10 were provoked in the trial at the start, and none was told of",
-            "who sends other IPIs: 10 were provoked in the trial at the start, and none was told of"
+            "softirqs: the trial provoked 10, and the collector reported none",
+            "senders of other IPIs: the trial provoked 10, and the collector reported none"
         ]
     );
-    // It had said so itself.
-    let said = ["softirqs: this kernel does not tell".to_string(), "timers and IPIs: no".to_string()];
+    // Kinds that the collector itself reported as unseen.
+    let said = ["softirqs: this kernel does not report them".to_string(), "timers and IPIs: no".to_string()];
     let missing = [TrialKind::Softirqs, TrialKind::CallIpis];
     let judged = without(&missing).judge(Depth::Sleeping, false, &said[..1]).unwrap();
     assert_eq!(judged.unseen.len(), 1);
@@ -128,7 +126,7 @@ fn another_kind_that_happened_unseen_narrows() {
 }
 
 #[test]
-fn what_did_not_happen_is_not_held_against_it() {
+fn a_kind_that_did_not_happen_counts_as_untried() {
     let mut result = TrialResult::default();
     let few = |kind| (kind, if kind == TrialKind::RescheduleIpis { 2 } else { 0 });
     let counts = TrialKind::ALL.into_iter().map(few).collect();
@@ -136,9 +134,9 @@ fn what_did_not_happen_is_not_held_against_it() {
     assert!(!result.is_short(Depth::Busy, true));
     let judged = result.judge(Depth::Busy, true, &[]).unwrap();
     assert_eq!(judged.unseen, Vec::<String>::new());
-    assert!(judged.not_tried.contains(&"IPIs that reschedule".to_string()), "{judged:?}");
+    assert!(judged.not_tried.contains(&"reschedule IPIs".to_string()), "{judged:?}");
     let judged = result.judge(Depth::Senders, true, &[]).unwrap();
-    assert_eq!(judged.not_tried, ["who sends IPIs that call functions", "who sends other IPIs"]);
+    assert_eq!(judged.not_tried, ["senders of function-call IPIs", "senders of other IPIs"]);
 }
 
 #[test]
@@ -156,7 +154,7 @@ fn events_from_before_the_trial_prove_nothing() {
 }
 
 #[test]
-fn the_collectors_call_each_kind_alike() {
+fn both_collectors_use_the_same_names() {
     let bpf = include_str!("../bpf/mod.rs");
     for kind in TrialKind::ALL {
         assert!(bpf.contains(&format!("\"{}\"", kind.subject())), "{kind:?}");
@@ -169,14 +167,14 @@ fn the_collectors_call_each_kind_alike() {
 }
 
 #[test]
-fn another_cpu_interrupts_the_one_that_is_tried() {
+fn another_cpu_interrupts_the_tested_one() {
     let online = CpuSet::from_iter(0..4);
     assert_eq!(peers(1, &[0, 1], &online), [0]);
     assert_eq!(peers(1, &[1], &online), [0, 2, 3]);
     assert_eq!(peers(0, &[0], &CpuSet::from_iter([0])), Vec::<u32>::new());
 }
 
-/// A collector that tells of nothing, and keeps what it was told.
+/// A collector that reports nothing, and records its calls.
 #[derive(Debug, Default)]
 struct Silent {
     own: Vec<Vec<u32>>,
@@ -207,9 +205,9 @@ impl Collect for std::sync::Arc<std::sync::Mutex<Silent>> {
     }
 }
 
-/// Needs no collector: threads of this test are interrupted on a CPU that they may have.
+/// Needs no collector: it interrupts its own threads on an allowed CPU.
 #[test]
-fn a_collector_that_tells_of_nothing_is_refused_and_disarmed() {
+fn refuses_a_collector_that_reports_nothing() {
     let Some(cpu) = rt::thread::affinity().into_iter().next() else { return };
     let silent = std::sync::Arc::new(std::sync::Mutex::new(Silent::default()));
     let root = tempfile::tempdir().unwrap();
@@ -222,18 +220,18 @@ fn a_collector_that_tells_of_nothing_is_refused_and_disarmed() {
         is_asked: false,
     };
     let refused = trial.of(Box::new(std::sync::Arc::clone(&silent)), 0).unwrap_err();
-    // Or the machine is starved.
-    let is_tried = refused.why.contains("it did not tell of threads, of which");
+    // A starved machine has another reason.
+    let is_tried = refused.why.contains("it did not report threads, of which");
     assert!(is_tried || refused.why.contains("another thread had the CPU"), "{refused}");
-    assert_eq!(silent.lock().unwrap().own.last(), Some(&Vec::new()), "its threads measure no more");
-    assert_eq!(silent.lock().unwrap().taken.back(), Some(&cpu), "nothing of the trial is left");
+    assert_eq!(silent.lock().unwrap().own.last(), Some(&Vec::new()), "its threads no longer measure");
+    assert_eq!(silent.lock().unwrap().taken.back(), Some(&cpu), "no event of the trial stays");
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_no_reason_to_refuse_what_was_asked_for() {
+fn keeps_a_named_collector_that_cannot_be_tried() {
     let root = tempfile::tempdir().unwrap();
     let online = CpuSet::from_iter([0]);
-    // No machine of a test has so many.
+    // No test machine has so many CPUs.
     let trial = Trial {
         root: root.path(),
         cpus: &[1023],

@@ -36,9 +36,9 @@ pub struct Loaded {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LoadDid")]
 struct LoadRun {
-    /// Its name, and its command where it has one.
+    /// Its name, and its command if it has one.
     load: String,
-    /// What it did.
+    /// Its work.
     did: LoadOutcome,
 }
 

@@ -64,7 +64,7 @@ pub struct Check {
     pub weights: [Option<Severity>; 5],
     /// Why it matters.
     pub why: &'static str,
-    /// Where that is known from.
+    /// The source of the advice.
     pub source: &'static str,
     pub(crate) look: fn(&CheckFacts) -> CheckResult,
 }
@@ -155,7 +155,7 @@ use Severity::{High, Info, Low, Medium};
 
 /// It decides everywhere but on a server.
 pub(crate) const GRAVE: [Option<Severity>; 5] = [Some(High), Some(High), Some(High), Some(High), None];
-/// It makes cycles late now and then.
+/// It makes some cycles late.
 pub(crate) const MIDDLING: [Option<Severity>; 5] =
     [Some(Medium), Some(Medium), Some(Medium), Some(Medium), None];
 /// A little.

@@ -25,9 +25,9 @@ const JUDGE_ONLY: [&str; 7] =
 pub struct Difference {
     /// The field, named as in the manifest.
     pub field: String,
-    /// Its value in the first run; absent where that does not state it.
+    /// Its value in the first run; absent if the run does not state it.
     pub before: Option<String>,
-    /// Its value in the second run; absent where that does not state it.
+    /// Its value in the second run; absent if the run does not state it.
     pub after: Option<String>,
 }
 

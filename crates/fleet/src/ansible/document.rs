@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What one of these verbs did, with `--json`.
+/// The result of one of these verbs, with `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetRunDocument {
     /// Version of this document.
@@ -17,20 +17,20 @@ pub struct FleetRunDocument {
     pub check: bool,
     /// The inventory.
     pub inventory: String,
-    /// Where evidence, plans and Ansible's log are.
+    /// The folder of evidence, plans and Ansible's log.
     pub folder: String,
     /// Each machine, in the order of the inventory.
     pub hosts: Vec<HostOutcome>,
 }
 
-/// What became of a machine.
+/// The outcome of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostOutcome {
     /// Its name in the inventory.
     pub host: String,
-    /// What became of it.
+    /// Its result.
     pub outcome: MachineOutcome,
-    /// Why, or what was found; empty where there is nothing to be said.
+    /// The reason, or the finding; may be empty.
     pub reason: String,
     /// How many things were changed on it.
     pub changed: u32,
@@ -38,7 +38,7 @@ pub struct HostOutcome {
     pub bundle: Option<String>,
 }
 
-/// What may become of a machine.
+/// The possible outcomes of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Became")]
@@ -47,23 +47,23 @@ pub enum MachineOutcome {
     Failed,
     /// It could not be reached, or no longer.
     Unreachable,
-    /// It failed after it was tuned, and has what it had before.
+    /// It failed after tuning, and was restored.
     RolledBack,
-    /// Measured: its limit does not hold.
+    /// Measured: it exceeded its limit.
     Exceeded,
-    /// Measured: its limit is not proven to hold.
+    /// Measured: its limit is unproven.
     Unproven,
-    /// What was applied is not all in force.
+    /// Some applied changes are not in force.
     NotInForce,
     /// It was not begun.
     NotReached,
     /// This would be changed.
     WouldChange,
-    /// Measured: its limit holds.
+    /// Measured: it held its limit.
     Held,
     /// All that is planned is in force.
     InForce,
-    /// It has what it had before.
+    /// Its changes were undone.
     Undone,
 }
 

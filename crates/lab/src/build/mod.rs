@@ -104,14 +104,14 @@ pub struct BuildSpec {
     pub fresh: bool,
 }
 
-/// A kernel that was built: `isolator kernel build --json`, and `kernel.json` beside it.
+/// A built kernel: `isolator kernel build --json`, and `kernel.json` in its folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Built {
     /// Version of this document.
     pub schema_version: u32,
     /// The version of Linux that was asked for.
     pub version: String,
-    /// Its release, as `uname -r` says.
+    /// Its release, as in `uname -r`.
     pub release: String,
     /// `x86_64` or `aarch64`.
     pub architecture: String,
@@ -119,13 +119,13 @@ pub struct Built {
     pub configuration: String,
     /// Whether our series was left out.
     pub unpatched: bool,
-    /// Where all of it lies; empty in `kernel.json` itself.
+    /// Its folder; empty in `kernel.json` itself.
     pub folder: String,
     /// The image in that folder: `bzImage`, `Image`.
     pub image: String,
     /// Debian packages in that folder.
     pub packages: Vec<String>,
-    /// Where the source came from.
+    /// The origin of the source.
     pub source: String,
     /// SHA-256 of our series.
     pub series: String,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel part: `bpf/events.bpf.c`, loaded for as long as this value lives.
+//! The BPF part: `bpf/events.bpf.c`, in the kernel while this value lives.
 //!
-//! Memory: a ring of 32 MiB and two tables of 16,384 places. Probes and programs go with the file descriptors
-//! that hold them, however this process ends.
+//! Memory: a ring of 32 MiB and two tables of 16,384 entries. Probes and programs are removed when their file
+//! descriptors are closed, however this process ends.
 
 mod record;
 
@@ -19,7 +19,7 @@ use crate::event::{EventTimes, LintEvent};
 use crate::functions::FIRST_LOCK;
 
 static EVENTS: KernelPart = KernelPart {
-    what: "watch what a program does",
+    what: "watch a program's calls",
     object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/events.o")),
     cures: [
         "install clang and build again",
@@ -34,19 +34,20 @@ const PLACE_BYTES: usize = 32;
 /// `struct thread` of the C part: its process, two fields of its own, its MXCSR.
 type Watched = [u32; 4];
 
-/// The tracepoints, and what is not seen without each; without those that have nothing here, nothing is.
+/// The tracepoints, and the events that are not seen without each. An empty text marks a tracepoint that is
+/// required.
 const TAPS: [(&str, &str); 6] = [
     ("sys_enter", ""),
     ("sched_switch", ""),
     ("page_fault_user", "page faults"),
     ("page_fault_kernel", "page faults in the kernel"),
     ("signal_deliver", "signal handlers"),
-    ("sched_process_exec", "another program in the same process"),
+    ("sched_process_exec", "execve() of the process"),
 ];
 
-/// The kernel part, at work.
+/// The running BPF part.
 pub struct EventWatch {
-    /// Its programs; gone when this is dropped.
+    /// Its programs, unloaded when this is dropped.
     part: LoadedPart,
     records: RingBuf<MapData>,
     threads: HashMap<MapData, u32, Watched>,
@@ -63,7 +64,7 @@ impl std::fmt::Debug for EventWatch {
 }
 
 impl EventWatch {
-    /// Loads the kernel part. Nothing is watched yet.
+    /// Loads the BPF part. It watches no thread yet.
     pub fn load() -> Result<EventWatch> {
         let globals: [(&str, &[u8]); 2] = [
             ("futex_call", &(syscalls::Sysno::futex as u32).to_ne_bytes()),
@@ -86,7 +87,7 @@ impl EventWatch {
         })
     }
 
-    /// Probes a function of `process`: where it begins in the binary, and its number.
+    /// Probes the entry of a function of `process`: its offset in the binary, and its number.
     pub fn probe(&mut self, process: u32, binary: &Path, offset: u64, number: u16) -> Result<()> {
         let program: &mut UProbe = self.part.program("function")?;
         let Some(process) = NonZeroU32::new(process) else { return Ok(()) };
@@ -98,18 +99,22 @@ impl EventWatch {
         })
     }
 
-    /// From now on it is told where the process executes another program.
+    /// From now on reports execve() of the process.
     pub fn watch_process(&mut self, process: u32) -> Result<()> {
         let room = |error: MapError| {
-            EVENTS.cannot(format!("the process found no room: {}", whole(&error)), "report this as a defect")
+            EVENTS.cannot(
+                format!("there is no room for the process: {}", whole(&error)),
+                "report this as a defect",
+            )
         };
         self.processes.insert(process, 1, 0).map_err(room)
     }
 
-    /// From now on, what these threads of the process do counts.
+    /// From now on counts the events of these threads of the process.
     pub fn watch(&mut self, process: u32, threads: impl Iterator<Item = u32>) -> Result<()> {
         let room = |error: MapError| {
-            EVENTS.cannot(format!("a thread found no room: {}", whole(&error)), "name fewer by --thread")
+            EVENTS
+                .cannot(format!("there is no room for a thread: {}", whole(&error)), "name fewer by --thread")
         };
         for thread in threads {
             self.threads.insert(thread, [process, 0, 0, 0], 0).map_err(room)?;
@@ -117,7 +122,7 @@ impl EventWatch {
         Ok(())
     }
 
-    /// What was done since this was last asked: the first time at each place.
+    /// The events since the last call: the first one at each place.
     pub fn take(&mut self) -> Vec<LintEvent> {
         let mut events = Vec::new();
         while let Some(bytes) = self.records.next() {
@@ -126,23 +131,23 @@ impl EventWatch {
         events
     }
 
-    /// How often that was done at its place until now.
+    /// How often the event happened at its place so far.
     pub fn times(&self, event: &LintEvent) -> EventTimes {
         let [count, last_ns] = self.places.get(&record::place(event), 0).unwrap_or([1, event.at_ns]);
         EventTimes { count, last_ns }
     }
 
-    /// MXCSR of a watched thread, as it last left a CPU.
+    /// MXCSR of a watched thread when it last left a CPU.
     pub fn float_state(&self, thread: u32) -> Option<u32> {
         self.threads.get(&thread, 0).ok().map(|watched| watched[2]).filter(|state| *state != 0)
     }
 
-    /// How many events found no room until now.
+    /// The number of events that were lost so far for lack of room.
     pub fn lost(&self) -> u64 {
         self.lost.get(&0, 0).unwrap_or(0)
     }
 
-    /// What it could not see, in sentences.
+    /// The kinds of events that it could not see, in sentences.
     pub fn could_not_see(&self) -> &[String] {
         &self.could_not_see
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of `events.bpf.c`: their numbers are those of `enum kind` there, their layouts those of its
+//! Reads the records of `events.bpf.c`, with the numbers of its `enum kind` and the layouts of its
 //! structures.
 
 use cause::bpf::RecordBytes;
@@ -8,7 +8,7 @@ use symbols::UserRegisters;
 use super::PLACE_BYTES;
 use crate::event::{CountedPlace, LintEvent, LintEventKind};
 
-/// A record from its bytes; `None` for one that this program does not know.
+/// A record from its bytes; `None` for an unknown kind.
 pub fn read(bytes: &[u8]) -> Option<LintEvent> {
     let mut bytes = RecordBytes(bytes);
     let (thread, kind, number) = (bytes.u32()?, bytes.u16()?, bytes.u16()?);
@@ -25,7 +25,7 @@ pub fn read(bytes: &[u8]) -> Option<LintEvent> {
     let stack_bytes = bytes.u32()? as usize;
     let registers = UserRegisters { ip: bytes.u64()?, sp: bytes.u64()?, bp: bytes.u64()?, lr: bytes.u64()? };
     let stack = bytes.bytes(stack_bytes)?.to_vec();
-    // Of a call, the kernel's number; none outside of one.
+    // The number of a system call; none outside of one.
     let call = Some(u32::from(number)).filter(|_| number != u16::MAX);
     let event_kind = match kind {
         1 => LintEventKind::Called(u32::from(number)),
@@ -40,7 +40,7 @@ pub fn read(bytes: &[u8]) -> Option<LintEvent> {
     Some(LintEvent { thread, kind: event_kind, at_ns, place, arguments, words, registers, stack })
 }
 
-/// The key under which the kernel part counts an event.
+/// The key under which the BPF part counts an event.
 pub fn place(event: &LintEvent) -> [u8; PLACE_BYTES] {
     let CountedPlace { kind, number, address, sp, first } = event.place;
     let mut key = [0; PLACE_BYTES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What every program of the corpus has: a thread that is set up as a real-time thread should be, and waits for each cycle until a
- * time. Compiled with SEEDED, a program does one thing more that such a thread must not; the lines are marked with FAULT and the
- * rule. A fault that is at no line is told at the wait: FAULT_AT_WAIT.
+ * The common part of the programs: a thread that is set up as a real-time thread should be, and waits for each cycle until an absolute
+ * time. Compiled with SEEDED, a program does one more thing that such a thread must not do; the lines are marked with FAULT and the
+ * rule. A fault without a line is reported at the wait: FAULT_AT_WAIT.
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -52,7 +52,7 @@ static inline void lock_memory(void)
 	check(mlockall(MCL_CURRENT | MCL_FUTURE) == 0, "mlockall");
 }
 
-/* On one CPU of those that there are: programs that run at one time spread. */
+/* On one of the CPUs, so that programs that run at one time spread. */
 static inline void pin(void)
 {
 	cpu_set_t all, one;

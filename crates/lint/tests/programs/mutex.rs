@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state is shared with a thread that logs it: under a mutex, or else as an atomic. The lock is held for
-//! so long that both meet: one that is free is taken without a system call, and nothing shows.
+//! The state is shared with a thread that logs it: under a mutex, or else as an atomic. The lock is held so
+//! long that both meet: a free one is taken without a system call, and is not seen.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

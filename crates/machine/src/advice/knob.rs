@@ -18,7 +18,7 @@ pub struct Aim<'a> {
     pub profile: Profile,
     /// CPUs that are isolated, or are to be; empty: a plan chooses.
     pub isolated: CpuSet,
-    /// CPUs for everything else.
+    /// The housekeeping CPUs.
     pub housekeeping: CpuSet,
 }
 

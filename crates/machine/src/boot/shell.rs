@@ -48,7 +48,7 @@ pub struct UnknownValue {
     pub lines: bool,
     /// Why.
     pub why: String,
-    /// The statement as it is written.
+    /// The statement as in the file.
     pub text: String,
 }
 

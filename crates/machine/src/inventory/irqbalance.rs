@@ -31,13 +31,13 @@ const PROGRAM_LIMIT: u64 = 4 << 20;
 /// The highest CPU that it can name (its `NR_CPUS` is 4096).
 const MOST: u32 = 4095;
 
-/// What the running irqbalance was told.
+/// The settings of the running irqbalance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Irqbalance {
-    /// Where that was read: its environment, or the files that its unit names.
+    /// The source of that: its environment, or the files that its unit names.
     pub source: String,
-    /// Why it is not known, where it is not.
+    /// The reason why it is unknown, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
     /// `IRQBALANCE_BANNED_CPUS`, where it is set.
@@ -49,7 +49,7 @@ pub struct Irqbalance {
     /// Whether the installed program reads the list; absent where the program could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_list: Option<bool>,
-    /// Whether the installed program spares isolated CPUs by itself; absent where the program could not be
+    /// Whether the installed program avoids isolated CPUs by default; absent if the program could not be
     /// read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detects: Option<bool>,

@@ -21,14 +21,14 @@ pub struct Irq {
     pub number: u32,
     /// Its handlers (`nvme0q1`, `eth0-rx-0`, …); empty: none, where that could be read.
     pub actions: Vec<String>,
-    /// Whether no file says if anything handles it.
+    /// Whether no file shows if it has a handler.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
     /// The controller's name (`PCI-MSI`, `GICv3`, …).
     pub chip: Option<String>,
     /// CPUs that were asked for (`smp_affinity_list`).
     pub affinity: Option<CpuSet>,
-    /// CPUs that it is really delivered to (`effective_affinity_list`); absent where it could not be read.
+    /// CPUs to which it is delivered (`effective_affinity_list`); absent where it could not be read.
     pub effective: Option<CpuSet>,
     /// Whether its affinity file may be written at all.
     pub settable: Option<bool>,

@@ -40,9 +40,9 @@ const MORE: &[&str] = &[
 #[serde(default)]
 #[schemars(rename = "Log")]
 pub struct KernelLog {
-    /// Where it was read; absent: nowhere.
+    /// The file it was read from; absent: none.
     pub source: Option<String>,
-    /// Why it could not be read, where it is there.
+    /// The reason why it could not be read, if it exists.
     pub unread: Option<String>,
     /// Whether it reaches back to the beginning, so that a line that is not here was never written.
     pub from_boot: bool,

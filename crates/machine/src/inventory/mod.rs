@@ -43,23 +43,24 @@ pub use session::{SessionLimit, UserSession};
 pub use system::{Distribution, Installed, RootDevice};
 pub use threads::{Thread, ThreadPolicy, live_thread};
 
-/// What an audit and a plan need beyond the rest of the snapshot.
+/// Further facts for an audit and a plan, beyond the rest of the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Inventory {
-    /// Whether the machine itself was read, or a tree that has all of it: what is absent there is absent.
+    /// Whether the machine itself was read, or a complete tree of it: files that are absent there do not
+    /// exist.
     pub whole: bool,
     /// Whether root read it.
     pub as_root: bool,
-    /// Files of settings, by path, with what they say.
+    /// Configuration files, by path, with their content.
     pub files: BTreeMap<String, Reading>,
-    /// What boots the machine.
+    /// The boot loader of the machine.
     pub boot: Boot,
     /// Lines of the kernel's log that matter here.
     pub log: KernelLog,
     /// Threads; ordinary ones of a process that are alike are one entry.
     pub threads: Vec<Thread>,
-    /// Why those are not all that there are; absent where they are.
+    /// The reason why these are not all; absent if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads_unread: Option<String>,
     /// Interrupts.
@@ -74,7 +75,7 @@ pub struct Inventory {
     pub dma_latency: DmaLatencyLimit,
     /// Services, and control groups with CPUs of their own.
     pub services: Services,
-    /// What this session may do.
+    /// The permissions of this session.
     pub session: UserSession,
     /// Loaded modules.
     pub modules: Vec<String>,
@@ -88,11 +89,11 @@ pub struct Inventory {
     pub kernels: Vec<Installed>,
     /// The device of the root file system.
     pub root_device: RootDevice,
-    /// The processor's maker (`GenuineIntel`, …) as it says itself.
+    /// The processor's vendor (`GenuineIntel`, …).
     pub cpu_vendor: Option<String>,
     /// The processor's flags that matter here.
     pub cpu_flags: Vec<String>,
-    /// What happened over some seconds; absent where nothing was sampled.
+    /// The activity over some seconds; absent if not sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<MachineSample>,
     /// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers.

@@ -30,11 +30,11 @@ pub struct Frequency {
     pub hardware_min_khz: Option<u64>,
     /// Highest frequency of the hardware, in kHz.
     pub hardware_max_khz: Option<u64>,
-    /// What the processor is told to prefer (`performance`, `balance_power`, …).
+    /// The energy preference of the processor (`performance`, `balance_power`, …).
     pub preference: Option<String>,
 }
 
-/// What a CPU's power management says besides.
+/// Further settings of a CPU's power management.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CpuPower {
@@ -51,11 +51,11 @@ pub struct CpuPower {
 #[serde(default)]
 #[schemars(rename = "DmaLatency")]
 pub struct DmaLatencyLimit {
-    /// The limit that holds, in µs; 2,000,000,000 is none.
+    /// The limit in force, in µs; 2,000,000,000 is none.
     pub limit_us: Option<i32>,
     /// Why it could not be read.
     pub unread: Option<String>,
-    /// Programs that hold the file open.
+    /// Programs that have the file open.
     pub holders: Vec<String>,
 }
 

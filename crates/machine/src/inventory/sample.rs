@@ -6,27 +6,27 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happened over some seconds.
+/// The activity over some seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "Sample")]
 pub struct MachineSample {
     /// How long it took, in ms.
     pub duration_ms: u64,
-    /// What happened on each CPU.
+    /// The activity of each CPU.
     pub cpus: Vec<CpuSample>,
-    /// What each real-time thread of a program did.
+    /// The activity of each real-time thread of a program.
     pub threads: Vec<ThreadSample>,
     /// System management interrupts.
     pub smi: Option<u64>,
-    /// Why those could not be counted.
+    /// The reason why they could not be counted.
     pub smi_unread: Option<String>,
     /// Other files that could not be read, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
 }
 
-/// What happened on one CPU: what came or ran at all.
+/// The activity of one CPU: its interrupts and tasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CpuSample {
@@ -38,7 +38,7 @@ pub struct CpuSample {
     pub calls: BTreeMap<String, u64>,
     /// Interrupts of the local timer.
     pub timer: u64,
-    /// Interrupts that cannot be masked, and those of the machine check.
+    /// Non-maskable interrupts, and those of machine checks.
     pub nmis: BTreeMap<String, u64>,
     /// Rounds of softirqs.
     pub softirqs: BTreeMap<String, u64>,
@@ -50,7 +50,7 @@ pub struct CpuSample {
     pub throttled: u64,
 }
 
-/// What a real-time thread did.
+/// The activity of a real-time thread.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ThreadSample {

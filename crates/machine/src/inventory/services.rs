@@ -32,7 +32,7 @@ pub struct Services {
     pub groups: Vec<ControlGroup>,
     /// Whether the tree of control groups of version 2 could be looked at.
     pub unified: bool,
-    /// What the running irqbalance was told; absent where none runs.
+    /// The settings of the running irqbalance; absent if none runs.
     pub irqbalance: Option<Irqbalance>,
 }
 

@@ -11,7 +11,7 @@ use crate::tree::Tree;
 /// Groups that distributions and guides give real-time rights to.
 const GROUPS: &[&str] = &["audio", "dialout", "jackuser", "pipewire", "realtime", "rt", "rtkit"];
 
-/// What the session that asks may do.
+/// The permissions of the user's session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "Session")]
@@ -24,7 +24,7 @@ pub struct UserSession {
     pub capabilities: Option<u64>,
     /// Whether system calls are filtered (`Seccomp`): 0 no, 1 strict, 2 by a filter.
     pub seccomp: Option<u32>,
-    /// Groups that it is in now.
+    /// Its present groups.
     pub groups: BTreeSet<u32>,
     /// Limits, by the kernel's name (`Max realtime priority`).
     pub limits: BTreeMap<String, SessionLimit>,
@@ -39,7 +39,7 @@ pub struct UserSession {
 #[serde(default)]
 #[schemars(rename = "Limit")]
 pub struct SessionLimit {
-    /// What holds now.
+    /// The limit in force.
     pub soft: Option<u64>,
     /// How far it may be raised.
     pub hard: Option<u64>,

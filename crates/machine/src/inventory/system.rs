@@ -25,7 +25,7 @@ const FLAGS: &[&str] = &[
     "tsc_reliable",
 ];
 
-/// A distribution, as `os-release` says it.
+/// A distribution, as in `os-release`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Distribution {
@@ -45,9 +45,9 @@ pub struct Distribution {
 pub struct Installed {
     /// Its release.
     pub release: String,
-    /// Whether there is an image of it in /boot.
+    /// Whether /boot has its image.
     pub image: bool,
-    /// Whether there is an initrd of it in /boot.
+    /// Whether /boot has its initrd.
     pub initrd: bool,
     /// Whether that initrd is older than the list of its modules; absent: unknown.
     pub initrd_is_older: Option<bool>,
@@ -63,13 +63,13 @@ pub struct Installed {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RootDevice {
-    /// What is mounted at `/`.
+    /// The file system at `/`.
     pub source: Option<String>,
     /// Its file system.
     pub file_system: Option<String>,
     /// Drivers between it and the processor (`nvme`, `virtio_blk`, …).
     pub drivers: Vec<String>,
-    /// Those of them (and the file system) that are modules of the running kernel; absent: unknown.
+    /// Those drivers (and the file system) that are modules of the running kernel; absent: unknown.
     pub modules: Option<Vec<String>>,
 }
 

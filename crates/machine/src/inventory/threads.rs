@@ -32,7 +32,7 @@ pub struct Thread {
     pub process: u32,
     /// Its name.
     pub name: String,
-    /// Whether it is one of the kernel's.
+    /// Whether it is a kernel thread.
     #[serde(skip_serializing_if = "is_default")]
     pub kernel: bool,
     /// Whether the kernel refuses to move it.
@@ -44,9 +44,9 @@ pub struct Thread {
     /// Its real-time priority.
     #[serde(skip_serializing_if = "is_default")]
     pub priority: u32,
-    /// Where it may run.
+    /// The CPUs on which it may run.
     pub cpus: CpuSet,
-    /// Where it last ran.
+    /// The CPU on which it last ran.
     pub last_cpu: Option<u32>,
     /// How many ordinary threads of its process are alike, itself among them; 0 and 1 are one.
     #[serde(skip_serializing_if = "is_default")]

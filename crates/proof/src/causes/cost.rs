@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a collector costs a wakeup that nothing disturbs: the wakeup probe in a guest, in turns with the
-//! collector and without, each turn between two markers, so that the lab's scope counts the instructions of
-//! every cycle. The same of what `monitor` follows a program's threads with ([`FOLLOWED`]).
+//! The cost of a collector for an undisturbed wakeup: the wakeup probe in a guest, by turns with the
+//! collector and without. Each turn is between two markers, so that the lab's scope counts the instructions
+//! of every cycle. The same for the BPF part of `monitor` ([`FOLLOWED`]).
 //!
 //! A cycle is counted from one return to the program to the next: its own instructions, the system call, the
-//! way to idle, the timer's interrupt, the way back. An emulator's times are no latencies; only their ratio
+//! path to idle, the timer's interrupt, the path back. An emulator's times are no latencies; only their ratio
 //! is shown, and not judged.
 
 use std::error::Error;
@@ -28,27 +28,27 @@ use trace::bpf::ThreadWatch;
 use super::CPU;
 use crate::guests;
 
-/// Turns with the collector, and as many without.
+/// The number of turns with the collector, and without.
 const PAIRS: u64 = 5;
 
-/// Cycles of a turn, and their period: an emulator with a scope needs most of a millisecond for one.
+/// The cycles of a turn, and their period: an emulator with a scope needs most of a millisecond for one.
 const CYCLES: u64 = 300;
 const PERIOD_NS: u64 = 2_000_000;
 
-/// By how much a cycle may grow.
+/// The largest allowed growth of a cycle.
 const ALLOWED: f64 = 1.1;
 
-/// What follows a program's threads, as a collector's name.
+/// The name of the BPF part that follows a program's threads.
 pub const FOLLOWED: &str = "monitor";
 
-/// What watches the loop.
+/// A running watch of the loop.
 enum Watch {
     Collector(Box<dyn Collect>),
     Threads(Box<ThreadWatch>),
 }
 
 impl Watch {
-    /// Of that name, at work.
+    /// Starts the watch of that name.
     fn start(name: &str) -> Result<Watch, Box<dyn Error>> {
         if name == FOLLOWED {
             return Ok(Watch::Threads(Box::new(ThreadWatch::load(&Names::read(Path::new("/")))?)));
@@ -61,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// This thread runs the loop.
+    /// Starts to watch the loop of this thread.
     fn own(&mut self, thread: u32) -> Result<(), Box<dyn Error>> {
         match self {
             Watch::Collector(collector) => Ok(collector.own(CPU, &[thread])?),
@@ -75,7 +75,7 @@ pub fn in_guest(collector: &str) -> Result<(), Box<dyn Error>> {
     thread::set_affinity(&[0])?;
     for turn in 0..2 * PAIRS {
         let watch = (turn % 2 == 1).then(|| Watch::start(collector)).transpose();
-        // A guest sends what is printed, and nothing else.
+        // Only standard output leaves the guest.
         let watch = watch.inspect_err(|why| println!("cannot: {why}"))?;
         println!("turn {}", a_turn(watch)?);
     }
@@ -103,7 +103,7 @@ fn a_turn(mut watch: Option<Watch>) -> Result<u64, Box<dyn Error>> {
         }
         let own = ready.load(Ordering::SeqCst);
         let armed = watch.as_mut().map_or(Ok(()), |watch| watch.own(own));
-        // Also where that failed: the thread has no other end.
+        // Also after a failure: the thread has no other end.
         go.store(true, Ordering::SeqCst);
         measures.join().map_err(|_| "the loop panicked")??;
         armed
@@ -116,7 +116,7 @@ fn median(values: Vec<u64>) -> u64 {
     crate::middle(values, u64::cmp).unwrap_or(0)
 }
 
-/// What a guest's turns came to: instructions of a cycle without and with the collector, and the medians'
+/// The result of a guest's turns: instructions of a cycle without and with the collector, and the median
 /// latencies.
 #[derive(Debug, PartialEq, Eq)]
 struct Cost {
@@ -143,7 +143,7 @@ impl Cost {
     }
 }
 
-/// Asks a guest for each kernel and collector; a table, and what is above the aim.
+/// Runs a guest for each kernel and collector; returns a table, and the costs above the aim.
 pub fn run(
     [isolator, guest]: [&Path; 2],
     watched: &[(&str, &str)],
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_told_apart_by_their_windows() {
+    fn turns_have_windows_of_their_own() {
         let line = |window: u64, instructions: u64| {
             format!(
                 "{{\"cpu\":1,\"window\":{window},\"n\":1,\"entry\":\"call\",\"offset\":0,\"instructions\":{instructions},\

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop that is interrupted, and the two threads around it: who interrupts, and who asks the collector.
+//! The interrupted loop, and the two threads around it: the source of interruptions, and the reader of the
+//! collector.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -21,10 +22,10 @@ use super::CPU;
 use super::source::{Interruption, Method, Repeat};
 use super::{InterruptionResult, Round};
 
-/// The collector is asked this often.
+/// The interval at which the collector is read.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-/// Makes rounds of one source under a loop, and judges what the collector says of its gaps.
+/// Makes rounds of one source under a loop, and judges the collector's causes of its gaps.
 pub fn interrupted(
     source: &Interruption,
     choice: Choice,
@@ -34,14 +35,14 @@ pub fn interrupted(
     let asked = cause::WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Busy };
     let mut explainer = Explainer::start(choice, &asked, &machine)?;
     has_events(&mut explainer)?;
-    // A kernel has one osnoise tracer.
+    // A kernel has only one osnoise tracer.
     let other = if choice == Choice::Osnoise { Choice::Tracefs } else { choice };
     let another = source.is_watched_twice.then(|| cause::start(other, &asked, &machine)).transpose()?;
     let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
-    // What the loop does with a gap hides what comes meanwhile: it writes two numbers.
+    // The loop's work on a gap hides other interruptions: it writes only two numbers.
     let (mut send, mut gaps) = samples::way(THRESHOLD_NS);
     thread::set_affinity(&[0])?;
-    // While nothing runs on that CPU yet.
+    // Before any program runs on that CPU.
     explainer.calibrate(&asked.cpus);
     let (made, spikes) = std::thread::scope(|scope| {
         let looks = scope.spawn(|| look(source, rounds, &over, &own, &mut send));
@@ -54,7 +55,7 @@ pub fn interrupted(
             Method::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
         };
         let spikes = explained(&mut explainer, &mut gaps, &over);
-        // Also where the collector failed: the loop has no other end.
+        // Also after a failure of the collector: the loop has no other end.
         over.store(true, Ordering::SeqCst);
         let inside = looks.join().map_err(|_| "the loop panicked")?;
         let made = made.map(|made| made.join().map_err(|_| "the source panicked"));
@@ -77,7 +78,7 @@ fn has_events(explainer: &mut Explainer) -> Result<(), String> {
     if has { Ok(()) } else { Err(explainer.notes().join("; ")) }
 }
 
-/// Explains gaps while they come in.
+/// Explains gaps as they come.
 fn explained(
     explainer: &mut Explainer,
     gaps: &mut Arrivals,
@@ -86,7 +87,7 @@ fn explained(
     let mut spikes = Vec::new();
     loop {
         let was_over = over.load(Ordering::SeqCst);
-        // Those that have ended by now: gaps that come meanwhile want another look at the rings.
+        // Those that have ended by now; later gaps need another look at the rings.
         let ended = std::iter::from_fn(|| gaps.take()).collect::<Vec<_>>();
         explainer.look();
         for gap in ended {
@@ -122,7 +123,7 @@ fn spike(gap: Sample) -> Spike {
     }
 }
 
-/// Looks at the clock until it is over; a source inside of it interrupts it here.
+/// Reads the clock until the end; a source within the loop interrupts it here.
 fn look(
     source: &Interruption,
     rounds: usize,
@@ -142,7 +143,7 @@ fn look(
     let mut made = Vec::new();
     let mut next_ns = monotonic_ns() + START_NS;
     let mut last_ns = monotonic_ns();
-    // What the loop itself does with a gap is in none.
+    // The loop's own work on a gap is in no gap.
     while !over.load(Ordering::Relaxed) {
         if let Some(inside) = &mut inside
             && last_ns >= next_ns
@@ -169,7 +170,7 @@ fn look(
     Ok(made)
 }
 
-/// Gaps above this are explained. In an emulator an interrupt takes tens of microseconds.
+/// Longer gaps are explained. In an emulator an interrupt takes tens of microseconds.
 const THRESHOLD_NS: u64 = 10_000;
 
 const START_NS: u64 = 300_000_000;

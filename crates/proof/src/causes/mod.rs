@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Interruptions that were made on purpose: does the collector name them, and who made them?
+//! Tests that the collectors name provoked interruptions and their senders.
 //!
-//! One thread looks at the clock without pause on the watched CPU; every look that comes late is a gap.
-//! Another one interrupts it at random times (`source`). A round counts as named where a gap that overlaps it
-//! has the cause that the round made. Runs in a guest only ([`in_guest`]), each kind of interruption in one
-//! of its own; [`run`] asks for that and writes the tables.
+//! One thread reads the clock without pause on the watched CPU; each late read is a gap. Another one
+//! interrupts it at random times (`source`). A round counts as named if a gap that overlaps it has the cause
+//! of the round. Runs in a guest only ([`in_guest`]), with a guest for each kind of interruption; [`run`]
+//! starts the guests and writes the tables.
 
 pub mod cost;
 mod looks;
@@ -25,28 +25,28 @@ use crate::{guests, page};
 /// The watched CPU of a guest of two.
 const CPU: u32 = 1;
 
-/// What became of one kind of interruption.
+/// The result of one kind of interruption.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InterruptionResult {
     /// Its name.
     pub name: String,
-    /// What it should be called.
+    /// Its expected cause.
     pub expected: String,
-    /// Why it could not be made here.
+    /// The reason why it could not be made here.
     pub skipped: Option<String>,
-    /// Rounds that were made.
+    /// The number of rounds.
     pub rounds: usize,
-    /// Rounds in which the loop was interrupted at all.
+    /// Rounds that interrupted the loop.
     pub seen: usize,
     /// Of those, rounds with the right cause.
     pub named: usize,
-    /// Of those, rounds whose sender was to be told, and was right.
+    /// Of those, rounds with an expected sender that was right.
     pub sent: Option<usize>,
-    /// Median of the share of a named gap that was not explained.
+    /// Median of the unexplained share of a named gap.
     pub remainder: f64,
-    /// Gaps far from any round that were given the cause all the same.
+    /// Gaps far from any round with the same cause.
     pub elsewhere: usize,
-    /// What was named in the first gaps that were not right.
+    /// The causes of the first wrong gaps.
     pub wrong: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ struct Round {
     by: u32,
 }
 
-/// A gap of the same interruption may end this long after its round: work that a round leaves is done later.
+/// A gap of a round may end this long after it: deferred work runs later.
 const AFTER_NS: u64 = 3_000_000;
 
 impl InterruptionResult {
@@ -116,18 +116,16 @@ fn summary(spike: &Spike) -> String {
     text
 }
 
-/// Makes every interruption, and prints a line of JSON for each outcome. `only` names some of them.
+/// Makes each interruption, and prints a line of JSON for each outcome. `only` selects some of them.
 pub fn in_guest(collector: &str, rounds: usize, only: &[&str]) -> Result<(), Box<dyn Error>> {
     if !Path::new(lab::job::JOB).exists() {
-        return Err(
-            "this interrupts a machine on purpose and loads collectors: it runs in a lab guest only".into()
-        );
+        return Err("this interrupts the machine and loads collectors: it runs in a lab guest only".into());
     }
     let choice: Choice = collector.parse()?;
     // The loop never sleeps.
     std::fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")?;
     for source in source::ALL.iter().filter(|one| only.is_empty() || only.contains(&one.name)) {
-        // A guest sends what is printed, and nothing else.
+        // Only standard output leaves the guest.
         let outcome =
             looks::interrupted(source, choice, rounds).inspect_err(|why| println!("cannot: {why}"))?;
         println!("outcome {}", serde_json::to_string(&outcome)?);
@@ -135,7 +133,7 @@ pub fn in_guest(collector: &str, rounds: usize, only: &[&str]) -> Result<(), Box
     Ok(())
 }
 
-/// What guests are asked for: the part's name, the kernel, the collector.
+/// The guests: the part's name, the kernel, the collector.
 const PARTS: &[(&str, &str, &str)] = &[
     ("debian-rt-bpf", "debian-rt", "bpf"),
     ("debian-bpf", "debian", "bpf"),
@@ -146,26 +144,26 @@ const PARTS: &[(&str, &str, &str)] = &[
     ("debian-7.2-bpf", "debian:7.2", "bpf"),
 ];
 
-/// The part that asks what each of these collectors costs.
+/// The part that measures the cost of each of these collectors.
 const COST: &str = "cost";
 
-/// The part that asks what it costs a thread to be followed by `monitor`, and the kernels.
+/// The part that measures the cost of `monitor` for a followed thread, and its kernels.
 const FOLLOWED: &str = "cost-monitor";
 const FOLLOWED_ON: [&str; 2] = ["debian-rt", "debian"];
 
-/// The part that asks on which kernels they prove themselves.
+/// The part that lists the kernels on which the collectors pass their trials.
 const TRIALS: &str = "trials";
 
 /// Interruptions of each kind; `SHARE=10` makes a tenth of them.
 const ROUNDS: usize = 220;
 
-/// The least share of rounds with the right cause, of those with the right sender, and the most that may be
-/// left unexplained in the middle one.
+/// The least share of rounds with the right cause, of those with the right sender, and the largest median of
+/// the unexplained share.
 const RIGHT: f64 = 0.99;
 const REMAINDER: f64 = 0.1;
 
-/// Asks guests for the outcomes of these parts, all if none is named, and puts their tables into `page`. What
-/// falls short is in the table all the same, and then an error.
+/// Runs the guests of these parts, of all if none is named, and puts their tables into `page`. A shortfall is
+/// in the table too, and an error afterwards.
 pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result<(), Box<dyn Error>> {
     let known = PARTS.iter().map(|(name, ..)| *name).chain([TRIALS, COST, FOLLOWED]).collect::<Vec<_>>();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
@@ -174,7 +172,7 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
     }
     let share = std::env::var("SHARE").map_or(Ok(1), |text| text.parse::<usize>())?;
     let rounds = (ROUNDS / share.max(1)).max(1);
-    // Of other guests the tables are printed only: the page says why.
+    // Tables of other architectures are only printed: the page explains why.
     let publish = |name: &str, table: &str| match guests::architecture()? {
         Architecture::X86_64 => page::put(page, &format!("proof-causes PART={name}"), table),
         Architecture::Aarch64 => Ok(()),
@@ -217,7 +215,7 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
     }
 }
 
-/// The outcome of one source; one that its guest did not come to is told with the reason.
+/// The outcome of one source; without one, the reason of the guest's failure.
 fn in_a_guest(
     [isolator, guest]: [&Path; 2],
     kernel: &str,
@@ -226,7 +224,8 @@ fn in_a_guest(
     source: &source::Interruption,
 ) -> Result<InterruptionResult, Box<dyn Error>> {
     let mut command = guests::program(isolator, kernel, guests::architecture()?);
-    // As a CPU for a program that spins is booted; an isolated one is given no packets, and little to drain.
+    // The boot line for a CPU with a program that spins; an isolated one gets no packets, and few per-CPU
+    // batches.
     let boot = if source.is_other { "none" } else { "full" };
     command.args(["--boot", boot, "--time-limit", "20m"]);
     command.arg(guest).args(["causes-guest", collector, &rounds.to_string(), source.name]);
@@ -251,7 +250,7 @@ fn in_a_guest(
     })
 }
 
-/// In which way an outcome is not what it should be.
+/// The shortfalls of an outcome.
 fn short_of(one: &InterruptionResult) -> Option<String> {
     let InterruptionResult { name, seen, named, remainder, .. } = one;
     let share = |part: usize, of: usize| part as f64 / of.max(1) as f64;
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_right_where_its_gap_has_its_cause_and_sender() {
+    fn a_round_is_right_if_its_gap_has_cause_and_sender() {
         let round = |from_ns| Round { from_ns, to_ns: from_ns + 500, by: 7 };
         let rounds = [10_000_000, 20_000_000, 30_000_000, 40_000_000].map(round);
         let spikes = [
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_did_not_come_to_is_short_of_the_aim() {
+    fn an_outcome_that_is_missing_is_a_shortfall() {
         let none = InterruptionResult {
             skipped: Some("no outcome: x".into()),
             ..InterruptionResult::of(membarriers(), &[], &[])

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What interrupts, and how a collector should call it. The lab's storms do most of it, a round at a time.
+//! The sources of interruptions, with the causes that a collector should name. Most are the lab's storms, a
+//! round at a time.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -17,23 +18,23 @@ use rt::setup::Setup;
 
 use super::CPU;
 
-/// What came of an attempt.
+/// The result of an attempt.
 type Attempt = Result<(), String>;
 
 /// One round.
 pub type Rounds<'a> = &'a mut dyn FnMut() -> Attempt;
 
-/// What repeats rounds.
+/// Repeats rounds.
 pub type Repeat<'a> = &'a mut dyn FnMut(Rounds<'_>) -> Attempt;
 
-/// One round of the interrupted thread's own.
+/// One round in the interrupted thread itself.
 pub type OwnRound = Box<dyn FnMut() -> Attempt>;
 
-/// How an interruption is made.
+/// The method of an interruption.
 pub enum Method {
-    /// By the interrupted thread itself: what it does.
+    /// The interrupted thread itself runs this.
     Inside(fn() -> Result<OwnRound, String>),
-    /// By another thread, which hands a round to what repeats it.
+    /// Another thread runs this, which passes a round to the repeater.
     Beside(fn(Repeat<'_>) -> Attempt),
 }
 
@@ -41,17 +42,17 @@ pub enum Method {
 pub struct Interruption {
     /// Its name.
     pub name: &'static str,
-    /// What a user should read.
+    /// The cause that a user should read.
     pub expected: &'static str,
-    /// What a cause is and what its name holds, one of them.
+    /// The kinds of expected causes and a part of their names; one of them suffices.
     right: &'static [(CauseKind, &'static str)],
     /// Whether it has a sender, which is the thread that makes it.
     pub has_sender: bool,
-    /// Whether the loop runs as an ordinary thread: a real-time one would hold the interruption back.
+    /// Whether the loop runs as an ordinary thread: a real-time one would delay the interruption.
     pub is_other: bool,
-    /// Whether another collector is at work at the same time, as of another run.
+    /// Whether another run's collector is active at the same time.
     pub is_watched_twice: bool,
-    /// How it is made.
+    /// Its method.
     pub make: Method,
 }
 
@@ -193,7 +194,7 @@ fn storm(name: &str, repeat: Repeat<'_>) -> Attempt {
     storm.end(rounds).map(drop).map_err(text)
 }
 
-/// A thread of a higher priority that keeps the CPU for a while.
+/// A thread of a higher priority that occupies the CPU for a while.
 fn hog(repeat: Repeat<'_>) -> Attempt {
     fs::write("/proc/thread-self/comm", "hog").map_err(text)?;
     Setup { cpus: vec![CPU], policy: Policy::Fifo(99), lock_memory: false }.apply().map_err(text)?;
@@ -206,7 +207,7 @@ fn hog(repeat: Repeat<'_>) -> Attempt {
     })
 }
 
-/// Packets over the loopback, which the kernel is told to receive on the watched CPU.
+/// Packets over the loopback, which the kernel receives on the watched CPU.
 fn network(repeat: Repeat<'_>) -> Attempt {
     fs::write("/sys/class/net/lo/queues/rx-0/rps_cpus", "2").map_err(|why| format!("rps_cpus: {why}"))?;
     storm("net-loopback", repeat)
@@ -238,7 +239,7 @@ fn device(repeat: Repeat<'_>) -> Attempt {
         names.any(|name| name.contains("tty") || name.contains("uart"))
     };
     let console = scope::console(Architecture::of_this_program());
-    // It has its interrupt while it is open.
+    // It has its interrupt only while it is open.
     let mut terminal = File::options().write(true).open(format!("/dev/{console}")).map_err(text)?;
     let folder = numbers.map(|entry| entry.path()).find(|folder| is_console(folder));
     let folder = folder.ok_or("the console has no interrupt")?;
@@ -246,17 +247,17 @@ fn device(repeat: Repeat<'_>) -> Attempt {
     repeat(&mut || terminal.write_all(b"# a line for an interrupt's sake\n").map_err(text))
 }
 
-/// Work for each CPU's worker, which is asked for whatever the CPU did. (Dropping the caches asks only a CPU
-/// whose batches hold something, and a loop that reads the clock leaves nothing there.)
+/// Work for each CPU's worker, requested regardless of the CPU's activity. (Dropping the caches requests it
+/// only from a CPU with filled batches, and a loop that reads the clock fills none.)
 fn refresh(repeat: Repeat<'_>) -> Attempt {
     repeat(&mut || fs::read("/proc/sys/vm/stat_refresh").map(drop).map_err(text))
 }
 
-/// A page that was never touched.
+/// A page that is touched for the first time.
 fn faults() -> Result<OwnRound, String> {
     // A huge page is one fault. A kernel with PREEMPT_RT has none.
     let _ = fs::write("/sys/kernel/mm/transparent_hugepage/enabled", "never");
-    // Where the allocator had memory to begin with, it was touched before: only the end is fresh for certain.
+    // The allocator may have touched its first memory before: only the end is certainly untouched.
     let mut pages = Vec::<u8>::with_capacity(64 << 20);
     pages.resize(48 << 20, 1);
     Ok(Box::new(move || {
@@ -269,7 +270,7 @@ fn faults() -> Result<OwnRound, String> {
     }))
 }
 
-/// A system call that takes its time.
+/// A long system call.
 fn reads() -> Result<OwnRound, String> {
     let mut zeroes = File::open("/dev/zero").map_err(text)?;
     let mut into = vec![1u8; 1 << 20];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! On which kernels the collectors prove themselves: each is started in a guest as a run would start it, with
-//! the trial that it begins with.
+//! The kernels on which the collectors pass their trials: each is started in a guest as for a run.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -18,16 +17,16 @@ use crate::guests;
 const KERNELS: [&str; 6] =
     ["debian:6.1", "debian-rt:6.1", "debian", "debian-rt", "debian:7.2", "debian-rt:7.2"];
 
-/// What became of one start.
+/// The result of one start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StartResult {
-    /// What was started.
+    /// The collector.
     what: String,
-    /// Why it was refused.
+    /// The reason of a refusal.
     refused: Option<String>,
-    /// What it said that it cannot see.
+    /// The kinds of events that it cannot see.
     could_not_see: Vec<String>,
-    /// What the trial could not provoke.
+    /// The kinds that the trial could not provoke.
     not_tried: Vec<String>,
 }
 
@@ -37,11 +36,11 @@ impl StartResult {
     }
 }
 
-/// Starts each collector in turn, and prints what became of it.
+/// Starts each collector in turn, and prints the results.
 pub fn in_guest() -> Result<(), Box<dyn Error>> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     println!("release {}", release.trim());
-    // As a run does: from a housekeeping CPU.
+    // From a housekeeping CPU, as a run does.
     rt::thread::set_affinity(&[0])?;
     let machine = machine::read(Path::new("/"));
     let collectors = [
@@ -73,10 +72,10 @@ pub fn in_guest() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Asks a guest of each kernel; a table, and what did not prove itself on the newest one.
+/// Runs a guest of each kernel; returns a table, and the failures on the newest kernel.
 pub fn run([isolator, guest]: [&Path; 2]) -> Result<(String, Vec<String>), Box<dyn Error>> {
     let mut text =
-        "| kernel | collector | proves itself | not told of | not tried |\n|---|---|---|---|---|\n"
+        "| kernel | collector | passes its trial | not reported | not tried |\n|---|---|---|---|---|\n"
             .to_string();
     let mut short = Vec::new();
     for kernel in KERNELS {
@@ -108,7 +107,7 @@ fn results(said: &str) -> Vec<StartResult> {
 
 fn row(release: &str, one: &StartResult) -> String {
     let cell = |text: &str| text.replace('|', "/");
-    // Of what it lacks the kind; the reason is in the run's evidence.
+    // Only the kinds; the reasons are in the run's evidence.
     let kinds = one.could_not_see.iter().filter_map(|line| line.split(':').next());
     let kinds = kinds.collect::<Vec<_>>().join("; ");
     let outcome = one.refused.as_deref().map_or("yes".to_string(), |why| format!("no: {}", cell(why)));
@@ -125,9 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_and_what_a_collector_lacks_are_shown() {
+    fn shows_refusals_and_kinds_not_reported() {
         let one = StartResult {
-            could_not_see: vec!["softirqs: this kernel does not tell (x)".into(), "NMIs: none".into()],
+            could_not_see: vec!["softirqs: this kernel does not report them (x)".into(), "NMIs: none".into()],
             not_tried: vec!["irq work".into()],
             ..StartResult::of("`bpf`", None)
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the hooks cost where nobody owns a CPU: kernel instructions of a system call, a context switch and an
-//! interrupt, with the series and without, as the scope counts them; and what an owner's TICK costs.
+//! The cost of the hooks on CPUs without an owner: kernel instructions of a system call, a context switch and
+//! an interrupt, with the series and without, counted by the scope; and the cost of an owner's TICK.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,16 +10,16 @@ use lab::scope::{self, Excursion};
 
 use crate::claims::{ClaimLab, ClaimResult, Result};
 
-/// What each window of the program `cost` holds, in order.
+/// The content of the windows of the program `cost`, in order.
 const WINDOWS: [&str; 3] = ["getpid", "context switch (sched_yield)", "IPI received (membarrier)"];
 
 /// The most that the hooks may add, in percent.
 const ALLOWED: f64 = 1.0;
 
-/// How many times as long as an ioctl that does nothing a TICK may take that has nothing to do.
+/// The largest allowed ratio of a TICK without work to an ioctl without effect.
 const TICK_ALLOWED: f64 = 1.5;
 
-/// What the scope counts of both kernels.
+/// The counts of both kernels.
 pub fn run(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let (twin, name) = lab.twin()?;
     let (ours, twin) = (count::<3>(lab, &lab.ours(), "cost")?, count::<3>(lab, &twin, "cost")?);
@@ -41,7 +41,7 @@ pub fn run(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     Ok(seen)
 }
 
-/// What TICK costs an owner in each round, although there is nothing to do.
+/// The cost of TICK for an owner in each round, without work.
 pub fn tick(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let [empty, tick] = count::<2>(lab, &lab.ours(), "tick")?;
     let ratio = tick.usual as f64 / empty.usual.max(1) as f64;
@@ -60,17 +60,16 @@ pub fn tick(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     Ok(seen)
 }
 
-/// Ways in of the kind that a window is about.
+/// Entries of the kind that a window is about.
 #[derive(Debug, PartialEq, Eq)]
 struct Counted {
     counted: usize,
-    /// The number of kernel instructions that most of them had. Which of several paths an interrupt takes
-    /// depends on what else is under way, so a mean or a median would compare moments; this compares a
-    /// path.
+    /// The most frequent number of kernel instructions. The path of an interrupt depends on other work at
+    /// that moment, so a mean or a median would compare moments; this compares a path.
     usual: u64,
 }
 
-/// The windows that a program holds on that kernel.
+/// The windows that a program opens on that kernel.
 fn count<const N: usize>(lab: &ClaimLab<'_>, kernel: &str, program: &str) -> Result<[Counted; N]> {
     let record = lab.scratch.join("record.jsonl");
     let mut command = Command::new(lab.isolator);
@@ -84,7 +83,7 @@ fn count<const N: usize>(lab: &ClaimLab<'_>, kernel: &str, program: &str) -> Res
     windows(&std::fs::read_to_string(&record)?)
 }
 
-/// The ways in of each window by the entry that most of them took.
+/// The entries of each window, by the most frequent kind.
 fn windows<const N: usize>(record: &str) -> Result<[Counted; N]> {
     let mut windows = BTreeMap::<u64, BTreeMap<String, Vec<u64>>>::new();
     for Excursion { window, entry, offset, instructions, .. } in scope::excursions(record) {
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_judged_by_the_entry_that_most_took() {
+    fn a_window_counts_its_most_frequent_entry() {
         let line = |window, entry: &str, instructions| {
             format!(
                 "{{\"cpu\":1,\"window\":{window},\"n\":1,\"entry\":\"{entry}\",\"offset\":0,\"instructions\":{instructions},\

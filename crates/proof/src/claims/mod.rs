@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel part claims, seen in guests: parts of `make proof-kernel`, a table of
+//! Tests the claims about the isolator's kernel part in guests: parts of `make proof-kernel`, a table of
 //! `docs/results/kernel.md` each.
 //!
 //! ```text
-//! part ──► isolator lab run|program … ──► what it printed ──► table between two comments of the page
-//!                                                        └──► what was wrong, which ends with status 1
+//! part ──► isolator lab run|program … ──► its output ──► table between two comments of the page
+//!                                                   └──► deviations, which end with status 1
 //! ```
-//!
-//! A table says what was seen, whether that is good or not: what is wrong is written down as well.
+//! A table has all results, deviations too.
 
 pub mod cost;
 pub mod others;
@@ -27,21 +26,21 @@ use crate::{guests, page};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What a part runs with.
+/// The settings of a run of parts.
 #[derive(Debug)]
 pub struct ClaimLab<'a> {
     /// The program.
     pub isolator: &'a Path,
     /// The folder of the kernel part's selftests, compiled.
     pub tests: PathBuf,
-    /// A folder for what is thrown away.
+    /// A folder for temporary files.
     pub scratch: &'a Path,
-    /// The version of Linux whose series is proven, with the fragments of its configuration: `6.12`,
+    /// The version of Linux with the tested series, and the fragments of its configuration: `6.12`,
     /// `6.12+debug`.
     pub version: String,
     /// The guests' architecture.
     pub architecture: Architecture,
-    /// By how much rounds and calls are divided, for who has less time: the tables say how many there were.
+    /// Divides the numbers of rounds and calls, for a shorter run: the tables state them.
     pub share: u64,
 }
 
@@ -51,8 +50,8 @@ impl ClaimLab<'_> {
         format!("isolator:{}", self.version)
     }
 
-    /// The same kernel without the series, or where that was not built, with the series compiled out; in
-    /// words too.
+    /// The same kernel without the series or, if that was not built, with the series compiled out; with a
+    /// description.
     pub fn twin(&self) -> Result<(String, &'static str)> {
         if build::last(&self.version, self.architecture, true)?.is_some() {
             return Ok((format!("unpatched:{}", self.version), "the same kernel without the series"));
@@ -66,13 +65,13 @@ impl ClaimLab<'_> {
         }
     }
 
-    /// The kernel with the series, as it was built last.
+    /// The kernel with the series that was built last.
     pub fn built(&self) -> Result<Built> {
         let last = build::last(&self.version, self.architecture, false)?;
         Ok(last.ok_or("no kernel is built; isolator kernel build makes one")?.0)
     }
 
-    /// The kernel with the series, in words: its release, and which state of the series it has.
+    /// The description of the kernel with the series: its release, and the digest of the series.
     pub fn kernel(&self) -> Result<String> {
         let built = self.built()?;
         let series = built.series.get(..12).unwrap_or(&built.series);
@@ -81,19 +80,19 @@ impl ClaimLab<'_> {
     }
 }
 
-/// What a part has seen.
+/// The result of a part.
 #[derive(Debug, Default)]
 pub struct ClaimResult {
     /// In Markdown.
     pub text: String,
-    /// What is not as claimed.
+    /// The deviations from the claims.
     pub wrong: Vec<String>,
 }
 
-/// A part: its name, and what it runs.
+/// A part: its name, and its function.
 type ClaimPart = (&'static str, fn(&ClaimLab<'_>) -> Result<ClaimResult>);
 
-/// The parts, in the order in which all of them are run.
+/// The parts, in the order of a complete run.
 pub const PARTS: &[ClaimPart] = &[
     ("steps", steps::steps),
     ("cost", cost::run),
@@ -114,7 +113,7 @@ pub const PARTS: &[ClaimPart] = &[
     ("others", others::beside),
 ];
 
-/// Runs the parts called so, all if none is named, and puts their tables into the page.
+/// Runs the parts of these names, all if none is named, and puts their tables into the page.
 pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let version = std::env::var("VERSION").unwrap_or_else(|_| "6.12".into());
@@ -157,7 +156,7 @@ fn selftests(scratch: &Path, architecture: Architecture) -> Result<PathBuf> {
     if architecture != Architecture::of_this_program() {
         make.arg(format!("CROSS_COMPILE={architecture}-linux-gnu-"));
     }
-    // What a caller's make hands down is not for this one.
+    // Options of a calling make must not reach this one.
     make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
     match make.status()?.success() {
         true => Ok(folder),

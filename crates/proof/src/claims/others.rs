@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's own tests beside an owner: torture, text patching, selftests of subsystems that the hooks
-//! touch. What fails there has to fail as well on the same kernel without the series, with nobody on that
-//! CPU.
+//! The kernel's own tests beside an owner: torture, text patching, selftests of subsystems with hooks. A
+//! failure must also occur on the same kernel without the series, with that CPU idle.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,17 +13,17 @@ use lab::build;
 use crate::claims::programs::{LONG, SelftestResult, Test, run};
 use crate::claims::{ClaimLab, ClaimResult, Result};
 
-/// The configurations that have these tests; ours has KUnit's of the kernel part too, which run at boot.
+/// The configurations with these tests; ours has the KUnit tests of the isolator too, which run at boot.
 const OURS: &str = "torture+kunit";
 const STOCK: &str = "torture";
 
-/// What a test found, in TAP: `ok`, `not ok`, or why it was skipped.
+/// The result of a test, in TAP: `ok`, `not ok`, or the reason why it was skipped.
 type TapResults = BTreeMap<String, String>;
 
-/// Runs them on both.
+/// Runs them on both kernels.
 pub fn beside(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let (ours, stock) = (format!("{}+{OURS}", lab.version), format!("{}+{STOCK}", lab.version));
-    // Side by side: each guest takes one host CPU, and a good half hour.
+    // In parallel: each guest takes one host CPU, for more than half an hour.
     let (isolating, idle) = thread::scope(|scope| {
         let idle = scope.spawn(|| on(lab, &stock, true).map_err(|error| error.to_string()));
         (on(lab, &ours, false), idle.join())
@@ -42,7 +41,7 @@ pub fn beside(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
             seen.wrong.push(format!("{name} fails beside an owner, and not without"));
         }
     }
-    // A guest that came to no end has said less.
+    // A guest that did not finish has fewer results.
     for name in before.keys().filter(|name| !found.contains_key(*name)) {
         seen.wrong.push(format!("{name} did not run beside an owner"));
     }
@@ -58,19 +57,19 @@ pub fn beside(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     Ok(seen)
 }
 
-/// Whether a remark is the kernel part's, and no last words of a test that failed, nor the sum that the table
-/// says.
+/// Whether a remark is about the isolator, and neither the output of a failed test nor the sum that is in the
+/// table.
 fn is_ours(line: &str) -> bool {
     !line.starts_with('|') && !line.contains(" failed of ")
 }
 
-/// What takes CPUs offline as it comes, and ends with RCU_HOTPLUG where one refuses, as the owner's does.
+/// Takes CPUs offline at random, and ends with RCU_HOTPLUG if one refuses, as the owner's does.
 const HOTPLUG: &str = "onoff_interval";
 
 const PASSED: &str = "ok";
 const FAILED: &str = "not ok";
 
-/// Runs them on one kernel, beside a thread that owns the isolated CPU, or with nobody there.
+/// Runs them on one kernel, beside a thread that owns the isolated CPU, or with that CPU idle.
 fn on(lab: &ClaimLab<'_>, version: &str, stock: bool) -> Result<SelftestResult> {
     let (built, _) = build::last(version, lab.architecture, stock)?.ok_or_else(|| {
         let command = build::command(version, lab.architecture, stock);
@@ -84,15 +83,15 @@ fn on(lab: &ClaimLab<'_>, version: &str, stock: bool) -> Result<SelftestResult> 
         return Err("the kernel's own tests cannot be prepared".into());
     }
     let kernel = format!("{}:{version}", if stock { "unpatched" } else { "isolator" });
-    // By turns: where CPUs run at once, QEMU runs text that was patched long ago, and such a kernel does not
-    // even boot.
+    // CPUs take turns: if they run at once, QEMU runs text that was patched long ago, and such a kernel does
+    // not even boot.
     let options = format!("{LONG} --by-turns --files {}", files.path().display());
     let arguments = format!("--slow 10 {} /bin/sh /others/run", if stock { "--alone" } else { "" });
     let (kernel, boot) = (Some(kernel.as_str()), "kunit.enable=1");
     run(lab, &Test { program: "beside", arguments: &arguments, boot, cpus: 3, kernel, options: &options })
 }
 
-/// What each test found. What failed says why behind its name.
+/// The result of each test. A failed one has the reason after its name.
 fn found(said: &str) -> TapResults {
     let one = |line: &str| -> Option<(String, String)> {
         let (failed, rest) = match line.strip_prefix("not ok ") {
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_told_apart_by_name_whatever_they_found() {
+    fn identifies_tests_by_name_without_their_results() {
         let said = "ok - module a x=1\nnot ok - mm: cow (status 1)\nok - mm: gup # SKIP no kernel for it\n\
                     # 3 breaks\nok 1 - one owner all the while\n1..1\n";
         let found = found(said);

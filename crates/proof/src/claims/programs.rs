@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts that are a selftest of the kernel part in a guest: what it printed is the table.
+//! Parts that run a selftest of the isolator in a guest; its output is the table.
 
 use lab::build;
 
 use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
-/// A bound that no run reaches, for tests that are not about the bound.
+/// A bound beyond any run, for tests that are not about the bound.
 pub(super) const PATIENT: &str = "sysctl.kernel.isolator_max_defer_ms=600000";
 
-/// Without a limit for real-time tasks Linux 6.12 lets go of an isolated CPU: it goes offline.
+/// Without a limit for real-time tasks Linux 6.12 can take an isolated CPU offline.
 pub(super) const UNBOUNDED: &str = "sysctl.kernel.sched_rt_runtime_us=-1";
 
-/// A CPU without a tick that the scheduler still uses, beside the isolated one.
+/// A tickless CPU that the scheduler uses, beside the isolated one.
 const TICKLESS: &str = "isolcpus=managed_irq,domain,3 nohz_full=2-3 rcu_nocbs=2-3 tsc=reliable";
 
 /// A kernel without the series, with PREEMPT_RT.
 const OTHER: &str = "debian-rt";
 
-/// For what patches text that another CPU runs: QEMU before 8 is wrong about that otherwise.
+/// For programs that patch text that another CPU runs: QEMU before 8 runs such text wrongly otherwise.
 pub(super) const BY_TURNS: &str = "--by-turns";
 
-/// Hours rather than minutes.
+/// For runs of hours.
 pub(super) const LONG: &str = "--time-limit 20000s";
 
 /// A selftest in a guest.
@@ -29,7 +29,7 @@ pub(super) const LONG: &str = "--time-limit 20000s";
 pub(super) struct Test<'a> {
     pub program: &'a str,
     pub arguments: &'a str,
-    /// What is added to the boot line `full`; one that isolates by itself takes its place.
+    /// The additions to the boot line `full`; a line that isolates replaces it.
     pub boot: &'a str,
     pub cpus: u32,
     /// The kernel, if not the one with the series.
@@ -44,20 +44,20 @@ impl Default for Test<'_> {
     }
 }
 
-/// What a selftest printed, and what is wrong with it.
+/// The output of a selftest, and its deviations.
 pub(super) struct SelftestResult {
-    /// How many passed, failed, were skipped.
+    /// The numbers of passed, failed and skipped tests.
     pub counts: [usize; 3],
-    /// Why the guest is not to be trusted.
+    /// The reason why the guest's result does not count.
     pub complaint: Option<String>,
-    /// All that it printed.
+    /// All its output.
     pub said: String,
     pub text: String,
     pub wrong: Vec<String>,
 }
 
-/// Refusals, and messages. One refusal takes a kernel that limits the real-time bandwidth of groups, where
-/// that is built.
+/// Refusals, and messages. One refusal needs a kernel that limits the real-time bandwidth of groups; it is
+/// tested if such a kernel is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let errors = Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() };
     let tickless = Test { boot: TICKLESS, cpus: 4, options: BY_TURNS, ..errors };
@@ -72,7 +72,7 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     all(lab, &tests)
 }
 
-/// Nobody hangs.
+/// Bounded-delay test.
 pub fn wedge(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     all(
         lab,
@@ -89,19 +89,19 @@ pub fn wedge(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     )
 }
 
-/// Ten thousand ends.
+/// Teardown stress test.
 pub fn teardown(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let arguments = format!("--rounds {} --slow 10", 10_000 / lab.share);
     all(lab, &[Test { program: "teardown", arguments: &arguments, options: LONG, ..Test::default() }])
 }
 
-/// Ten million calls.
+/// Ten million random calls.
 pub fn fuzz(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let arguments = format!("--calls {} --threads 4 --slow 10", 10_000_000 / lab.share);
     let fuzz =
         Test { program: "fuzz", arguments: &arguments, boot: UNBOUNDED, options: LONG, ..Test::default() };
     let mut seen = all(lab, &[fuzz])?;
-    // What fuzz keeps away from, on a kernel that never saw the series: shown, and no fault of ours.
+    // A combination that fuzz avoids, on a kernel without the series: it fails there too.
     let affinity = Test { program: "affinity", kernel: Some(OTHER), ..Test::default() };
     seen.text +=
         &format!("\nThreads that move while a CPU is taken offline, on Debian's kernel (`{OTHER}`):\n");
@@ -109,7 +109,7 @@ pub fn fuzz(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     Ok(seen)
 }
 
-/// Nothing stale.
+/// Test for stale mappings and text.
 pub fn memory(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let arguments = &format!("--rounds {} --slow 10", 2000 / lab.share);
     all(
@@ -154,7 +154,7 @@ fn all(lab: &ClaimLab<'_>, tests: &[Test<'_>]) -> Result<ClaimResult> {
     Ok(seen)
 }
 
-/// Runs one.
+/// Runs one test.
 pub(super) fn run(lab: &ClaimLab<'_>, test: &Test<'_>) -> Result<SelftestResult> {
     let boot = match test.boot {
         "" => "full".to_string(),
@@ -192,7 +192,7 @@ fn split_words(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace()
 }
 
-/// What a selftest printed (TAP, with its own table in lines that begin with `# `), as the page shows it.
+/// The output of a selftest (TAP, with its own table in lines that begin with `# `), as the page shows it.
 fn selftest_result(name: &str, how: &str, said: &str, complaint: Option<&str>) -> SelftestResult {
     let is_skip = |line: &&str| line.starts_with("ok ") && line.contains("# SKIP");
     let passed = said.lines().filter(|line| line.starts_with("ok ")).count();
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_or_was_skipped_is_told_beside_the_table() {
+    fn lists_failed_and_skipped_tests() {
         let said = "# kind  rounds\n# exit  10\nok 1 - exit\nok 2 - hotplug # SKIP no CPU hotplug\nnot ok 3 - exec\n\
             1..3\n# 1 failed of 3\n";
         let ran = selftest_result("teardown --rounds 10", "2 CPUs", said, Some("cannot trust it"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts in which storms blow and the scope counts what reaches the isolated CPU.
+//! Parts that run storms, while the scope counts the interruptions of the isolated CPU.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,15 +9,15 @@ use evidence::lab::{LabDocument, LabRow};
 use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
-/// An owner with an address space for itself; kernel mappings are flushed at once, or later.
+/// An owner with an exclusive address space; kernel mappings are flushed at once, or deferred.
 const ALONE: &str = "default,exclusive";
 const ALONE_KTLB: &str = "default,exclusive,ktlb";
 
-/// The best boot line, and with a bound beyond any window: woken tasks wait for the owner's end.
+/// The best boot line, with a bound beyond any window: woken tasks wait for the owner's end.
 const FULL: &str = "full";
 const BOUND: &str = "sysctl.kernel.isolator_max_defer_ms=3600000";
 
-/// Storms whose work can wait, or is refused, each alone; and then those of which something is delivered.
+/// Storms whose work can be deferred, or is refused, each alone; then those with delivered work.
 const DEFERRABLE: &[&str] = &[
     "quiet",
     "static-keys",
@@ -40,11 +40,11 @@ const DEFERRABLE: &[&str] = &[
 ];
 const DELIVERED: &[&str] = &["module-load", "vmalloc", "bpf", "clock-settime"];
 
-/// What waits for every thread that is ready to run, also one that was woken on the isolated CPU (RCU tasks):
-/// it goes on when that one's bound is over, so it needs one that is shorter than a window.
+/// Storms that wait for each runnable thread, including one woken on the isolated CPU (RCU tasks). They
+/// continue when that thread's bound is over, so the bound must be shorter than a window.
 const BOUNDED: &[&str] = &["ftrace"];
 
-/// What blows within the owner's process, which therefore has not its address space for itself.
+/// Storms in the owner's process, whose address space is therefore not exclusive.
 const OWN: &[&str] = &["membarrier-own", "mprotect-own", "munmap-own", "fork-own", "signals"];
 
 /// One run of the lab.
@@ -61,11 +61,10 @@ pub fn silence(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     of_one_scenario(lab, "minute", "60s")
 }
 
-/// As kernels with PREEMPT_RT have it: compaction leaves locked memory alone, the owner's, which it may not
-/// move.
+/// The default of PREEMPT_RT kernels: compaction does not move locked memory, here the owner's.
 const LOCKED_STAYS: &str = "sysctl.vm.compact_unevictable_allowed=0";
 
-/// The same of one kernel, isolating: a table's row, and what is wrong with it.
+/// The same for one isolating kernel: a table's row, and its deviations.
 pub fn minute(lab: &ClaimLab<'_>) -> Result<(String, Vec<String>)> {
     let boot = format!("{} {BOUND} {LOCKED_STAYS}", lab::boot::line(FULL, 2)?);
     let (kernel, isolate, scenarios) = (&lab.ours(), Some(ALONE), &["minute"][..]);
@@ -81,12 +80,12 @@ pub fn minute(lab: &ClaimLab<'_>) -> Result<(String, Vec<String>)> {
     Ok((format!("| {window:.0} s | {ways} | {breaches} | {deferred} | {refused} |"), wrong))
 }
 
-/// Storms that unmap the kernel's own memory, together; and churn of vmalloc space alone, which waits with
-/// `ktlb`.
+/// Storms that unmap the kernel's own memory, together; and churn of vmalloc space alone, which is deferred
+/// with `ktlb`.
 pub fn mappings(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let seen = of_one_scenario(lab, "mappings", "10s")?;
     let churn = of_one_scenario(lab, "vmalloc", "5s")?;
-    // Code that becomes data again changes permissions, and that is never deferred.
+    // Code that becomes data again changes permissions, and that flush is never deferred.
     let wrong =
         seen.wrong.into_iter().filter(|what| !what.contains("kernel_tlb")).chain(churn.wrong).collect();
     Ok(ClaimResult { text: seen.text + "\n" + &churn.text, wrong })
@@ -174,7 +173,7 @@ pub fn storms(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         ("isolating", of_own),
     ] {
         told_complaints(&mut seen, name, &complaints);
-        // A stock kernel may well not survive a storm; what is claimed is of ours.
+        // A stock kernel may fail in a storm; the claim is about ours.
         if name != "Debian's" {
             seen.wrong.extend(complaints.iter().map(|what| format!("{name}: {what}")));
         }
@@ -189,8 +188,7 @@ fn told_complaints(seen: &mut ClaimResult, name: &str, complaints: &[String]) {
     }
 }
 
-/// What was seen, and what makes it no result in words: a storm that took no effect, a kernel that
-/// complained.
+/// The result, and the reasons why it does not count: a storm without effect, a kernel that complained.
 fn run(lab: &ClaimLab<'_>, run: &ScenarioRun<'_>) -> Result<(LabDocument, Vec<String>)> {
     let architecture = lab.architecture.to_string();
     let isolate = run.isolate.map(|what| format!("--isolate={what}"));
@@ -215,7 +213,7 @@ fn sum(row: &LabRow, kind: &str) -> String {
     }
 }
 
-/// Each kind that was counted: ``6 `kernel_tlb` ``; 0 where none was.
+/// Each kind with a count: ``6 `kernel_tlb` ``; 0 without any.
 fn kinds(row: &LabRow, kind: &str) -> String {
     let said = counters(row, kind).filter(|(_, count)| *count > 0);
     let said = said.map(|(name, count)| format!("{count} `{name}`")).collect::<Vec<_>>().join(", ");
@@ -227,14 +225,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_that_a_part_names_exists() {
+    fn each_named_scenario_exists() {
         let names = [DEFERRABLE, DELIVERED, OWN, &["minute", "mappings"]].concat();
         let names = names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(lab::scenario::named(&names).unwrap().len(), names.len());
     }
 
     #[test]
-    fn breaches_are_told_by_their_kind_and_an_unasked_kernel_has_none() {
+    fn lists_breaches_by_kind() {
         let count = |name: &str, count| (name.to_string(), count);
         let isolation = [count("breach_bound", 0), count("breach_kernel_tlb", 6), count("defer_sync", 5)];
         let row = LabRow { isolation: Some(isolation.into_iter().collect()), ..LabRow::default() };

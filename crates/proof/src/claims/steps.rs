@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each step of the series by itself: does it build, and does what was built boot?
+//! Builds and boots each step of the series.
 //!
-//! In a copy of the tree that the kernel was built in, with its objects, the hooks are taken out from the
-//! last to the first.
+//! In a copy of the kernel's build tree, with its objects, the hooks are removed from the last to the first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use lab::build::source;
 use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
-/// Every hook taken out, one after the other; a row for each state of the tree.
+/// Removes the hooks one after the other; a row for each state of the tree.
 pub fn steps(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let built = lab.built()?;
     let number = &built.version;
@@ -59,7 +58,7 @@ pub fn steps(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
 
 const CLEAN: &str = "clean";
 
-/// A copy of the tree with the objects of this architecture and configuration, whose times make goes by.
+/// A copy of the tree with the objects of this architecture and configuration, with their times for make.
 fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
     let done = Command::new("cp").args(["-a", "--reflink=auto"]).args([from, to]).status()?;
     done.success().then(|| to.to_path_buf()).ok_or_else(|| format!("cannot copy {}", from.display()).into())
@@ -72,7 +71,7 @@ fn image(make: &KernelTree, name: &str) -> lab::Result<PathBuf> {
     Ok(make.objects.join(build::image(make.architecture).0))
 }
 
-/// What the kernel says of a few quiet seconds.
+/// The kernel's log of a few quiet seconds.
 fn boot(lab: &ClaimLab<'_>, image: &Path) -> Result<String> {
     let (kernel, architecture) = (image.display().to_string(), lab.architecture.to_string());
     let args = ["run", "quiet", "--kernel", &kernel, "--arch", &architecture, "--mode", "count"];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts that run the selftests on other kernels: those that look at themselves, one without PREEMPT_RT,
-//! other versions, another architecture. A row for each test; what is not built is said.
+//! Parts that run the selftests on other kernels: with debugging (lockdep, KASAN, KCSAN), without PREEMPT_RT,
+//! of other versions, of another architecture. A row for each test, or for a kernel that is not built.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,8 @@ use lab::build;
 use crate::claims::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run};
 use crate::claims::{ClaimLab, ClaimResult, Result, scenarios, selftests};
 
-/// Linux's own complaint with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a thread that may be preempted
-/// there, and asks in rcu_rdp_is_offloaded() for one that may not ("Unsafe read of RCU_NOCB offloaded
-/// state").
+/// Linux's own warning with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a preemptible thread there, and
+/// rcu_rdp_is_offloaded() expects one that is not ("Unsafe read of RCU_NOCB offloaded state").
 const KNOWN: &str = "RCU_NOCB";
 
 /// Other kernels that the series is for: without PREEMPT_RT, other versions, another architecture.
@@ -25,8 +24,7 @@ const ELSEWHERE: [(&str, Architecture); 4] = [
     ("7.2", Architecture::Aarch64),
 ];
 
-/// The suite on a kernel that looks at itself for what tests cannot see, where it was built: the fragment of
-/// the configuration says for what.
+/// The suite on a kernel with debugging, if it was built: the fragment of the configuration says which.
 pub fn looking(lab: &ClaimLab<'_>, fragment: &str) -> Result<ClaimResult> {
     let mut seen = ClaimResult {
         text: format!("On {}, configured anew.\n\n{HEAD}", lab.kernel()?),
@@ -39,8 +37,8 @@ pub fn looking(lab: &ClaimLab<'_>, fragment: &str) -> Result<ClaimResult> {
     Ok(seen)
 }
 
-/// The suite without PREEMPT_RT, on other versions and another architecture, and a minute of the storms that
-/// can wait.
+/// The suite without PREEMPT_RT, on other versions and another architecture, and a minute of the deferrable
+/// storms.
 pub fn elsewhere(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let mut seen = ClaimResult { text: HEAD.to_string(), ..ClaimResult::default() };
     let mut silence = String::new();
@@ -69,8 +67,8 @@ fn name(lab: &ClaimLab<'_>) -> String {
     format!("{} {}", lab.version, lab.architecture)
 }
 
-/// Whether its kernel is built; if not, that is a row. If so, the keys in its danger zone are looked at,
-/// which is one too.
+/// Whether its kernel is built; if not, that is a row. If so, the static keys in its danger zone are audited,
+/// which is a row too.
 fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
     let Some((built, _)) = build::last(&lab.version, lab.architecture, false)? else {
         let _ = writeln!(seen.text, "| {} | not built | | | | |", name(lab));
@@ -80,7 +78,7 @@ fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
     let said = String::from_utf8_lossy(&audit.stdout);
     let sum = said.lines().last().and_then(keys);
     let (passed, failed) = sum.ok_or_else(|| {
-        format!("{KEYS} did not say what it found: {}", String::from_utf8_lossy(&audit.stderr).trim())
+        format!("{KEYS} printed no result: {}", String::from_utf8_lossy(&audit.stderr).trim())
     })?;
     let name = name(lab);
     let _ = writeln!(seen.text, "| {name} | `audit/keys vmlinux` | {passed} | {failed} | | |");
@@ -93,7 +91,7 @@ fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
 /// The audit of the danger zone.
 const KEYS: &str = "kernel/audit/keys";
 
-/// How many sites the audit lets pass, and how many not, by its last line.
+/// The numbers of sites that the audit allows and does not, from its last line.
 fn keys(line: &str) -> Option<(u32, u32)> {
     let mut words = line.split_whitespace();
     let seen: u32 = words.next()?.parse().ok()?;
@@ -101,7 +99,7 @@ fn keys(line: &str) -> Option<(u32, u32)> {
     Some((seen.checked_sub(failed)?, failed))
 }
 
-/// All selftests on one kernel; `slow`: by how much it is slower than hardware.
+/// All selftests on one kernel; `slow`: how many times slower it is than hardware.
 fn suite(lab: &ClaimLab<'_>, slow: u32, seen: &mut ClaimResult) -> Result<()> {
     let name = name(lab);
     let plain = format!("--slow {slow}");

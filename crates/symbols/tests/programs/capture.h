@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program writes down where it is: its registers, a copy of its stack, and its call stack as the C library unwinds it.
+ * A program prints its position: its registers, a copy of its stack, and its call stack as the C library unwinds it.
  *
  *   ip, sp, bp, lr HEX    registers within capture()
  *   stack HEX             bytes from sp on
@@ -54,7 +54,7 @@ __attribute__((noinline, unused)) static void capture(void)
 		printf("return %lx\n", (long)callers[n]);
 }
 
-/* Asks for a line: the test looks at the process meanwhile. */
+/* Waits for a line: meanwhile the test reads the process. */
 __attribute__((unused)) static void wait_for_line(const char *state)
 {
 	int c;

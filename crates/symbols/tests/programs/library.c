@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A library that is loaded when it is needed, and calls back. */
+/* A library that the program loads while it runs, and that calls back. */
 void library_calls(void (*back)(void));
 
 static volatile int calls;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Comes to capture() in several ways: stack WAY [LIBRARY]
+ * Calls capture() in several ways: stack WAY [LIBRARY]
  *
- * `plain`, through `qsort` of the C library, in a `thread`, in a `signal`'s handler, from a function whose frame has no fixed size
- * (`alloca`), through a library that is loaded when it is needed (`library`), and through code without a file (`jit`).
+ * WAY: `plain`, through `qsort` of the C library, in a `thread`, in a `signal`'s handler, from a function whose frame has no fixed size
+ * (`alloca`), through a library that is loaded while it runs (`library`), and through code without a file (`jit`).
  */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -14,7 +14,7 @@
 
 #include "capture.h"
 
-/* Data, of which the file has bytes, and has none. */
+/* Data with bytes in the file, and without. */
 int counter_with_bytes = 7;
 pthread_mutex_t buffer_lock;
 static struct { long first, second; } state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Comes to capture() through functions of C++: a method, a template, a lambda in the library's sort.
+// Calls capture() through functions of C++: a method, a template, a lambda in the library's sort.
 #include <algorithm>
 #include <functional>
 #include <string>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Comes to `capture` through functions of Rust, and writes down its registers and stack as `capture.h` does;
-//! its callers it writes down by name.
+//! Calls `capture` through functions of Rust, and prints its registers and stack as `capture.h` does; its
+//! callers it prints by name.
 
 use std::arch::asm;
 use std::io::Write;
 
-/// Bytes of the stack that are written down.
+/// The number of bytes of the stack that are printed.
 const STACK_BYTES: usize = 4_096;
 
 mod servo {
@@ -28,18 +28,18 @@ mod servo {
 fn capture() {
     let (ip, sp, bp): (usize, usize, usize);
     let mut lr = 0_usize;
-    // SAFETY: registers are read, nothing else.
+    // SAFETY: reads registers only.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp);
         lr += 0;
     }
-    // SAFETY: registers are read, nothing else.
+    // SAFETY: reads registers only.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         asm!("adr {}, .", "mov {}, sp", "mov {}, x29", "mov {}, x30", out(reg) ip, out(reg) sp, out(reg) bp, out(reg) lr);
     }
-    // SAFETY: more than this lies above the stack pointer: the room of `main`.
+    // SAFETY: more than this is above the stack pointer, in the frame of `main`.
     let stack = unsafe { std::slice::from_raw_parts(sp as *const u8, STACK_BYTES) }.to_vec();
     let hex: String = stack.iter().map(|byte| format!("{byte:02x}")).collect();
     println!("ip {ip:x}\nsp {sp:x}\nbp {bp:x}\nlr {lr:x}\nstack {hex}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cycles of which every part is known, and the causes that are made of them.
+//! Cycles with known parts, and their causes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ fn cycle() -> LoopCycle {
     }
 }
 
-/// Kernel functions as `/proc/kallsyms` has them.
+/// Kernel functions in the format of `/proc/kallsyms`.
 fn names() -> Names {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("proc")).unwrap();
@@ -44,7 +44,7 @@ fn names() -> Names {
     Names::read(root.path())
 }
 
-/// A scene of a program of which no function has a name.
+/// A scene of a program without names of functions.
 fn scene<'a>(records: &'a [ThreadRecord], names: &'a Names, preemption: &'a str) -> Scene<'a> {
     static NUMBERS: BTreeMap<u32, u32> = BTreeMap::new();
     let code = Box::leak(Box::default());
@@ -68,7 +68,7 @@ fn record(at_ns: u64, thread: u32, kind: ThreadEvent) -> ThreadRecord {
     ThreadRecord { thread, cpu: 1, at_ns, kind }
 }
 
-/// The stay that begins with the cycle, which a thread of this name left the CPU to.
+/// The stay that begins with the cycle; a thread of this name left the CPU to it.
 fn begins_after(name: &str) -> ThreadRecord {
     let after = Predecessor { id: 77, prio: 120, is_kernel: false, name: name.to_string() };
     let stay = Stay { in_ns: DUE_NS + 35_000, after, prio: 19, ..Stay::default() };
@@ -76,13 +76,13 @@ fn begins_after(name: &str) -> ThreadRecord {
 }
 
 #[test]
-fn a_thread_is_called_what_it_was_called_as_it_left() {
+fn a_thread_has_its_name_when_it_left() {
     let parts = causes(&cycle(), &[begins_after("stress")]);
     assert_eq!(parts[1], (CauseKind::Thread, "stress".to_string(), 5_000, 30_000));
 }
 
 #[test]
-fn a_thread_that_wakes_from_another_cpu_does_not_have_this_one() {
+fn a_waker_on_another_cpu_does_not_have_this_one() {
     let mut woken = cycle();
     woken.waking.is_elsewhere = true;
     assert!(causes(&woken, &[]).iter().all(|(kind, ..)| *kind != CauseKind::Thread));
@@ -122,7 +122,7 @@ fn the_kernel_function_below_the_interrupt_is_named() {
 }
 
 #[test]
-fn threads_that_come_meanwhile_share_the_time() {
+fn threads_share_the_time_until_the_begin() {
     let to = Scheduled { id: 9, prio: 120, name: "kworker/1:2".to_string(), ..Scheduled::default() };
     let from = Predecessor { id: 77, prio: 120, is_kernel: false, name: "cc1".to_string() };
     let kind = ThreadEvent::Switched { from, to, is_kernel: true };
@@ -132,7 +132,7 @@ fn threads_that_come_meanwhile_share_the_time() {
 }
 
 #[test]
-fn a_cycle_that_was_due_before_the_last_one_ended_blames_it() {
+fn an_overrun_is_a_cause_of_the_next_cycle() {
     let late = LoopCycle { slept_ns: DUE_NS + 4_000, ..cycle() };
     let parts = causes(&late, &[]);
     assert_eq!(parts[0], (CauseKind::Execution, "the cycle before".to_string(), 0, 4_000));
@@ -140,7 +140,7 @@ fn a_cycle_that_was_due_before_the_last_one_ended_blames_it() {
 }
 
 #[test]
-fn a_lock_has_its_owner_and_says_whether_it_inherits() {
+fn a_lock_has_its_owner_and_inheritance() {
     let part = |inherits_priority, words| Blocked {
         from_ns: DUE_NS + 40_000,
         ns: 8_000,
@@ -160,12 +160,12 @@ fn a_lock_has_its_owner_and_says_whether_it_inherits() {
     assert_eq!(plain.owner, Some(Owner { tid: 12, name: "logger".to_string(), ..Owner::default() }));
     assert_eq!(plain.detail.as_deref(), Some("without priority inheritance"));
     assert_eq!(of(part(true, [12, 0, 0, 0])).detail.as_deref(), Some("its owner inherits priority"));
-    // A library that keeps no owner: the thread that ended the wait held it.
+    // If a library keeps no owner, the thread that ended the wait held it.
     assert_eq!(of(part(false, [2, 0, 0, 0])).owner.unwrap().tid, 12);
 }
 
 #[test]
-fn preemption_tells_why_the_other_thread_could_come() {
+fn preemption_shows_the_other_threads_priority() {
     let mut late = cycle();
     let by = Scheduled { id: 5, prio: 19, policy: 1, name: "irq/45-eth0".to_string() };
     late.preempted.push(crate::cycle::Preempted { from_ns: DUE_NS + 36_000, ns: 6_000, by });
@@ -178,7 +178,7 @@ fn preemption_tells_why_the_other_thread_could_come() {
 }
 
 #[test]
-fn a_wait_for_the_cpu_after_a_lock_names_the_thread_that_ran_then() {
+fn a_cpu_wait_after_a_lock_names_the_running_thread() {
     let mut late = cycle();
     let woken_ns = DUE_NS + 45_000;
     let part = crate::cycle::Preempted { from_ns: woken_ns, ns: 5_000, by: Scheduled::default() };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel part: `bpf/threads.bpf.c`, loaded for as long as this value lives.
+//! The BPF part: `bpf/threads.bpf.c`, in the kernel while this value lives.
 //!
-//! Memory of the kernel: a ring of 4 MiB, 8 MiB to find threads in, 3 MiB for those that are watched, and
-//! nothing that grows. The programs go with the file descriptors that hold them, however this process ends.
+//! Kernel memory: a ring of 4 MiB, 8 MiB to find threads in, 3 MiB for those that are watched; nothing grows.
+//! The programs are unloaded when their file descriptors are closed, however this process ends.
 
 mod record;
 
@@ -30,39 +30,40 @@ static THREADS: KernelPart = KernelPart {
     ],
 };
 
-/// What the program `watch_thread` answers where there is no slot left.
+/// The answer of the program `watch_thread` without a free slot.
 const NO_ROOM: u32 = 0;
 
-/// Threads whose page faults are timed.
+/// The most threads whose page faults are timed.
 const TIMED: usize = 256;
 
-/// The tracepoints, and what is not seen without each; without those that have nothing here, nothing is.
+/// The tracepoints, and the events that are not seen without each. An empty text marks a tracepoint that is
+/// required.
 const TAPS: [(&str, &str); 10] = [
     ("sched_switch", ""),
     ("sched_waking", ""),
-    ("hrtimer_expire_entry", "when a thread's timer was due"),
+    ("hrtimer_expire_entry", "due times of timers"),
     ("hrtimer_expire_exit", "timers that fire while their thread runs"),
-    ("sched_migrate_task", "threads that are moved while they wait"),
+    ("sched_migrate_task", "moves of waiting threads"),
     ("page_fault_user", "page faults"),
     ("page_fault_kernel", "page faults in the kernel"),
     ("sched_process_fork", "new threads"),
-    ("sched_process_exec", "another program in the same process"),
+    ("sched_process_exec", "execve() of a watched process"),
     ("sched_process_exit", "the end of threads"),
 ];
 
-/// The kernel part, at work.
+/// The running BPF part.
 pub struct ThreadWatch {
-    /// Its programs; gone when this is dropped.
+    /// Its programs, unloaded when this is dropped.
     part: LoadedPart,
     records: RingBuf<MapData>,
     processes: HashMap<MapData, u32, u32>,
-    /// Held, since programs that are loaded later need it.
+    /// Kept for programs that are loaded later.
     _free_slots: Stack<MapData, u32>,
     lost: Array<MapData, u64>,
     withheld: Array<MapData, u64>,
     could_not_see: Vec<String>,
     has_timed_faults: BTreeSet<u32>,
-    /// Where cycles begin and end, as the user says.
+    /// Begin and end of cycles, as the user named them.
     boundaries: Vec<Uprobe>,
 }
 
@@ -73,7 +74,7 @@ impl std::fmt::Debug for ThreadWatch {
 }
 
 impl ThreadWatch {
-    /// Loads the kernel part, which has not proven itself yet. Nothing is watched.
+    /// Loads the BPF part, before its trial. It watches no thread yet.
     pub fn load(names: &Names) -> Result<ThreadWatch> {
         let word = |number: u32| number.to_ne_bytes();
         let hrtimer_wakeup = names.address("hrtimer_wakeup").unwrap_or(0);
@@ -109,26 +110,25 @@ impl ThreadWatch {
         options.args[0] = u64::from(thread);
         let answer = program.test_run(options).map_err(|error| THREADS.refused(whole(&error)))?;
         match answer.return_value {
-            NO_ROOM => {
-                Err(THREADS
-                    .cannot(format!("thread {thread} found no room"), "name fewer threads by --thread"))
-            }
+            NO_ROOM => Err(THREADS
+                .cannot(format!("there is no room for thread {thread}"), "name fewer threads by --thread")),
             _ => Ok(()),
         }
     }
 
-    /// Sees from now on how long a thread's page faults take. Its context switches take a little longer then:
-    /// this is for threads that take faults.
+    /// From now on records the durations of a thread's page faults. Its context switches then take a little
+    /// longer, so this is only for threads that take faults.
     pub fn time_faults_of(&mut self, thread: u32) {
         if self.has_timed_faults.len() >= TIMED || !self.has_timed_faults.insert(thread) {
             return;
         }
-        // One that has ended since takes no further fault.
+        // A thread that has ended takes no further fault.
         let has_ended = || !std::path::Path::new(&format!("/proc/{thread}")).exists();
         if let Err(error) = self.attach_fault_over(thread)
             && !has_ended()
         {
-            let what = format!("how long page faults took: this kernel refused it ({})", whole(&error));
+            let what =
+                format!("durations of page faults: this kernel refused the program ({})", whole(&error));
             if !self.could_not_see.contains(&what) {
                 self.could_not_see.push(what);
             }
@@ -148,8 +148,8 @@ impl ThreadWatch {
         Ok(())
     }
 
-    /// Has threads of the process of `thread` tell when they come to these places, where cycles begin or else
-    /// end. Those that come to a beginning are watched from then on.
+    /// From now on threads of the process of `thread` report when they reach these places, begins or else
+    /// ends of cycles. A thread that reaches a begin is watched from then on.
     pub(crate) fn bound(&mut self, thread: u32, is_begin: bool, found: &FoundPlaces) -> Result<()> {
         let name = match (is_begin, found.is_return) {
             (true, false) => "cycle_begin",
@@ -171,7 +171,7 @@ impl ThreadWatch {
                 file: &place.file,
                 offset: place.offset,
                 counter: counter
-                    .map_err(|_| THREADS.cannot("a semaphore lies beyond 4 GiB", "name a function"))?,
+                    .map_err(|_| THREADS.cannot("a semaphore is beyond 4 GiB", "name a function"))?,
                 is_return: found.is_return,
             };
             let probe = Uprobe::attach(place, thread, program.as_fd());
@@ -181,24 +181,24 @@ impl ThreadWatch {
         Ok(())
     }
 
-    /// Takes the boundaries away.
+    /// Removes the boundaries.
     pub(crate) fn unbound(&mut self) {
         self.boundaries.clear();
     }
 
-    /// Watches what threads a process makes from now on.
+    /// From now on reports new threads of a process.
     pub fn watch_new_threads_of(&mut self, process: u32) -> Result<()> {
         self.processes.insert(process, 1, 0).map_err(|error| {
-            THREADS.cannot(format!("process {process} found no room: {}", whole(&error)), REPORT)
+            THREADS.cannot(format!("there is no room for process {process}: {}", whole(&error)), REPORT)
         })
     }
 
-    /// The records since this was last asked. Those of one CPU are in the order of time.
+    /// The records since the last call. Those of one CPU are in the order of time.
     pub fn take(&mut self) -> Vec<ThreadRecord> {
         self.take_some(usize::MAX)
     }
 
-    /// As [`ThreadWatch::take`], but of more the first so many.
+    /// As [`ThreadWatch::take`], but at most so many.
     pub fn take_some(&mut self, most: usize) -> Vec<ThreadRecord> {
         let mut records = Vec::new();
         while records.len() < most
@@ -209,22 +209,22 @@ impl ThreadWatch {
         records
     }
 
-    /// How many records found no room until now.
+    /// The number of records that were lost so far for lack of room.
     pub fn lost(&self) -> u64 {
         self.lost.get(&0, 0).unwrap_or(0)
     }
 
-    /// How many stacks were not copied until now: too many of one thread, or too many records at once.
+    /// The number of stacks that were not copied so far: too many of one thread, or too many records at once.
     pub fn withheld(&self) -> u64 {
         self.withheld.get(&0, 0).unwrap_or(0)
     }
 
-    /// Adds to what it could not see.
+    /// Adds to the list of events that it could not see.
     pub(crate) fn lacks(&mut self, what: String) {
         self.could_not_see.push(what);
     }
 
-    /// What it could not see, in sentences.
+    /// The kinds of events that it could not see, in sentences.
     pub fn could_not_see(&self) -> &[String] {
         &self.could_not_see
     }

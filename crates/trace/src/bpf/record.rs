@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of `threads.bpf.c`: their numbers are those of `enum kind` there, their layouts those of its
+//! Reads the records of `threads.bpf.c`, with the numbers of its `enum kind` and the layouts of its
 //! structures.
 
 use cause::bpf::RecordBytes;
@@ -18,7 +18,7 @@ const ELSEWHERE: u32 = 16;
 const INHERITED: u32 = 32;
 const GOES_ON: u32 = 64;
 
-/// A record from its bytes; `None` for one that this program does not know.
+/// A record from its bytes; `None` for an unknown kind.
 pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
     let mut bytes = RecordBytes(bytes);
     let (kind, cpu) = (bytes.u16()?, u32::from(bytes.u16()?));
@@ -64,7 +64,7 @@ fn stay(
     let boundary = boundary(arguments[0]);
     let leaving = Leaving {
         sleeps: state != 0,
-        // Only a stay that is cut is followed by the same thread.
+        // Only a stay that is split is followed by the same thread.
         is_cut: state == 0 && next.id == thread && boundary.is_none(),
         boundary,
         call,

@@ -6,42 +6,42 @@
 //! └ wakeup latency ┘ the program  └ execution, preempted, blocked ┘
 //! └──────────────────────── response ─────────────────────────────┘
 //! ```
-//! What the thread waited for before BEGIN releases the cycle, by its timer or whatever else woke it. A
-//! cycle that no such wait precedes is due when it begins. Where cycles have a grid, or the user gives a
-//! period, it is due a period after the one before, if that is earlier.
+//! The thread's last wait before BEGIN releases the cycle, by its timer or its waker. A cycle without such a
+//! wait is due when it begins. If cycles have a grid, or the user gives a period, it is due a period after
+//! the previous one, if that is earlier.
 //!
-//! A BEGIN within a cycle belongs to it where it lies deeper in the stack: the function calls itself. Else
-//! the cycle before has not come to its END, and is left out.
+//! A BEGIN within a cycle belongs to it if it is deeper in the stack: the function calls itself. Otherwise
+//! the previous cycle did not reach its END, and is left out.
 
 use super::{Blocked, CycleBegin, CycleCutter, LoopCycle, Preempted};
 
 #[cfg(test)]
 mod tests;
 
-/// Parts of what lies between two cycles, or of a cycle, that are kept.
+/// The most parts that are kept of a cycle, or between two cycles.
 const PARTS: usize = 4_096;
 
-/// Of boundaries, what was not made into a cycle.
+/// Boundaries that gave no cycle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BoundCounts {
-    /// Cycles that did not come to their end before the next one began.
+    /// Cycles that did not end before the next one began.
     pub unended: u64,
-    /// Times that a cycle's beginning was reached again within it.
+    /// The number of times that BEGIN was reached again within a cycle.
     pub nested: u64,
 }
 
-/// Where a thread is between the boundaries.
+/// A thread's position between the boundaries.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
-    /// The time between two cycles, where the user gives it and it decides when a cycle is due.
+    /// The time between two cycles, if the user gives it and it decides the due time.
     period_ns: Option<u64>,
-    /// The cycle that is under way: its stack pointer at BEGIN, and how often BEGIN was reached since.
+    /// The current cycle: its stack pointer at BEGIN, and how often BEGIN was reached since.
     within: Option<(u64, u32)>,
-    /// Whether what is open is no cycle yet, but what lies behind one.
+    /// Whether the open parts are those after a cycle, and not of one.
     is_resting: bool,
-    /// When the cycle before was due, and came to BEGIN.
+    /// The previous cycle's due time, and when it reached BEGIN.
     last: Option<(u64, u64)>,
-    /// When the last one came to END.
+    /// When the last one reached END.
     ended_ns: Option<u64>,
     counts: BoundCounts,
 }
@@ -108,13 +108,13 @@ impl CycleCutter {
                 *within = None;
                 return true;
             }
-            // It was under way when the thread began to be watched.
+            // It had begun when the thread was first watched.
             None => {}
         }
         false
     }
 
-    /// What lies behind a cycle may belong to the one after it.
+    /// Parts after a cycle may belong to the next one.
     pub(super) fn rests_from(&mut self, cpu: u32, at_ns: u64) {
         let grid_ns = self.grid_ns();
         let Some(bounds) = &mut self.bounds else { return };
@@ -124,7 +124,7 @@ impl CycleCutter {
         self.open = may_be_due.then(|| LoopCycle::at(cpu, at_ns));
     }
 
-    /// A thread may come to BEGIN once an hour, or never to END.
+    /// A thread may reach BEGIN once an hour, or never reach END.
     pub(super) fn forget_old_parts(&mut self) {
         let (Some(bounds), Some(cycle)) = (&mut self.bounds, &mut self.open) else { return };
         if cycle.preempted.len().max(cycle.blocked.len()) <= PARTS {
@@ -140,14 +140,14 @@ impl CycleCutter {
     }
 }
 
-/// The cycle that a wait released comes to BEGIN.
+/// The cycle that a wait released reaches BEGIN.
 fn came_from_release(mut cycle: LoopCycle, at_ns: u64) -> LoopCycle {
     let before_ns = std::mem::take(&mut cycle.execution_ns);
     cycle.begin = Some(CycleBegin { at_ns, before_ns, is_release: false });
     cycle
 }
 
-/// A cycle that comes to BEGIN, which was due then or before; `rest` is what lies behind the one before.
+/// A cycle that reaches BEGIN, due then or before; `rest` are the parts after the previous one.
 fn came_by_itself(rest: LoopCycle, cpu: u32, (due_ns, at_ns): (u64, u64), slept_ns: u64) -> LoopCycle {
     let since_due = |from_ns: u64, ns: u64| {
         let to_ns = from_ns + ns;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loops as the kernel would tell of them, and what becomes of them.
+//! Loops as records of the kernel, and their cycles.
 
 use proptest::prelude::*;
 use syscalls::Sysno;
@@ -11,7 +11,7 @@ use crate::record::{Leaving, Waking};
 const PERIOD_NS: u64 = 1_000_000;
 const OFFSET_NS: u64 = 123_456;
 
-/// A thread's past, as it is told.
+/// A thread's records.
 struct Story {
     now_ns: u64,
     stays: Vec<Stay>,
@@ -22,7 +22,7 @@ impl Story {
         Story { now_ns: OFFSET_NS, stays: Vec::new() }
     }
 
-    /// Woken now, and on the CPU for so long, that late.
+    /// Woken now, on the CPU so much later, and for so long.
     fn runs(&mut self, waking: Waking, late_ns: u64, ns: u64, leaving: Leaving) {
         let woken_ns = self.now_ns;
         self.now_ns += late_ns;
@@ -81,7 +81,7 @@ fn finds_period_offset_and_due_times_of_an_absolute_sleep() {
     assert_eq!((model.period_ns, model.offset_ns), (Some(PERIOD_NS), Some(OFFSET_NS)));
     assert_eq!((model.jitter_ns, model.has_grid()), (0, true));
     let cycles = cycles(&stays);
-    // The first stay began before anything was known of it.
+    // The first stay began before the records.
     assert_eq!(cycles.len(), 99);
     for (n, cycle) in (2..).zip(&cycles) {
         assert_eq!(cycle.due_ns, OFFSET_NS + n * PERIOD_NS);
@@ -136,7 +136,7 @@ fn a_lock_names_the_thread_that_held_it() {
 }
 
 #[test]
-fn preemption_names_what_came() {
+fn preemption_names_the_other_task() {
     let next = Scheduled { id: 9, prio: 10, policy: 1, name: "irq/9".to_string() };
     let stays = periodic(50, |story, due_ns| {
         story.runs(timer(due_ns), 2_000, 10_000, Leaving { next: next.clone(), ..Leaving::default() });
@@ -161,15 +161,15 @@ fn a_loop_without_a_timer_is_driven_by_the_thread_that_wakes_it() {
     assert!(cycles(&stays).iter().all(|cycle| cycle.due_ns == cycle.woken_ns));
 }
 
-/// A loop that sleeps until each period and waits for a helper within its cycle, for longer than it sleeps;
-/// in each third cycle so long that the time to sleep until is over, and it does not sleep at all.
+/// A loop that sleeps until each period and waits for a helper within its cycle, for longer than it sleeps.
+/// In each third cycle the wait lasts past the due time, and the loop does not sleep.
 fn starved(count: u64) -> Vec<Stay> {
     let semaphore = leaving(Sysno::futex, [0x8000, 0x189, 0, 0]);
     let mut has_slept = false;
     periodic(count, |story, due_ns| {
         match has_slept {
             true => story.runs(timer(due_ns), 2_000, 10_000, semaphore.clone()),
-            // It is still in the cycle before, and goes on to wait for the helper again.
+            // It is still in the previous cycle, and goes on to wait for the helper again.
             false => story.comes_back(0, 10_000, semaphore.clone()),
         }
         let n = due_ns / PERIOD_NS;
@@ -261,7 +261,7 @@ fn a_timer_that_fires_meanwhile_covers_a_period() {
     assert_eq!(made[19].also_due, [made[19].ended_ns - 10]);
 }
 
-/// Woken through a condition variable by `by`, again and again: at the addresses that `address` gives.
+/// Woken through a condition variable by `by`, repeatedly, at the addresses that `address` gives.
 fn conditions(mut address: impl FnMut(u64) -> u64) -> Vec<Stay> {
     let mut n = 0;
     periodic(50, |story, _| {
@@ -280,7 +280,7 @@ fn both_words_of_a_condition_variable_are_one_place() {
 }
 
 #[test]
-fn conditions_made_anew_for_each_wait_are_one_place() {
+fn new_conditions_for_each_wait_are_one_place() {
     let stays = conditions(|n| 0x7000 + n * 0x40);
     let model = infer(&stays).unwrap();
     assert_eq!((model.wait, model.period_ns), (Wait::Condition { address: 0 }, Some(PERIOD_NS)));
@@ -333,7 +333,7 @@ fn a_wait_in_every_tenth_cycle_ends_none() {
 }
 
 #[test]
-fn a_sleep_until_a_time_made_from_the_present_keeps_no_grid() {
+fn an_absolute_sleep_from_now_keeps_no_grid() {
     let mut story = Story::new();
     let mut due_ns = OFFSET_NS;
     for n in 0..50 {
@@ -367,8 +367,8 @@ fn the_owner_of_a_lock_unlocks_it() {
     assert_eq!(blocked.owner(), None);
 }
 
-/// In epoll_wait for a timerfd and for a descriptor: at the timer it triggers a client, and is called back,
-/// or `is_called` for the cycles in which it is.
+/// In epoll_wait for a timerfd and for a descriptor: at the timer it triggers a client, which calls back in
+/// the cycles of `is_called`.
 fn driver(is_called: impl Fn(u64) -> bool) -> Vec<Stay> {
     let mut n = 0;
     periodic(100, |story, due_ns| {
@@ -409,7 +409,7 @@ fn a_client_that_fails_to_call_leaves_its_cycle_shorter() {
 }
 
 #[test]
-fn events_in_a_part_of_the_cycles_are_no_part_of_them() {
+fn events_in_few_cycles_do_not_end_cycles() {
     let cycles = cycles(&driver(|n| n % 2 == 0));
     assert_eq!(cycles.len(), 99);
     assert!(cycles.iter().all(|cycle| cycle.execution_ns == 30_000 && cycle.blocked.is_empty()));
@@ -428,8 +428,8 @@ fn cycles_that_catch_up_do_not_shorten_the_period() {
     assert!(period_ns.abs_diff(PERIOD_NS) < PERIOD_NS / 500, "{period_ns}");
 }
 
-/// A thread of an executor that now waits for the timer itself, and now is woken by `reactor`, which did; at
-/// each tick it sends, and is woken again by `reactor`, in a stay that the same timer began.
+/// A thread of an executor. Sometimes it waits for the timer itself, sometimes `reactor` did and wakes it. At
+/// each tick it sends, and `reactor` wakes it again, in a stay that the same timer began.
 #[test]
 fn a_timer_that_wakes_another_thread_first_begins_a_cycle() {
     const TIMER: u64 = 0x1000;
@@ -440,7 +440,7 @@ fn a_timer_that_wakes_another_thread_first_begins_a_cycle() {
         n += 1;
         let wait = if n % 6 == 0 { &parked } else { &reactor };
         let inherited = Waking { inherited: Some((due_ns, TIMER)), ..by(6, "reactor") };
-        // How it waited at the end of the cycle before.
+        // Its wait at the end of the previous cycle.
         match n > 1 && (n - 1) % 6 == 0 {
             true => {
                 story.now_ns += 20_000;

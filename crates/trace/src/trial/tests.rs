@@ -37,27 +37,27 @@ fn stack(at_ns: u64) -> ThreadRecord {
 }
 
 #[test]
-fn all_that_happened_is_told_of() {
+fn passes_if_all_events_are_reported() {
     let records = [slept(1_000), woken(9_050, WAKER), stack(9_050)];
     assert_eq!(untold(&happened(), &records), None);
 }
 
 #[test]
-fn the_first_thing_that_is_not_told_of_is_named() {
+fn names_the_first_missing_event() {
     let told = |records: &[ThreadRecord]| untold(&happened(), records).unwrap_or("all");
     assert!(told(&[]).starts_with("a thread's stays"));
     assert!(told(&[woken(9_050, WAKER)]).starts_with("a thread's stays"), "it sleeps in no call");
-    assert_eq!(told(&[slept(1_001), woken(9_050, WAKER)]), "when a thread's timer was due");
+    assert_eq!(told(&[slept(1_001), woken(9_050, WAKER)]), "due times of timers");
     for wrong in [woken(9_050, 5), woken(9_200, WAKER)] {
-        assert_eq!(told(&[slept(1_000), wrong]), "the thread that wakes another one");
+        assert_eq!(told(&[slept(1_000), wrong]), "the waker of a thread");
     }
     for wrong in [stack(9_051), record(9_050, ThreadEvent::Stack(Vec::new()))] {
-        assert_eq!(told(&[slept(1_000), woken(9_050, WAKER), wrong]), "the kernel's functions at a wakeup");
+        assert_eq!(told(&[slept(1_000), woken(9_050, WAKER), wrong]), "the kernel functions at a wakeup");
     }
 }
 
 #[test]
-fn what_did_not_happen_need_not_be_told_of() {
+fn an_event_that_did_not_happen_is_not_required() {
     let mut short = happened();
     short.woken[0].waited_ns = WAITED_NS;
     assert_eq!(untold(&short, &[slept(1_000), woken(9_050, WAKER)]), None);
@@ -66,13 +66,13 @@ fn what_did_not_happen_need_not_be_told_of() {
 }
 
 #[test]
-fn another_threads_records_prove_nothing() {
+fn ignores_records_of_other_threads() {
     let other = |record: ThreadRecord| ThreadRecord { thread: 5, ..record };
     let records = [slept(1_000), woken(9_050, WAKER), stack(9_050)].map(other);
     assert!(untold(&happened(), &records).is_some());
 }
 
-/// Needs no kernel part: the threads are there without it.
+/// Needs no BPF part: only the threads run.
 #[test]
 fn a_thread_sleeps_and_is_woken() {
     let Some(cpu) = thread::affinity().into_iter().next() else { return };
@@ -87,16 +87,16 @@ fn a_thread_sleeps_and_is_woken() {
             assert!(happened.waker != happened.thread && happened.woken.len() <= WAKEUPS);
             assert!(happened.woken.iter().all(|wakeup| wakeup.from_ns <= wakeup.to_ns));
         }
-        // A machine that is starved.
+        // A starved machine.
         Err(why) => assert!(why.contains("CPU for"), "{why}"),
     }
 }
 
-/// The kernel part of this build, on this kernel.
+/// The BPF part of this build, on this kernel.
 #[test]
-fn the_kernel_part_proves_itself_here() {
+fn the_bpf_part_passes_its_trial_here() {
     if !rustix::process::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        println!("skipped: it needs root and a kernel that describes itself (BTF)");
+        println!("skipped: it needs root and a kernel with BTF");
         return;
     }
     match start(&Names::read(Path::new("/")), &[]) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Loops that write down the truth about themselves: loops STYLE PERIOD_US CYCLES FILE [PLANT]
+ * Loops that stamp their own cycles: loops STYLE PERIOD_US CYCLES FILE [PLANT]
  *
- * STYLE is how the loop waits; an event-driven one has a thread `producer` that triggers it, and `chain` is three threads, each
- * triggered by the one before. PLANT is what goes wrong in every 16th cycle (plants.h). `started` is printed as the loops begin.
+ * STYLE is the kind of wait. An event-driven loop has a thread `producer` that triggers it; `chain` is three threads, each triggered by
+ * the previous one. PLANT is the event in every 16th cycle (plants.h). `started` is printed when the loops begin.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,7 +27,7 @@ struct loop;
 struct style {
 	const char *name;
 	void (*prepare)(struct loop *);
-	/* Waits for the next cycle and says when it was due, 0 where that is not known. */
+	/* Waits for the next cycle and returns its due time, 0 if that is not known. */
 	uint64_t (*wait)(struct loop *);
 	/* For an event-driven loop: called by the thread that triggers it. */
 	void (*trigger)(struct loop *);
@@ -37,7 +37,7 @@ struct loop {
 	const struct style *style;
 	const char *name;
 	uint64_t period, count, next, realtime;
-	int fd, wakes; /* what it waits at, and what another thread writes to */
+	int fd, wakes; /* the descriptor of its wait, and the one to which another thread writes */
 	int epoll;
 	unsigned waited, ready;
 	sem_t semaphore;
@@ -385,7 +385,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* Names, styles, and which triggers which. */
+/* Names, styles, and triggers. */
 static size_t arrange(struct loop *loops, const char *style)
 {
 	size_t count = 1;

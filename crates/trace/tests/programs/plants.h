@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What goes wrong in every 16th cycle of a loop, with the truth about it.
+ * Events that a loop provokes in every 16th cycle, with their stamps.
  *
  *   lock, pi-lock   a mutex that the thread `holder` holds until some time after the cycle's begin
  *   fault           a page of fresh memory is touched
@@ -12,7 +12,7 @@
 
 enum { PLANT_NS = 300000, PREEMPTION_NS = 200000, PREEMPTED_WORK_NS = 150000 };
 
-/* The thread that makes trouble: asked at the end of the cycle before. */
+/* The thread that causes the event: asked at the end of the previous cycle. */
 static struct helper {
 	sem_t asked;
 	uint64_t at;
@@ -121,7 +121,7 @@ static void take_lock(struct loop *loop)
 {
 	uint64_t from;
 
-	/* One that is free now was not held long enough: nothing was planted. */
+	/* A lock that is free now was not held long enough: no event was provoked. */
 	if (!loop->stamps.cycles || !pthread_mutex_trylock(&helper.mutex)) {
 		if (loop->stamps.cycles)
 			pthread_mutex_unlock(&helper.mutex);
@@ -146,7 +146,7 @@ static void touch_page(struct loop *loop)
 	munmap(page, 4096);
 }
 
-/* Asked here and not before: however late the cycle began, the preemption lies within it. */
+/* Requested here and not earlier: however late the cycle began, the preemption is within it. */
 static void be_preempted(struct loop *loop)
 {
 	uint64_t begin = now_ns();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Loops of the C++ library that write down the truth about themselves: sleeps STYLE PERIOD_US CYCLES FILE
+// Loops of the C++ library that stamp their own cycles: sleeps STYLE PERIOD_US CYCLES FILE
 #include <chrono>
 #include <condition_variable>
 #include <mutex>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Loops of Python that write down the truth about themselves: sleeps.py STYLE PERIOD_US CYCLES FILE"""
+"""Loops of Python that stamp their own cycles: sleeps.py STYLE PERIOD_US CYCLES FILE"""
 
 import sys
 import threading

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loops of Rust's library that write down the truth about themselves: `sleeps STYLE PERIOD_US CYCLES FILE`.
+//! Loops of Rust's library that stamp their own cycles: `sleeps STYLE PERIOD_US CYCLES FILE`.
 
 use std::fmt::Write as _;
 use std::sync::{Condvar, Mutex, mpsc};
@@ -20,7 +20,7 @@ fn main() -> std::io::Result<()> {
     let [style, period_us, cycles, path] = &words[..] else {
         panic!("usage: sleeps STYLE PERIOD_US CYCLES FILE")
     };
-    let number = |word: &str| word.parse::<u64>().unwrap_or_else(|_| panic!("{word} is no number"));
+    let number = |word: &str| word.parse::<u64>().unwrap_or_else(|_| panic!("{word} is not a number"));
     let (period, cycles) = (Duration::from_micros(number(period_us)), number(cycles));
     let time = period - Duration::from_nanos(WORK_NS);
     let (mutex, condition) = (Mutex::new(()), Condvar::new());

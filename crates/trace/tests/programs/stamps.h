@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a thread writes down about itself: in memory that is touched beforehand, and in a file at its end.
+ * The stamps of a thread: in memory that is touched beforehand, and in a file at its end.
  *
  *   thread TID NAME
  *   cycle DUE BEGIN END CPU_TIME            due 0: the thread does not know it

@@ -6,7 +6,7 @@
  * WAY     the cycle is
  * return    the function step()
  * pair      from cycle_begin() to cycle_end(), two functions
- * usdt      from the USDT probe servo:begin to servo:end, which are come to only while a tracer counts in their semaphores
+ * usdt      from the USDT probe servo:begin to servo:end, which it reaches only while a tracer counts in their semaphores
  * nested    the function step(), which calls itself
  * unended   from cycle_begin() to cycle_end(), but for each 16th, which has no end
  * spin      the function step(), in a thread that never sleeps
@@ -23,7 +23,7 @@
 
 enum { WORK_NS = 50000, BEFORE_NS = 20000, EVERY = 16, PRIORITY = 40 };
 
-/* Notes as the linker keeps them for tracers: SystemTap's wiki, UserSpaceProbeImplementation. */
+/* Notes in the format of tracers: SystemTap's wiki, UserSpaceProbeImplementation. */
 volatile unsigned short begin_semaphore __attribute__((section(".probes")));
 volatile unsigned short end_semaphore __attribute__((section(".probes")));
 
@@ -91,7 +91,7 @@ static void cycle(struct loop *loop, uint64_t n)
 	if (is(loop, "pair") || is(loop, "unended")) {
 		cycle_begin(loop);
 		work(WORK_NS);
-		/* One without an end is not written down: the next one takes its place. */
+		/* One without an end is not stamped: the next one replaces it. */
 		if (is(loop, "unended") && n % EVERY == 0)
 			return;
 		stamps_end(&loop->stamps);
@@ -128,7 +128,7 @@ static void *run(void *given)
 	uint64_t next = now_ns() + loop->period;
 
 	stamps_name(&loop->stamps, "servo");
-	/* A thread that never sleeps leaves a CPU to the others as an ordinary one. */
+	/* A thread that never sleeps has an ordinary policy, to leave a CPU to the others. */
 	if (!is(loop, "spin"))
 		pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
 	for (uint64_t n = 1; n <= loop->count && !is_over; n++, next += loop->period) {

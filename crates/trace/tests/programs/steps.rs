@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A loop in Rust whose cycle is the function `steps::servo::step`, which stamps itself: `steps WAY PERIOD_US
-//! CYCLES FILE`. WAY is of no matter here, and it ends earlier when its standard input does; see `steps.c`.
+//! CYCLES FILE`. WAY is not used here. It ends earlier if its standard input does; see `steps.c`.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ mod servo {
 fn main() -> std::io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [_, period_us, cycles, path] = &words[..] else { panic!("usage: steps WAY PERIOD_US CYCLES FILE") };
-    let number = |word: &str| word.parse::<u64>().unwrap_or_else(|_| panic!("{word} is no number"));
+    let number = |word: &str| word.parse::<u64>().unwrap_or_else(|_| panic!("{word} is not a number"));
     let (period, cycles) = (Duration::from_micros(number(period_us)), number(cycles));
     println!("started");
     let mut stamps = Vec::with_capacity(cycles as usize);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What causes of a late cycle tell of an event that the program planted there.
+//! Compares the causes of a late cycle with the event that the program provoked there.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use trace::scene::Scene;
 
 use super::Plant;
 
-/// What the kernel said of a program.
+/// The kernel's records of a program.
 pub struct Seen {
     records: Vec<ThreadRecord>,
     stacks: Vec<ThreadRecord>,
@@ -23,7 +23,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Of records in their order.
+    /// The records, in their order.
     pub fn new(records: Vec<ThreadRecord>, names: Names, code: ProgramCode) -> Seen {
         let is_stack = |record: &ThreadRecord| matches!(record.kind, ThreadEvent::UserStack(_));
         let (stacks, records) = records.into_iter().partition(is_stack);
@@ -37,7 +37,7 @@ impl Seen {
 
     /// The causes of a cycle of a thread.
     pub fn causes(&self, thread: u32, cycle: &LoopCycle) -> Vec<Cause> {
-        // A monitor has the last of them only; the first of a cycle lies before it was due.
+        // A monitor keeps only the last of them; a cycle's first one is from before its due time.
         let from = self.records.partition_point(|record| record.at_ns + 20_000_000 < cycle.due_ns);
         let to = self.records.partition_point(|record| record.at_ns < cycle.ended_ns + 20_000_000);
         let scene = Scene {
@@ -46,14 +46,14 @@ impl Seen {
             thread,
             names: &self.names,
             numbers: &BTreeMap::new(),
-            preemption: "of no matter here",
+            preemption: "not used",
             code: &self.code,
         };
         blame::of_response(cycle, &blame::of_wakeup(cycle, &scene), &scene)
     }
 }
 
-/// Planted events, and of how many of them each part was told.
+/// Provoked events, and for how many of them each part was found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Blamed {
     /// All.
@@ -62,11 +62,11 @@ pub struct Blamed {
     pub cause: usize,
     /// The thread that caused it.
     pub owner: usize,
-    /// The function in which the program was, and of a lock, the one in which its owner released it.
+    /// The function of the program's wait and, for a lock, the one in which its owner released it.
     pub function: usize,
     /// Parts that add up to the response, within a tenth.
     pub whole: usize,
-    /// The first one of which something was not told.
+    /// The first event with a missing part.
     pub wrong: Option<String>,
 }
 
@@ -90,7 +90,8 @@ impl Blamed {
 }
 
 impl Plant {
-    /// Whether a cause is of the planted kind, names the thread, and the functions; `None` for another kind.
+    /// Whether a cause is of the provoked kind, and names the thread and the functions; `None` for another
+    /// kind.
     fn is_told_by(&self, cause: &Cause) -> Option<[bool; 3]> {
         let owner = cause.owner.as_ref();
         let is_owner = owner.is_some_and(|owner| owner.tid == self.thread);
@@ -108,7 +109,8 @@ impl Plant {
             }
             ("fault", CauseKind::Fault) => {
                 let is_here = cause.detail.as_deref() == Some(&format!("write at {:#x}", self.address));
-                // The page is gone by now, and what it was. How long the first faults took is not seen.
+                // The page is gone by now, and its name with it. The duration of the first faults is not
+                // recorded.
                 let is_named = ["heap", "memory"].contains(&cause.name.as_str());
                 let is_long = cause.duration_ns.is_some_and(|ns| ns > 0 && ns <= self.ns);
                 [is_here && is_named && is_long, true, is_in("touch_page")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The programs, built where this test lies.
+//! Builds the programs beside this test.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::run::Language;
 
-/// How to start the program of a language; else why it cannot be built here.
+/// The command of a language's program; else the reason why it cannot be built here.
 pub fn program(language: Language) -> Result<Command, String> {
     match language {
         Language::C => compiled("cc", "loops.c").map(Command::new),
@@ -24,8 +24,8 @@ pub fn program(language: Language) -> Result<Command, String> {
     }
 }
 
-/// How to start the program whose cycles lie between two of its places, in C or else in Rust; else why it
-/// cannot be built here.
+/// The command of the program with cycles between two of its places, in C or else in Rust; else the reason
+/// why it cannot be built here.
 pub fn steps(is_c: bool) -> Result<Command, String> {
     match is_c {
         true => compiled("cc", "steps.c").map(Command::new),
@@ -33,8 +33,8 @@ pub fn steps(is_c: bool) -> Result<Command, String> {
     }
 }
 
-/// A program that does not make itself a real-time one: on a busy machine it would show the machine, not its
-/// loop.
+/// A program that does not set a real-time policy itself gets one: else on a busy machine the result would
+/// depend on other programs.
 fn real_time(program: PathBuf) -> Command {
     if Command::new("chrt").args(["-f", "40", "true"]).status().is_ok_and(|status| status.success()) {
         let mut command = Command::new("chrt");
@@ -44,7 +44,7 @@ fn real_time(program: PathBuf) -> Command {
     Command::new(program)
 }
 
-/// Where Cargo puts what it builds.
+/// Cargo's folder for what it builds.
 fn folder() -> PathBuf {
     let here = std::env::current_exe().expect("this program lies somewhere");
     here.parent().and_then(Path::parent).expect("Cargo puts it into a folder of a folder").into()
@@ -57,7 +57,7 @@ fn source(name: &str) -> PathBuf {
 /// What this process has built.
 static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Built once by each process, and put in its place whole: another one may run it.
+/// Built once by each process, and replaced by a rename: another process may run it.
 fn compiled(compiler: &str, name: &str) -> Result<PathBuf, String> {
     let program = folder().join(name.replace('.', "-"));
     let source = source(name);

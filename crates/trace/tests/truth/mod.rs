@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that write down the truth about themselves (`tests/programs`), run under the kernel part, and
-//! both sides compared.
+//! Programs that stamp their own cycles (`tests/programs`), watched by the BPF part, with both compared.
 //!
-//! The tests assert on it; `examples/agreement.rs` prints it.
+//! The tests assert on the comparison; `examples/agreement.rs` prints it.
 
 mod blamed;
 pub mod build;
@@ -22,17 +21,17 @@ pub use stamps::{Plant, TrueCycle, Truth};
 
 /// A thread, by its own stamps and by the kernel's records.
 pub struct Watched {
-    /// What the thread says.
+    /// The thread's own stamps.
     pub truth: Truth,
-    /// What was inferred.
+    /// The inferred loop.
     pub model: Option<Model>,
-    /// What was made of the records.
+    /// The cycles from the records.
     pub cycles: Vec<LoopCycle>,
-    /// Own cycles that lie between two waits that could be seen, by their place in `truth`.
+    /// Own cycles between two waits that could be seen, by their index in `truth`.
     pub expected: Vec<usize>,
-    /// Own cycles and those found for them, by their places.
+    /// Own cycles and those found for them, by their indices.
     pub pairs: Vec<(usize, usize)>,
-    /// What the kernel said of the whole program.
+    /// The kernel's records of the whole program.
     pub seen: Rc<Seen>,
 }
 
@@ -45,8 +44,7 @@ impl Watched {
         seen: Rc<Seen>,
     ) -> Watched {
         // The first wait that was seen began after this; the last cycle may end with the program. A cycle
-        // that was due before the one before it ended need not wait at all, and nothing shows where
-        // it began.
+        // that was due before the previous one ended need not wait at all, and no record shows its begin.
         let own = &truth.cycles;
         let waits = |n: &usize| {
             let last_end_ns = own[n - 1].end_ns;
@@ -70,7 +68,7 @@ impl Watched {
         self.pairs.iter().map(|(own, found)| (&self.truth.cycles[*own], &self.cycles[*found]))
     }
 
-    /// Like [`Watched::both`], of cycles of which it is known when they began.
+    /// Like [`Watched::both`], for cycles with a known begin.
     pub fn both_begun(&self) -> impl Iterator<Item = (&TrueCycle, &LoopCycle)> {
         self.both().filter(|(_, found)| !found.is_begin_unseen)
     }
@@ -89,7 +87,7 @@ impl Watched {
         (!known.is_empty()).then(|| share(known.iter().filter(|is_exact| **is_exact).count(), known.len()))
     }
 
-    /// Planted events, each with the cycle found for it; `None` for one whose own cycle was to be found and
+    /// Provoked events, each with the cycle found for it; `None` if its own cycle should have been found and
     /// was not.
     pub fn planted(&self) -> impl Iterator<Item = (&Plant, Option<&LoopCycle>)> {
         let plants = self.truth.plants.iter().filter(|plant| self.expected.contains(&plant.cycle));
@@ -99,8 +97,7 @@ impl Watched {
         })
     }
 
-    /// How many planted events there are, and of how many the kind of cause and the thread that caused it
-    /// were found.
+    /// The number of provoked events, and of those with the right kind of cause and thread.
     pub fn planted_and_found(&self) -> (usize, usize) {
         let (mut planted, mut found) = (0, 0);
         for (plant, cycle) in self.planted() {
@@ -112,7 +109,8 @@ impl Watched {
 }
 
 impl Watched {
-    /// Of how many planted events causes name the kind, the thread that caused it, and both functions.
+    /// The number of provoked events with the right kind of cause, with the right thread, and with both
+    /// functions.
     pub fn blamed(&self) -> Blamed {
         let mut sum = Blamed::default();
         for (plant, cycle) in self.planted() {
@@ -123,7 +121,7 @@ impl Watched {
     }
 }
 
-/// A part of a whole; of nothing, nothing is missing only where nothing was asked for.
+/// A part of a whole; 0 of an empty whole.
 pub fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

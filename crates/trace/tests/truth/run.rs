@@ -19,7 +19,7 @@ use trace::record::{Stay, ThreadEvent, ThreadRecord};
 
 use super::{Seen, Truth, Watched, build, stamps};
 
-/// What a program is written in.
+/// The language of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// `loops.c`
@@ -32,50 +32,50 @@ pub enum Language {
     Python,
 }
 
-/// A program and what it is asked for.
+/// A program and its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Which program.
+    /// Its language.
     pub language: Language,
-    /// How it waits.
+    /// Its kind of wait.
     pub style: &'static str,
-    /// What goes wrong in every 16th cycle.
+    /// The event in every 16th cycle.
     pub plant: Option<&'static str>,
     /// Its period.
     pub period_us: u64,
-    /// How many cycles.
+    /// The number of cycles.
     pub cycles: u64,
 }
 
 /// One program after the other: they would disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Keeps all other programs from running.
+/// Held while a program runs.
 pub fn one_at_a_time() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why no program can be watched here.
+/// The reason why no program can be watched here.
 pub fn cannot_watch() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("it needs root".into());
     }
     let has_btf = Path::new("/sys/kernel/btf/vmlinux").exists();
-    (!has_btf).then(|| "it needs a kernel that describes itself (BTF)".into())
+    (!has_btf).then(|| "it needs a kernel with BTF".into())
 }
 
-/// The kernel part, or why it cannot be loaded here.
+/// The BPF part, or why it cannot be loaded here.
 pub fn load(names: &Names) -> Result<ThreadWatch, String> {
     if let Some(why) = cannot_watch() {
         return Err(why);
     }
     match ThreadWatch::load(names) {
         Err(error) if error.to_string().contains("built without clang") => Err(error.to_string()),
-        loaded => Ok(loaded.expect("the kernel part loads")),
+        loaded => Ok(loaded.expect("the BPF part loads")),
     }
 }
 
-/// Runs a program under the kernel part: its threads in the order of their stamps, or why that cannot be done
+/// Runs a program under the BPF part: its threads in the order of their stamps, or why that cannot be done
 /// here.
 pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     let _turn = one_at_a_time();
@@ -100,12 +100,12 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     Ok(threads.collect())
 }
 
-/// What the threads of a program say that nothing follows.
+/// The stamps of a program's threads when it is not followed.
 #[allow(dead_code, reason = "an example compares it")]
 pub fn alone(case: &Case) -> Result<Vec<Truth>, String> {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut child, file) = start(case)?;
-    // Until it has ended.
+    // Reads until it has ended.
     let output = child.stdout.take().expect("the output is a pipe");
     BufReader::new(output).lines().for_each(drop);
     Ok(stamps::read(&stamps_of(child, &file)))
@@ -121,7 +121,7 @@ fn start(case: &Case) -> Result<(Child, PathBuf), String> {
     Ok((child, file))
 }
 
-/// What it wrote, once it has ended.
+/// Its stamps, once it has ended.
 fn stamps_of(mut child: Child, file: &Path) -> String {
     let status = child.wait().expect("the program has ended");
     assert!(status.success(), "the program ended with {status}");
@@ -130,11 +130,11 @@ fn stamps_of(mut child: Child, file: &Path) -> String {
     text
 }
 
-/// What the kernel says until the program ends, and since when.
+/// The kernel's records until the program ends, and their begin.
 fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>, ProgramCode) {
     let mut line = String::new();
     let output = child.stdout.take().expect("the output is a pipe");
-    BufReader::new(output).read_line(&mut line).expect("the program says that it has started");
+    BufReader::new(output).read_line(&mut line).expect("the program reports that it has started");
     let code = ProgramCode::of(child.id());
     bpf.watch_new_threads_of(child.id()).expect("new threads can be watched");
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("the program still runs");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files that the programs write: see `tests/programs/stamps.h`.
+//! Reads the files that the programs write: see `tests/programs/stamps.h`.
 
 use trace::cycle::LoopCycle;
 use trace::wait::Wait;
 
-/// What a thread says of itself.
+/// The stamps of a thread.
 #[derive(Debug, Default)]
 pub struct Truth {
     /// The thread's number.
@@ -20,33 +20,33 @@ pub struct Truth {
 /// A cycle by the program's own clock readings.
 #[derive(Debug)]
 pub struct TrueCycle {
-    /// When it was due, where the thread knows; of an event-driven loop, just before it was triggered.
+    /// Its due time, if the thread knows it; of an event-driven loop, just before it was triggered.
     pub due_ns: Option<u64>,
-    /// First thing after the wait.
+    /// First statement after the wait.
     pub begin_ns: u64,
-    /// Last thing before the next wait.
+    /// Last statement before the next wait.
     pub end_ns: u64,
     /// CPU time between the two.
     pub cpu_ns: u64,
 }
 
-/// An event that the program made.
+/// An event that the program provoked.
 #[derive(Debug)]
 pub struct Plant {
     /// `lock`, `fault`, `preempt`, `pipe` or `overrun`.
     pub kind: String,
-    /// Which of the thread's cycles it lies in.
+    /// Its cycle's index in the thread.
     pub cycle: usize,
-    /// How long it took, by the program's own clock readings.
+    /// Its duration, by the program's own clock readings.
     pub ns: u64,
     /// The thread that caused it.
     pub thread: u32,
-    /// Of a page fault: what was touched; else 0.
+    /// For a page fault the address of the access; else 0.
     pub address: u64,
 }
 
 impl Plant {
-    /// Whether a cycle has it, with the thread that caused it.
+    /// Whether the cycle has it, with the thread that caused it.
     pub fn is_in(&self, cycle: &LoopCycle) -> bool {
         let is_by =
             |thread: &Option<(u32, String)>| thread.as_ref().is_some_and(|(id, _)| *id == self.thread);

@@ -22,7 +22,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Fewest rounds from which an interval at 95 % can be made.
 pub const FEWEST_ROUNDS: usize = 6;
 
-/// What was measured of a plan's knobs.
+/// The measured effects of a plan's knobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Measured")]
 pub struct MeasuredPlan {
@@ -38,9 +38,9 @@ pub struct MeasuredPlan {
     pub seconds: f64,
     /// Each knob, in the plan's order.
     pub knobs: Vec<MeasuredKnob>,
-    /// What was not measured, and why.
+    /// The rows that were not measured, with reasons.
     pub skipped: Vec<Skipped>,
-    /// The bundle that a run after a reboot is to be compared with, where one was made.
+    /// The bundle to compare with a run after the reboot, if there is one.
     pub before: Option<String>,
 }
 
@@ -53,11 +53,11 @@ pub struct MeasuredKnob {
     pub effects: Vec<KnobEffect>,
     /// Whether any figure showed an effect.
     pub does: Does,
-    /// What it costs, as the plan says: where it does nothing it need not be paid.
+    /// Its cost, from the plan: a change without effect need not be kept.
     pub cost: String,
 }
 
-/// What a knob does.
+/// The effect of a knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Does {
@@ -87,7 +87,7 @@ pub struct KnobEffect {
     pub low: f64,
     /// Upper end of its interval.
     pub high: f64,
-    /// How often such an interval holds the true difference.
+    /// The confidence level of the interval.
     pub confidence: f64,
 }
 

@@ -13,13 +13,13 @@ pub const SCHEMA_VERSION: u32 = 2;
 #[serde(untagged)]
 #[schemars(rename = "Answer")]
 pub enum PlanAnswer {
-    /// What to change.
+    /// The changes.
     Plan(Box<Plan>),
     /// Why nothing is planned.
     Refused {
         /// Version of this document.
         schema_version: u32,
-        /// Why, and what to do.
+        /// The reason, with the cure.
         refused: PlanRefusal,
     },
 }
@@ -35,7 +35,7 @@ pub struct PlanRefusal {
     pub cure: String,
 }
 
-/// What to change on one machine, and why.
+/// The changes of one machine, with reasons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -43,31 +43,32 @@ pub struct Plan {
     pub schema_version: u32,
     /// For which machine and boot it was made.
     pub made_for: MadeFor,
-    /// What was asked.
+    /// The request.
     pub intent: super::Intent,
     /// CPUs to isolate.
     pub isolated: CpuSet,
-    /// Of those, the CPUs for real-time threads: the first hardware thread of each core. The others stay
+    /// The CPUs among them for real-time threads: the first hardware thread of each core. The others stay
     /// idle.
     pub real_time: CpuSet,
-    /// CPUs for everything else.
+    /// The housekeeping CPUs.
     pub housekeeping: CpuSet,
-    /// The tokens to add to the kernel's boot line, in order, one space between them; empty where none is.
+    /// The tokens to add to the kernel's boot line, in order, separated by one space; may be empty.
     pub boot_line: String,
     /// Why these CPUs.
     pub why: String,
-    /// What to do, in order.
+    /// The steps, in order.
     pub actions: Vec<Action>,
-    /// What is not done, and why.
+    /// The omitted actions, with reasons.
     pub skipped: Vec<Skipped>,
-    /// What to know before doing it.
+    /// A warning before it is done.
     pub warnings: Vec<String>,
     /// SHA-256 of this document without this field, hexadecimal: a plan changed by hand is no longer this
     /// plan.
     pub digest: String,
 }
 
-/// Which machine and which boot a plan was made for. What could not be read is absent and is not compared.
+/// The machine and the boot for which a plan was made. Facts that could not be read are absent and not
+/// compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MadeFor {
@@ -85,21 +86,21 @@ pub struct MadeFor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
-    /// What kind of thing.
+    /// The kind of change.
     pub kind: ActionKind,
-    /// On what: a boot parameter's name, a file's path, or what the kind says.
+    /// Its target: a boot parameter's name, a file's path, or the object of the kind.
     pub target: String,
-    /// The value: what the file is to hold, or what follows the parameter's `=`; empty where it has none.
+    /// The value: the file's new content, or the text after the parameter's `=`; empty without a value.
     pub value: String,
     /// Why.
     pub reason: String,
-    /// Who says so.
+    /// The source of the advice.
     pub source: String,
-    /// What it costs.
+    /// Its cost.
     pub cost: String,
-    /// What it disturbs while it is done.
+    /// Its disturbance while it is done.
     pub disruption: Disruption,
-    /// A command that shows whether it is in force.
+    /// A command that shows whether the change is in force.
     pub verify: String,
     /// A command that takes it back.
     pub undo: String,
@@ -120,7 +121,7 @@ pub enum ActionKind {
     PmQos,
     /// A setting below `/proc/sys`; `target` is the file.
     Sysctl,
-    /// Where interrupts without an affinity of their own go; `target` is the file, `value` a mask.
+    /// The default affinity of interrupts; `target` is the file, `value` a mask.
     IrqDefault,
     /// All interrupts that can move; `target` is `/proc/irq`, `value` the CPUs.
     Irqs,
@@ -165,7 +166,7 @@ impl ActionKind {
     }
 }
 
-/// What doing it disturbs.
+/// The disturbance while it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Disruption {
@@ -177,7 +178,7 @@ pub enum Disruption {
     Reboot,
 }
 
-/// What is not done.
+/// An omitted action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {

@@ -5,17 +5,17 @@ use machine::{CpuSet, Profile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the user wants.
+/// The user's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Intent {
-    /// What the machine is for.
+    /// The purpose of the machine.
     pub profile: Profile,
     /// Which CPUs.
     pub cpus: WantedCpus,
     /// The device that the real-time program talks to, `eth1` or a PCI address.
     pub device: Option<String>,
-    /// Only what needs no reboot.
+    /// Only changes without a reboot.
     pub no_reboot: bool,
     /// Whether a core may be split between real-time and ordinary work.
     pub split_siblings: bool,
@@ -28,7 +28,7 @@ pub struct Intent {
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Wanted")]
 pub enum WantedCpus {
-    /// One core, or none where the profile wants none.
+    /// One core, or none if the profile needs none.
     Default,
     /// As many physical cores, chosen by the planner.
     Cores(u32),

@@ -22,7 +22,7 @@ mod settings;
 /// Version of the document.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What became of a plan.
+/// The result of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
     /// Version of this document.
@@ -37,7 +37,7 @@ pub struct Verified {
     pub checks: Vec<ActionCheck>,
 }
 
-/// How many actions are what.
+/// The number of actions by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Summary")]
 pub struct CheckCounts {
@@ -45,7 +45,7 @@ pub struct CheckCounts {
     pub in_force: u32,
     /// Not in force.
     pub not: u32,
-    /// Not to be judged with what could be read.
+    /// It cannot be judged with the data that could be read.
     pub unknown: u32,
 }
 
@@ -59,42 +59,42 @@ pub struct ActionCheck {
     pub target: String,
     /// The value that it wants.
     pub wanted: String,
-    /// What counts from the next boot on.
+    /// The state in the boot files, for the next boot.
     pub configured: Observed,
-    /// What the kernel was told.
+    /// The state on the running boot line.
     pub running: Observed,
-    /// What it does.
+    /// The state in the kernel.
     pub effective: Observed,
-    /// All in all.
+    /// The overall state.
     pub result: CheckState,
-    /// Why it is not in force or not known, or what to know of it; may be empty.
+    /// The reason why it is not in force or unknown, or a remark; may be empty.
     pub why: String,
     /// A command that shows it.
     pub verify: String,
 }
 
-/// All in all.
+/// The overall state of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "State")]
 pub enum CheckState {
-    /// It is so.
+    /// The action is in force.
     InForce,
-    /// It is not so.
+    /// The action is not in force.
     Not,
-    /// It could not be found out.
+    /// It could not be determined.
     Unknown,
 }
 
-/// What was seen in one of the three places.
+/// The state in one of the three places.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Seen")]
 pub struct Observed {
-    /// Whether it is as the plan wants; absent where that is not known, or there is no such place.
+    /// Whether it has the planned value; absent if unknown, or without such a place.
     pub agrees: Option<bool>,
-    /// What was seen.
+    /// The value found there.
     pub value: Option<String>,
-    /// Where; absent where there is no such place.
+    /// The file or command it was read from; absent without one.
     pub source: Option<String>,
 }
 

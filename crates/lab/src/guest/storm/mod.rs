@@ -98,7 +98,7 @@ pub trait Storm {
 pub struct StormKind {
     /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// A description of its effect.
     pub about: &'static str,
     /// How many rounds it blows.
     pub rounds: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that come to BEGIN and END, as the kernel would tell of them.
+//! Threads that reach BEGIN and END, as records of the kernel.
 
 use syscalls::Sysno;
 
@@ -10,7 +10,7 @@ use crate::record::{Boundary, Leaving, Stay, Waking};
 const PERIOD_NS: u64 = 1_000_000;
 const SP: u64 = 0x7fff_0000;
 
-/// A thread's past; times are those at which its stays end.
+/// A thread's records; times are the ends of its stays.
 #[derive(Default)]
 struct Story {
     now_ns: u64,
@@ -31,7 +31,7 @@ impl Story {
         self.goes_on = false;
     }
 
-    /// Waits for something else, for so long.
+    /// Waits for another object, for so long.
     fn waits(&mut self, ns: u64) {
         let call = Some(Sysno::read as u32);
         self.leaves(0, Leaving { sleeps: true, call, ..Leaving::default() });
@@ -48,7 +48,7 @@ impl Story {
         self.goes_on = false;
     }
 
-    /// Runs for so long, and comes to a boundary.
+    /// Runs for so long, and reaches a boundary.
     fn comes_to(&mut self, ns: u64, boundary: Boundary) {
         self.leaves(ns, Leaving { boundary: Some(boundary), ..Leaving::default() });
         self.goes_on = true;
@@ -78,7 +78,7 @@ impl Story {
         (cycles, cutter.bound_counts())
     }
 
-    /// After the model of its waits.
+    /// With the model of its waits.
     fn by_waits(&self) -> (Vec<LoopCycle>, BoundCounts) {
         let model = infer(&self.stays).map(|model| Model { period_ns: Some(PERIOD_NS), ..model });
         assert!(model.as_ref().is_some_and(Model::has_grid), "{model:?}");
@@ -86,7 +86,7 @@ impl Story {
     }
 }
 
-/// Twenty periods, each with this in it.
+/// Twenty periods, each with these records.
 fn periodic(mut each: impl FnMut(&mut Story, u64)) -> Story {
     let mut story = Story::default();
     for n in 1..=20 {
@@ -111,7 +111,7 @@ fn a_cycle_is_due_by_its_timer_and_executes_from_begin_to_end() {
     });
     let (cycles, counts) = story.by_waits();
     assert_eq!((cycles.len(), counts), (20, BoundCounts::default()));
-    // The first release came before anything was known of the thread.
+    // The first release came before the records.
     for (n, cycle) in (2..).zip(&cycles[1..]) {
         assert_eq!((cycle.due_ns, cycle.wakeup_ns()), (n * PERIOD_NS, 2_000));
         let CycleBegin { at_ns, before_ns, is_release } = begin(cycle);
@@ -122,7 +122,7 @@ fn a_cycle_is_due_by_its_timer_and_executes_from_begin_to_end() {
 }
 
 #[test]
-fn a_cycle_that_no_wait_precedes_is_due_a_period_after_the_one_before() {
+fn a_cycle_without_a_wait_is_due_a_period_later() {
     let story = periodic(|story, n| {
         story.begins(1_000);
         // The tenth one takes 2.5 periods, and two more follow it at once.
@@ -144,7 +144,7 @@ fn a_cycle_that_no_wait_precedes_is_due_a_period_after_the_one_before() {
 }
 
 #[test]
-fn without_a_trigger_a_cycle_is_due_when_it_begins_or_by_the_period_that_is_given() {
+fn without_a_trigger_begin_or_period_give_the_due_time() {
     let mut story = Story::default();
     for ns in [900_000, 900_000, 1_400_000, 500_000] {
         story.leaves(ns, Leaving::default());
@@ -160,7 +160,7 @@ fn without_a_trigger_a_cycle_is_due_when_it_begins_or_by_the_period_that_is_give
 }
 
 #[test]
-fn what_came_before_a_late_begin_counts_from_when_it_was_due() {
+fn parts_before_a_late_begin_count_from_its_due_time() {
     let mut story = Story::default();
     story.begins(1_000);
     story.ends(1_000);
@@ -191,7 +191,7 @@ fn a_begin_deeper_in_the_stack_belongs_to_the_cycle() {
 }
 
 #[test]
-fn a_begin_at_the_same_depth_is_of_another_cycle() {
+fn a_begin_at_the_same_depth_begins_another_cycle() {
     let mut story = Story::default();
     story.ends(1_000);
     story.begins(1_000);
@@ -204,7 +204,7 @@ fn a_begin_at_the_same_depth_is_of_another_cycle() {
 }
 
 #[test]
-fn a_wait_that_ends_other_cycles_blocks_one_that_lies_around_it() {
+fn a_wait_within_boundaries_is_blocking() {
     let story = periodic(|story, n| match n % 2 {
         1 => story.begins(1_000),
         _ => story.ends(1_000),
@@ -215,7 +215,7 @@ fn a_wait_that_ends_other_cycles_blocks_one_that_lies_around_it() {
 }
 
 #[test]
-fn a_thread_that_never_comes_to_its_end_is_not_remembered_for_ever() {
+fn a_cycle_without_an_end_does_not_grow() {
     let mut story = Story::default();
     story.begins(1_000);
     (0..PARTS + 2).for_each(|_| story.waits(1_000));
