@@ -110,10 +110,10 @@ pub enum Verb {
     /// Prints the table of one or more bundles, and writes their HTML report
     #[command(after_help = report::HELP)]
     Report(ReportArgs),
-    /// Shows what caused the spikes of a bundle, the worst first, with advice
+    /// Shows the causes of a bundle's spikes, the worst first, with advice
     #[command(after_help = why::HELP)]
     Why(WhyArgs),
-    /// Shows what interrupts the isolated CPUs now: on the terminal, as JSON, or for Prometheus
+    /// Shows the interrupts of the isolated CPUs now: on the terminal, as JSON, or for Prometheus
     #[command(after_help = watch::HELP)]
     Watch(WatchArgs),
     /// Compares two runs of the same options

@@ -159,7 +159,7 @@ fn in_virtual_time_two_runs_agree_to_a_thousandth_and_storms_are_refused() {
     assert!(ran.stderr.starts_with("isolator: cannot run in virtual mode static-keys: "), "{}", ran.stderr);
 }
 
-/// A guest is quiet enough to see each sender; the newest kernel has to prove itself like any other.
+/// A guest is quiet enough to see each sender; the newest kernel has to pass the trial like any other.
 #[test]
 fn in_a_guest_watch_names_who_sends() {
     names_who_sends("debian-rt");

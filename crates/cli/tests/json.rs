@@ -23,7 +23,7 @@ fn has_the_fixed_names_of_a_run(document: &Value) {
     has_the_fixed_names(document, false);
 }
 
-/// The same; figures that another tool's file does not tell are null.
+/// The same; figures that another tool's file lacks are null.
 #[track_caller]
 fn has_the_fixed_names(document: &Value, is_imported: bool) {
     has(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What ran on a CPU while its program should have run, and who sent for it.
+//! The causes of a spike: the occupants of the CPU while its program should have run, with their senders.
 //!
 //! ```text
 //! timer due            program runs
@@ -316,7 +316,7 @@ pub struct Causes {
 }
 
 /// The longest time that a cause of a CPU is given for its entry and exit, which no event marks: twice the
-/// upper quartile of interruptions that were made on purpose before a row. Of several rows the longest.
+/// upper quartile of provoked interruptions before a row. Of several rows the longest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edges {
     /// The CPU.

@@ -66,13 +66,13 @@ impl Row {
         (!coarse.hides(value_ns)).then_some(to_ns)
     }
 
-    /// The smallest sample; `None` where the source does not tell.
+    /// The smallest sample; `None` where the source does not report it.
     pub fn min_ns(&self) -> Option<u64> {
         let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.min_known);
         is_known.then(|| self.series.latency.min_ns())
     }
 
-    /// Arithmetic mean; `None` without samples, and where the source does not tell.
+    /// Arithmetic mean; `None` without samples, and where the source does not report it.
     pub fn mean_ns(&self) -> Option<f64> {
         let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.mean_known);
         (is_known && self.series.latency.count() > 0).then(|| self.series.latency.mean_ns())

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Why a run in the mode `count` has no verdict, and how to get one.
-pub const NO_VERDICT: &str = "no verdict on a deadline can be had in the mode count: it counts interruptions and keeps \
+pub const NO_VERDICT: &str = "no verdict on a deadline is possible in the mode count: it counts interruptions and keeps \
     no latency; for a verdict run isolator prove on the machine itself";
 
 /// The scenarios of the lab and the records of the scope.

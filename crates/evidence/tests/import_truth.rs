@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an imported file does not tell is unknown, and its worst stated figure wins.
+//! A value that an imported file lacks is unknown, and its worst stated figure wins.
 
 use evidence::compare::ComparedFigure;
 use evidence::export::{self, RowFilter};

@@ -113,7 +113,7 @@ pub struct AnsibleJob {
     pub quiet: bool,
 }
 
-/// Does it, and says what became of each machine.
+/// Runs the playbook, and returns the outcome of each machine.
 pub fn run(job: &AnsibleJob) -> Result<FleetRunDocument> {
     let hosts = inventory::hosts(job)?;
     let playbook = lay_out(job)?;

@@ -68,7 +68,7 @@ pub(crate) struct EntryRow {
     pub samples: u64,
     pub late: u64,
     pub missed: u64,
-    /// Absent where the source does not tell the mean.
+    /// Absent where the source does not report the mean.
     pub sum_ns: Option<u64>,
     pub min_ns: u64,
     pub max_ns: u64,

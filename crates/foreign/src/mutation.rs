@@ -114,7 +114,7 @@ pub fn run(reader: &ForeignReader, first: u64, times: u64) -> Result<(), String>
     Ok(())
 }
 
-/// The most memory that this process ever had resident, in bytes; `None` where the system does not tell.
+/// The most memory that this process ever had resident, in bytes; `None` where the system does not report it.
 pub fn most_resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

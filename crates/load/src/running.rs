@@ -70,7 +70,7 @@ impl Running {
         }
     }
 
-    /// How it worked so far, second by second; `None` where its supervisor does not tell.
+    /// How it worked so far, second by second; `None` where its supervisor does not report it.
     pub fn worked(&mut self) -> Option<Worked> {
         let Some(supervised) = &mut self.supervised else { return None };
         supervised.heard.worked = None;

@@ -221,7 +221,7 @@ pub(crate) struct CauseGroup<'a> {
     pub advice: Vec<&'a str>,
 }
 
-/// The spikes told of, by what took most of them; the group of the longest first.
+/// The shown spikes, by their main cause; the group of the longest first.
 pub(crate) fn groups(document: &WhyDocument) -> Vec<CauseGroup<'_>> {
     let mut groups: Vec<CauseGroup> = Vec::new();
     for spike in &document.spikes {

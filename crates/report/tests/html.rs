@@ -318,7 +318,7 @@ fn what_the_script_tells_is_what_was_drawn() {
     let mut counted: Vec<u64> = bundles[0].rows.iter().map(|row| row.series.latency.count()).collect();
     told.sort_unstable();
     counted.sort_unstable();
-    assert_eq!(told, counted, "every sample is told of");
+    assert_eq!(told, counted, "every sample is counted");
 }
 
 #[test]

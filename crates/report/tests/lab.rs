@@ -26,7 +26,7 @@ fn a_count_is_no_verdict_and_no_latency() {
     let verdict = Verdict::of(&lab::isolated());
     assert!(!verdict.held && verdict.limit_ns.is_none());
     let [why] = verdict.reasons.as_slice() else { panic!("{:?}", verdict.reasons) };
-    assert!(why.starts_with("no verdict on a deadline can be had in the mode count: "), "{why}");
+    assert!(why.starts_with("no verdict on a deadline is possible in the mode count: "), "{why}");
     let page = html(&[lab::isolated()]);
     assert!(heading(&page).ends_with("5,402 excursions in 3 scenarios"), "{}", heading(&page));
     for wrong in ["nothing was measured", "Nothing was measured", "Unproven", "id=\"maxima\"", "id=\"tail\""]
@@ -35,7 +35,7 @@ fn a_count_is_no_verdict_and_no_latency() {
     }
     for said in [
         "Mode count.",
-        "none of them is a time or a latency, so no verdict on a deadline can be had in this mode",
+        "none of them is a time or a latency, so no verdict on a deadline is possible in this mode",
         "all 2 took effect",
         "clean, 1,841 lines",
     ] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plans, what became of them, and tasks, as text.
+//! Plans, their results, and tasks, as text.
 
 use machine::Snapshot;
 use machine::snapshot::Cpu;

@@ -274,7 +274,7 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-/// What a command is told of the spike, in its environment.
+/// The description of the spike in a command's environment.
 fn facts(folder: &Path, series: &SeriesProgress, spike: &Spike) -> Vec<(&'static str, OsString)> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
     // A thread may call itself anything, but for what an environment cannot hold.

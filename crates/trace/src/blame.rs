@@ -81,7 +81,7 @@ fn before_begin(cycle: &LoopCycle, scene: &Scene<'_>, over_ns: u64) -> Vec<Cause
 /// The program's execution before the BEGIN that the user named.
 fn own_before_begin(begin_ns: u64, ns: u64) -> Option<Cause> {
     let mut cause = Cause::timed(CauseKind::Execution, "the program", begin_ns, ns);
-    cause.detail = Some("before it came to where its cycle begins".to_string());
+    cause.detail = Some("before its cycle began".to_string());
     (ns >= SHORTEST_NS).then_some(cause)
 }
 

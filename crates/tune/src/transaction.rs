@@ -361,7 +361,7 @@ fn all_steps(system: &mut dyn System, record: &mut Record) -> Result<()> {
     Ok(())
 }
 
-/// Undoes every step, in reverse order; says what became of each.
+/// Undoes every step, in reverse order; returns the result of each.
 pub fn roll_back(system: &mut dyn System, record: &mut Record) -> Vec<Undone> {
     roll_back_everywhere(system, record, &[])
 }

@@ -42,7 +42,7 @@ pub struct LintArgs {
     /// Watch these threads, by name or number [default: the real-time ones]
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',')]
     pub thread: Vec<String>,
-    /// For how long, once the loops run
+    /// Duration of the watch, once the loops run
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration, allow_hyphen_values = true)]
     pub duration: Duration,
     /// Write the findings as JUnit to FILE, or to standard output (-)

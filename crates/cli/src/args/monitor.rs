@@ -60,11 +60,11 @@ pub struct MonitorArgs {
     /// The loop's period [default: auto]
     #[arg(long, value_name = "auto|TIME", value_parser = period, help_heading = ROWS)]
     pub period: Option<LoopPeriod>,
-    /// A cycle begins where a thread comes to this place of the program: FUNCTION, LIBRARY:FUNCTION,
+    /// Place in the program at which a cycle begins: FUNCTION, LIBRARY:FUNCTION,
     /// uretprobe:FUNCTION (its return), or usdt:PROVIDER:NAME
     #[arg(long, value_name = "PLACE", value_parser = place, help_heading = ROWS)]
     pub begin: Option<Box<PlaceName>>,
-    /// And ends where it comes to this one [default: the return of the function of --begin]
+    /// Place at which the cycle ends [default: the return of the function of --begin]
     #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
     pub end: Option<Box<PlaceName>>,
     /// Loads to run during the measurement, one after the other [default: idle]
@@ -107,7 +107,7 @@ pub struct MonitorArgs {
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Write the figures in Prometheus' text format to this file, or serve them on ADDRESS:PORT, with native
-    /// histograms where the scraper takes them
+    /// histograms if the scraper accepts them
     #[arg(long, value_name = "FILE|ADDRESS:PORT", help_heading = OUTPUT)]
     pub prometheus: Option<String>,
     /// How much is printed.

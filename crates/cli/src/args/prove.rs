@@ -59,11 +59,11 @@ pub struct ProveArgs {
     /// Threads of the program, by name or number [default: the real-time ones]
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', requires = "program", help_heading = ROWS)]
     pub thread: Vec<String>,
-    /// With --program, cycles begin where a thread comes to this place: FUNCTION, LIBRARY:FUNCTION,
+    /// With --program, the place at which a cycle begins: FUNCTION, LIBRARY:FUNCTION,
     /// uretprobe:FUNCTION (its return), or usdt:PROVIDER:NAME
     #[arg(long, value_name = "PLACE", value_parser = place, requires = "program", help_heading = ROWS)]
     pub begin: Option<Box<PlaceName>>,
-    /// And end where it comes to this one [default: the return of the function of --begin]
+    /// Place at which the cycle ends [default: the return of the function of --begin]
     #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
     pub end: Option<Box<PlaceName>>,
     /// With --program, for runs of days: one line per minute instead of per second, and only the longest and

@@ -39,7 +39,7 @@ pub enum TuneVerb {
     Apply(TuneApplyArgs),
     /// After the trial boot: makes the boot line permanent, and has the settings applied at every boot
     Confirm(TuneHereArgs),
-    /// Shows what is in force, and the next step
+    /// Shows the settings in force, and the next step
     Status(TuneHereArgs),
     /// Restores the former settings
     Rollback(TuneRollbackArgs),

@@ -17,7 +17,7 @@ struct MicrosecondColumn {
     overflow: u64,
     count: u64,
     min: Option<u64>,
-    /// Absent where the row does not tell it.
+    /// Absent if the row lacks it.
     avg: Option<u64>,
     max: u64,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator fleet prove`, `plan`, `apply`, `verify` and `rollback`: what became of each machine.
+//! `isolator fleet prove`, `plan`, `apply`, `verify` and `rollback`: the outcome of each machine.
 
 use std::collections::BTreeMap;
 

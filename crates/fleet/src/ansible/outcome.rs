@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of each machine: by the events that the collection's callback wrote, and by the bundle that
+//! The outcome of each machine: from the events that the collection's callback wrote, and by the bundle that
 //! was brought.
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ struct MachineProgress {
 /// Longest list of events that is read.
 const LONGEST: u64 = 64 << 20;
 
-/// What became of `hosts`.
+/// The outcomes of `hosts`.
 pub fn of(job: &AnsibleJob, hosts: &[String], events: &Path) -> Result<Vec<HostOutcome>> {
     let text = untrusted::read(events, LONGEST).map_err(|error| Error::io("read", events, &error))?;
     let text = String::from_utf8_lossy(&text);

@@ -135,7 +135,7 @@ impl Knob {
     }
 
     /// The value that serves `aim`, in the form that the setting takes; of a setting of each CPU that of
-    /// `cpu`. Absent where the machine does not tell one.
+    /// `cpu`. Absent where the machine does not report one.
     pub fn value(self, aim: &Aim, cpu: Option<u32>) -> Option<String> {
         let cpu = cpu.and_then(|id| aim.machine.cpu(id));
         let list = |cpus: &CpuSet| if cpus.is_empty() { "CPUS".to_string() } else { cpus.to_string() };
@@ -304,7 +304,7 @@ impl Knob {
         });
         let text = each.collect::<Vec<_>>().join("; ");
         if text.is_empty() {
-            let by = CarriedOutBy::Left(self, "the machine does not tell the value".into());
+            let by = CarriedOutBy::Left(self, "the machine does not report the value".into());
             return Advice { text: format!("{} for each of them", self.command(aim)).into(), by };
         }
         let advice = self.advice_in(aim, text);

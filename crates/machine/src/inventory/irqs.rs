@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Interrupts and unbound workqueues: whose they are, and which CPUs they may use.
+//! Interrupts and unbound workqueues: their owners, and the CPUs that they may use.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's log: only lines in which it says what became of a parameter, or that something went wrong.
+//! The kernel's log: only lines about a parameter's effect, and about failures.
 //!
 //! Live it is `/dev/kmsg`, which `kernel.dmesg_restrict` keeps from all but root; of a captured tree, and as
 //! a second choice, `/var/log/dmesg`. The ring may have lost its beginning; then a line that is not there

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened on each CPU over some seconds: counters, read twice. No privilege is needed but for SMIs.
+//! The activity of each CPU over some seconds: counters, read twice. No privilege is needed but for SMIs.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a name of the boot line is a misspelt one.
 //!
-//! Nearness alone does not tell: `nosmp` and `nosmt` are parameters both. So a name that any kernel
+//! Similarity alone does not decide: `nosmp` and `nosmt` are parameters both. So a name that any kernel
 //! takes is never suspected, and short names must be nearer than long ones. Limit: names that came after
 //! Linux 6.12 and are in no table; a caller who has the kernel's own line of unknown parameters asks only for
 //! those.

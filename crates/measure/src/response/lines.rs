@@ -118,7 +118,7 @@ impl GpioLines {
     }
 
     /// Gives an edge each period and waits for the input to follow. A sample is the time from before the call
-    /// that gives it to after the one that told of the answer.
+    /// that gives it to after the one that reported the answer.
     pub fn generate(
         &self,
         mut pace: Pace<'_>,

@@ -49,7 +49,7 @@ struct ThreadStanding {
 }
 
 impl Seat {
-    /// The calling thread, once it is set up; it measures `cpu`. `None` where the kernel does not tell,
+    /// The calling thread, once it is set up; it measures `cpu`. `None` where the kernel does not report it,
     /// without `/proc`.
     pub fn own(who: String, cpu: u32) -> Option<Arc<Seat>> {
         Seat::of(who, std::process::id(), thread::id(), cpu, None)

@@ -156,7 +156,7 @@ fn mode_text(mode: Mode) -> &'static str {
         Mode::Count => {
             "An emulated guest, looked at from outside its kernel. Counted is every excursion of the isolated CPU: \
              each way from user code into the kernel and back, with the kernel instructions in it. The counts are \
-             exact; none of them is a time or a latency, so no verdict on a deadline can be had in this mode: for a \
+             exact; none of them is a time or a latency, so no verdict on a deadline is possible in this mode: for a \
              verdict run isolator prove on the machine itself."
         }
         Mode::Virtual => {

@@ -126,7 +126,7 @@ fn paint(result: FindingOutcome) -> ResultPaint {
     }
 }
 
-/// All about one check, and how it came out.
+/// All about one check, with its result.
 pub fn explained(check: &Check, report: &Report, style: Style) -> String {
     let mut out = String::new();
     let mut say = |lead: &str, text: &str, paint: ResultPaint| {

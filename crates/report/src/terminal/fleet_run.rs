@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of each machine of a fleet, the worst first, and how many of each as the last line.
+//! The outcome of each machine of a fleet, the worst first, and the counts as the last line.
 
 use fleet::ansible::document::{FleetRunDocument, MachineOutcome};
 

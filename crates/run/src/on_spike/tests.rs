@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done about spikes: read from text, limited in how often, told of the spike, noted where it fails.
+//! Actions on spikes: parsed from text, limited in rate, with a description of the spike, noted if they fail.
 
 use evidence::cause::{Cause, CauseKind};
 use evidence::manifest::{RowKey, Second};
