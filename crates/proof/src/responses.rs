@@ -184,7 +184,7 @@ fn through_the_kernel(lab: &ResponseLab<'_>, scenario: &str) -> Result<String, B
 /// ones: its only aim is that the CPU never enters the kernel.
 fn falls_short(scenario: &str, row: &LabRow) -> Option<String> {
     if LINES.contains(&scenario) {
-        return (row.excursions > 0).then(|| format!("{} ways in", row.excursions));
+        return (row.excursions > 0).then(|| format!("{} excursions", row.excursions));
     }
     let all = row.responses.as_ref()?.all();
     let (longest, spread) = (all.most_instructions, all.instructions());
@@ -195,7 +195,7 @@ fn falls_short(scenario: &str, row: &LabRow) -> Option<String> {
 
 fn table(out: &mut String, seen: &[(&str, LabRow)]) {
     out.push_str(
-        "| kernel | window | edges | answered | p50 | least to most | spread | interrupted | the others: least to most | spread | ways in | breaches |\n\
+        "| kernel | window | edges | answered | p50 | least to most | spread | interrupted | the others: least to most | spread | excursions | breaches |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for (name, row) in seen {
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(judged(&[(13, EDGES - 1)]), Some("999999 edges, longest 13, spread 9".into()));
         assert_eq!(judged(&[(13, EDGES), (61, 1)]), Some("1000001 edges, longest 61, spread 57".into()));
         assert_eq!(judged(&[(13, EDGES), (35, 1)]), Some("1000001 edges, longest 35, spread 31".into()));
-        assert_eq!(falls_short(LINES[0], &row(&[(200, 1)], &[])), Some("3 ways in".into()));
+        assert_eq!(falls_short(LINES[0], &row(&[(200, 1)], &[])), Some("3 excursions".into()));
         assert_eq!(falls_short(STILL, &row(&[(13, 1)], &[])), None);
         assert_eq!(falls_short(STILL, &row(&[(61, 1)], &[])), Some("1 edges, longest 61, spread 57".into()));
     }

@@ -73,7 +73,7 @@ pub fn minute(lab: &ClaimLab<'_>) -> Result<(String, Vec<String>)> {
     let row = document.rows.first().ok_or("the lab gave no row")?;
     let (ways, breaches) = (row.excursions, kinds(row, "breach_"));
     if ways > 0 {
-        wrong.push(format!("{kernel}: {ways} ways in; breaches: {breaches}"));
+        wrong.push(format!("{kernel}: {ways} excursions; breaches: {breaches}"));
     }
     let (deferred, refused) = (sum(row, "defer_"), sum(row, "refused_"));
     let window = row.seconds_guest;
@@ -104,7 +104,7 @@ fn of_one_scenario(lab: &ClaimLab<'_>, scenario: &str, duration: &str) -> Result
         text: format!("On {}; scenario `{scenario}`, seed 1.\n\n", lab.kernel()?),
         ..ClaimResult::default()
     };
-    seen.text += "| kernel | window | ways in | kernel instructions | breaches | deferred | refused |\n|---|--:|--:|--:|---|--:|--:|\n";
+    seen.text += "| kernel | window | excursions | kernel instructions | breaches | deferred | refused |\n|---|--:|--:|--:|---|--:|--:|\n";
     for (name, kernel, boot, isolate) in runs {
         let (document, complaints) =
             run(lab, &ScenarioRun { kernel, boot, isolate, scenarios: &[scenario], duration })?;
@@ -118,7 +118,7 @@ fn of_one_scenario(lab: &ClaimLab<'_>, scenario: &str, duration: &str) -> Result
                 row.excursions, row.kernel_instructions
             );
             if isolate == Some(ALONE_KTLB) && row.excursions > 0 {
-                seen.wrong.push(format!("{name}: {} ways in; breaches: {breaches}", row.excursions));
+                seen.wrong.push(format!("{name}: {} excursions; breaches: {breaches}", row.excursions));
             }
         }
         told_complaints(&mut seen, name, &complaints);
@@ -162,7 +162,7 @@ pub fn storms(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         );
         let named = row.breaches().unwrap_or(0);
         if DEFERRABLE.contains(&name.as_str()) && row.excursions > named {
-            seen.wrong.push(format!("{name}: {} ways in, {named} breaches", row.excursions));
+            seen.wrong.push(format!("{name}: {} excursions, {named} breaches", row.excursions));
         }
     }
     for (name, complaints) in [

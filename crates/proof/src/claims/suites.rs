@@ -55,7 +55,8 @@ pub fn elsewhere(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         seen.wrong.extend(wrong);
     }
     seen.text += "\nScenario `minute`, an owner with an address space for itself:\n\n";
-    seen.text += "| kernel | window | ways in | breaches | deferred | refused |\n|---|--:|--:|---|--:|--:|\n";
+    seen.text +=
+        "| kernel | window | excursions | breaches | deferred | refused |\n|---|--:|--:|---|--:|--:|\n";
     seen.text += &silence;
     Ok(seen)
 }
