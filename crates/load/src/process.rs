@@ -68,8 +68,8 @@ impl Process {
         Process::parse(&text(format!("/proc/{pid}/stat"))?)
     }
 
-    /// For how long its threads have run, in nanoseconds; where the kernel does not report it (CONFIG_SCHED_INFO),
-    /// in whole ticks.
+    /// For how long its threads have run, in nanoseconds; where the kernel does not report it
+    /// (CONFIG_SCHED_INFO), in whole ticks.
     pub fn ran_ns(&self) -> u64 {
         let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
         let ran =
