@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
+use error::Error;
 use evidence::cause::Choice;
 use machine::purpose::FORMS;
 use machine::{CpuSet, Profile, Use};
 use measure::wakeup::TimerKind;
+use rt::policy::Policy;
 use trace::boundary::PlaceName;
 
 /// A time with its unit: `100us`, `1ms`, `20s`, `1h 30m`; 0 needs none.
@@ -114,6 +116,17 @@ pub fn probe() -> Offered<Parse<String>> {
 /// A policy.
 pub fn policy() -> Offered<Parse<String>> {
     Offered { parse: word, values: || named(rt::policy::NAMES) }
+}
+
+/// The policy called `name`, or the error with the likely one.
+pub fn policy_named(name: &str, priority: u32, deadline: (u64, u64, u64)) -> Result<Policy, Error> {
+    Policy::named(name, priority, deadline).map_err(|error| {
+        let is_known = rt::policy::NAMES.contains(&name);
+        match machine::likely(name, rt::policy::NAMES).filter(|_| !is_known) {
+            Some(likely) => Error { cure: format!("did you mean {likely}?"), ..error },
+            None => error,
+        }
+    })
 }
 
 /// A timer.

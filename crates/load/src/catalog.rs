@@ -175,9 +175,11 @@ pub fn names() -> Vec<&'static str> {
 
 fn unknown(name: &str) -> LoadError {
     let mut known = names();
+    let cure = machine::likely(name, known.iter().copied()).map(|likely| format!("did you mean {likely}?"));
     known.pop();
     known.extend(["gpu=COMMAND", "custom=COMMAND", "all"]);
-    LoadError::Unknown { name: name.to_string(), known: known.join(", ") }
+    let cure = cure.unwrap_or_else(|| format!("choose from {}", known.join(", ")));
+    LoadError::Unknown { name: name.to_string(), cure }
 }
 
 /// What loads a GPU on this machine; else the package that is missing.
@@ -292,7 +294,7 @@ mod tests {
 
     #[test]
     fn an_unknown_load_is_named_with_those_that_exist() {
-        for list in ["idle,cpuu", "", "cpu,", "custom=", "custom"] {
+        for list in ["idle,disk", "", "cpu,", "custom=", "custom"] {
             let error = parse(list).unwrap_err().to_string();
             assert!(
                 error.contains("choose from idle, cpu, io") && error.contains("custom=COMMAND"),
@@ -300,6 +302,7 @@ mod tests {
             );
             assert!(!error.contains('\n'), "{error}");
         }
-        assert!(parse("idle,cpuu").unwrap_err().to_string().contains("'cpuu'"));
+        let near = parse("idle,cpuu").unwrap_err().to_string();
+        assert!(near.contains("'cpuu'") && near.ends_with("; did you mean cpu?"), "{near}");
     }
 }

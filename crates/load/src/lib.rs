@@ -88,12 +88,12 @@ pub struct EthercatDevice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The list of loads names none that exists.
-    #[error("cannot load the machine with '{name}': there is no such load; choose from {known}")]
+    #[error("cannot load the machine with '{name}': there is no such load; {cure}")]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The names that exist, comma-separated.
-        known: String,
+        /// The likely name, or those that exist.
+        cure: String,
     },
     /// This machine cannot run it as it is: the row is *not run*, the others go on.
     #[error("cannot run the load {load} here: {reason}; {cure}")]

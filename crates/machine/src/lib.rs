@@ -23,6 +23,7 @@ mod devices;
 mod identity;
 pub mod inventory;
 mod layout;
+mod likely;
 mod power;
 mod profile;
 pub mod purpose;
@@ -38,6 +39,7 @@ mod virtualisation;
 
 pub use boot::Boot;
 pub use cpuset::CpuSet;
+pub use likely::likely;
 pub use profile::Profile;
 pub use purpose::Use;
 pub use snapshot::Snapshot;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Profile;
+use crate::{Profile, likely};
 
 /// A use, with its parameters: `control:1kHz`, `linuxcnc:25us+1ms`, `audio:64@48000`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -221,31 +221,13 @@ fn kind(name: &str) -> Result<(UseKind, Profile), String> {
         "vm" => (UseKind::Vm, Profile::Vm),
         "" => return Err(fail("it names no use")),
         _ => {
-            let near = NAMES.iter().find(|known| is_near(name, known));
+            let near = likely(name, NAMES);
             return Err(match near {
                 Some(known) => fail(format!("unknown use '{name}' (did you mean {known}?)")),
                 None => fail(format!("unknown use '{name}'")),
             });
         }
     })
-}
-
-/// Whether one letter more, less, other or in another place makes `text` the word `known`, or it begins so.
-fn is_near(text: &str, known: &str) -> bool {
-    let (text, known) = (text.to_lowercase(), known.to_string());
-    if text.len() >= 3 && known.starts_with(&text) {
-        return true;
-    }
-    let (a, b) = (text.as_bytes(), known.as_bytes());
-    let same_start = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let same_end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
-    let longest = a.len().max(b.len());
-    let middle = longest.saturating_sub(same_start + same_end);
-    let is_turned = middle == 2 && a.len() == b.len() && {
-        let at = same_start;
-        a.get(at) == b.get(at + 1) && a.get(at + 1) == b.get(at)
-    };
-    a.len().abs_diff(b.len()) <= 1 && (middle <= 1 || is_turned) && longest > 2
 }
 
 fn thread(name: &str, period_ns: u64, limit: UseLimit) -> UseThread {

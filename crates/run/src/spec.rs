@@ -229,11 +229,15 @@ fn refuse(
 }
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> PreflightFinding {
-    refuse(
-        "unknown-name",
-        format!("there is no {what} '{name}'"),
-        format!("choose from {}", known.join(", ")),
-    )
+    refuse("unknown-name", format!("there is no {what} '{name}'"), choose(name, known))
+}
+
+/// The likely name, or those that exist.
+fn choose(name: &str, known: &[&str]) -> String {
+    match machine::likely(name, known.iter().copied()) {
+        Some(likely) => format!("did you mean {likely}?"),
+        None => format!("choose from {}", known.join(", ")),
+    }
 }
 
 /// What `name` stands for, the default where none is given.
@@ -266,18 +270,8 @@ fn accepted(asked: &Asked) -> std::result::Result<(), PreflightFinding> {
     let Some(code) = asked.accept.iter().find(|code| !taint::CODES.contains(&code.as_str())) else {
         return Ok(());
     };
-    let cure = likely(code).map_or_else(
-        || format!("choose from {}", taint::CODES.join(", ")),
-        |likely| format!("did you mean {likely}?"),
-    );
+    let cure = choose(code, taint::CODES);
     Err(refuse("unknown-name", format!("there is no taint '{code}' to accept"), cure))
-}
-
-/// The code of a taint that a mistyped one is most like.
-fn likely(mistyped: &str) -> Option<&'static str> {
-    let likeness = |code: &&'static str| strsim::jaro_winkler(mistyped, code);
-    let best = taint::CODES.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(&best) > 0.8).then_some(best)
 }
 
 /// Refuses numbers with which nothing would be measured, or nothing shown.

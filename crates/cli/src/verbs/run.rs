@@ -15,10 +15,11 @@ use std::path::Path;
 use std::process::Command;
 
 use rt::power::DmaLatency;
-use rt::{Policy, isolation, thread};
+use rt::{isolation, thread};
 
 use crate::args::RunArgs;
 use crate::output::{VerbResult, note};
+use crate::values::policy_named;
 
 pub fn run(args: &RunArgs) -> VerbResult {
     if args.best_effort && !Path::new(isolation::DEVICE).exists() {
@@ -41,7 +42,7 @@ pub fn run(args: &RunArgs) -> VerbResult {
             "the command's main thread starts a session with the kernel's isolator; its threads and children do not",
         );
     }
-    let policy = Policy::named(&args.policy, args.priority, deadline)?;
+    let policy = policy_named(&args.policy, args.priority, deadline)?;
     match thread::raise_memory_lock_limit() {
         Ok(()) => say("the command may lock all its memory; it must do so itself (mlockall)"),
         Err(error) => say(&error.to_string()),

@@ -11,6 +11,7 @@ use rt::policy::Policy;
 
 use crate::args::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
 use crate::output::{Exit, VerbResult};
+use crate::values::policy_named;
 
 pub fn run(verb: TaskVerb) -> VerbResult {
     match verb {
@@ -77,7 +78,7 @@ fn policy(name: &str, args: &TaskSetArgs) -> Result<Policy, Box<dyn std::error::
             }
         }
     };
-    Ok(Policy::named(name, u32::try_from(args.priority).unwrap_or(0), times)?)
+    Ok(policy_named(name, u32::try_from(args.priority).unwrap_or(0), times)?)
 }
 
 fn open(root: &Path) -> Result<Real, Error> {
