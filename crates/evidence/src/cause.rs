@@ -167,6 +167,10 @@ impl From<CounterClass> for CauseKind {
 /// [`CauseKind::Syscall`].
 pub const RETURN: &str = "return to the program";
 
+/// What the delay of the interrupt by which a followed loop's own timer wakes it is called, a cause of kind
+/// [`CauseKind::Timer`].
+pub const OWN_TIMER: &str = "interrupt of the loop";
+
 /// What the detail of a cause says that the measured thread should have preempted, and could not: the kernel
 /// allows no preemption there.
 pub const PREEMPTION_OFF: &str = "with preemption off";

@@ -38,6 +38,7 @@ pub mod reader;
 pub mod row;
 pub mod series;
 pub mod snapshot;
+mod starved;
 pub mod summary;
 pub mod tail;
 pub mod taint;

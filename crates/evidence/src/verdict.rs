@@ -15,6 +15,7 @@ use crate::lab::{self, Mode};
 use crate::manifest::{Manifest, RowEntry, RowKey, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::row::Row;
+use crate::starved::starved;
 use crate::tail::Tail;
 use crate::taint;
 use crate::units::us;
@@ -110,6 +111,7 @@ impl Verdict {
         exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
         let mut reasons = exceeded.into_iter().map(|(row, judged)| over(row, judged)).collect::<Vec<_>>();
         let outcome = if reasons.is_empty() { VerdictOutcome::Held } else { VerdictOutcome::Exceeded };
+        reasons.extend(starved(bundle));
         reasons.extend(unsupported(bundle, &rows, claim));
         let outcome = if outcome == VerdictOutcome::Held && !reasons.is_empty() {
             VerdictOutcome::Unproven

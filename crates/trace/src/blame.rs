@@ -9,7 +9,7 @@
 //! function of that thread is below the interrupt's own functions in the stack.
 
 use cause::kept::{KeptBy, scheduled_as};
-use evidence::cause::{Cause, CauseKind, Owner};
+use evidence::cause::{Cause, CauseKind, OWN_TIMER, Owner};
 
 use crate::cycle::{LoopCycle, Preempted};
 use crate::record::{Predecessor, Scheduled, ThreadEvent, Waking};
@@ -52,7 +52,7 @@ pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
                 (CauseKind::Wait, "another thread", format!("ended by {waker_name} (thread {waker})"))
             }
             (_, true) => (CauseKind::IdleExit, "idle", FROM_DUE.to_string()),
-            (_, false) => (CauseKind::Timer, "the loop's own", FROM_DUE.to_string()),
+            (_, false) => (CauseKind::Timer, OWN_TIMER, FROM_DUE.to_string()),
         };
         let mut cause = Cause::timed(kind, name, over_ns, late_ns);
         cause.detail = Some(detail);

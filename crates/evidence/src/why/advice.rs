@@ -10,7 +10,7 @@ use machine::advice::{self, Advice, Aim, Hand, Knob};
 use machine::snapshot::Preemption;
 use machine::{CpuSet, Profile};
 
-use crate::cause::{Cause, CauseKind, PREEMPTION_OFF, RETURN, Sender};
+use crate::cause::{Cause, CauseKind, OWN_TIMER, PREEMPTION_OFF, RETURN, Sender};
 use crate::manifest::{ETHERCAT, LOOP, Manifest, Spike};
 
 /// The functions of the kernel in which causes of one name could not be preempted, the longest first.
@@ -164,6 +164,10 @@ impl<'a> Place<'a> {
                 advice::PIN_GUEST.after("the hypervisor took the cpu: ").then(", or measure on the host")
             }
             CauseKind::Tick => self.tick(cause.detail.as_deref()),
+            CauseKind::Timer if name == OWN_TIMER => Hand::Program.advice(format!(
+                "the timer's interrupt came late on {off}: give the loop's thread a real-time policy, whose timers have no \
+                 slack, and keep other threads, whose kernel code holds interrupts off, away from {off}"
+            )),
             CauseKind::Timer => Hand::Program.advice(format!(
                 "timer {name} fired on {off}: end what armed it (a perf session, a POSIX timer), or isolate {off} before \
                  that starts; the program's own is its wakeup itself"

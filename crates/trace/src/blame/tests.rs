@@ -98,7 +98,7 @@ fn a_wakeup_names_the_thread_that_had_the_cpu() {
     assert_eq!(
         parts,
         [
-            (CauseKind::Timer, "the loop's own".to_string(), 0, 5_000),
+            (CauseKind::Timer, OWN_TIMER.to_string(), 0, 5_000),
             (CauseKind::Thread, "rustc".to_string(), 5_000, 30_000),
             (CauseKind::Execution, "the program".to_string(), 35_000, 20_000),
         ]
@@ -136,7 +136,7 @@ fn an_overrun_is_a_cause_of_the_next_cycle() {
     let late = LoopCycle { slept_ns: DUE_NS + 4_000, ..cycle() };
     let parts = causes(&late, &[]);
     assert_eq!(parts[0], (CauseKind::Execution, "the cycle before".to_string(), 0, 4_000));
-    assert_eq!(parts[1], (CauseKind::Timer, "the loop's own".to_string(), 4_000, 1_000));
+    assert_eq!(parts[1], (CauseKind::Timer, OWN_TIMER.to_string(), 4_000, 1_000));
 }
 
 #[test]

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows whose loop began no cycle for a good part of the run: for how long, and what had its CPU meanwhile.
+
+use std::collections::BTreeMap;
+
+use crate::cause::{Cause, CauseKind};
+use crate::manifest::{LOOP, LOOP_RESPONSE, Manifest, RowKey, Spike};
+use crate::reader::Bundle;
+use crate::taint::{CPU_OFFLINE, CPU_QUOTA, GRANT_LOST, MOVED, RT_THROTTLING, SUSPENDED};
+
+/// One period of so many is missed by a loop that is told of.
+const SHARE: u64 = 10;
+
+/// Fewer missed periods are late cycles, and the table has them.
+const FEWEST: u64 = 10;
+
+/// What stops a thread for long.
+const STOPS: [&str; 6] = [CPU_QUOTA, RT_THROTTLING, SUSPENDED, CPU_OFFLINE, GRANT_LOST, MOVED];
+
+/// A line for each row whose loop began no cycle for long.
+pub(crate) fn starved(bundle: &Bundle) -> Vec<String> {
+    let told = |key: &RowKey, missed: u64, count: u64| {
+        let period_ns = key.period_ns?;
+        let cycles = missed.saturating_add(count);
+        let is_starved = missed >= FEWEST && missed.saturating_mul(SHARE) >= cycles;
+        let seconds = |cycles: u64| cycles as f64 * period_ns as f64 / 1e9;
+        is_starved.then(|| {
+            format!(
+                "{} under {} began no cycle for {:.1} of {:.1} s: {}",
+                named(key),
+                key.load,
+                seconds(missed),
+                seconds(cycles),
+                because(key, seconds(missed), &bundle.spikes, &bundle.manifest)
+            )
+        })
+    };
+    let rows = bundle.rows.iter();
+    rows.filter_map(|row| told(&row.entry.key, row.missed(), row.series.latency.count())).collect()
+}
+
+fn named(key: &RowKey) -> String {
+    match &key.thread_name {
+        Some(name) => format!("thread {name}"),
+        None => format!("the measuring thread of cpu {}", key.cpu),
+    }
+}
+
+/// What took the row's CPU in its spikes; else what stopped it; `seconds` is for how long it began no cycle.
+fn because(key: &RowKey, seconds: f64, spikes: &[Spike], manifest: &Manifest) -> String {
+    let most = most(key, spikes);
+    let stopped = manifest.taints.iter().find(|taint| {
+        STOPS.contains(&taint.code.as_str())
+            && taint.cpu.is_none_or(|cpu| cpu == key.cpu)
+            && taint.load.as_ref().is_none_or(|load| *load == key.load)
+    });
+    match (most, stopped) {
+        (Some((cause, ns)), stopped) if stopped.is_none() || ns as f64 / 1e9 >= seconds / 2.0 => {
+            cause_text(cause)
+        }
+        (_, Some(taint)) => taint.reason.clone(),
+        _ => "the bundle has no cause of it; measure again with --causes auto, as root".to_string(),
+    }
+}
+
+/// The cause that took most of the spikes of the row, or, where that says more, of its response.
+fn most<'a>(key: &RowKey, spikes: &'a [Spike]) -> Option<(&'a Cause, u64)> {
+    let of = |probe: &str| {
+        let is_of = |spike: &&Spike| {
+            let other = &spike.key;
+            let is_same =
+                (other.cpu, &other.load, &other.thread_name) == (key.cpu, &key.load, &key.thread_name);
+            is_same && other.period_ns == key.period_ns && other.probe == probe
+        };
+        let mut sums = BTreeMap::<(CauseKind, &str), (&Cause, u64)>::new();
+        for cause in spikes.iter().filter(is_of).flat_map(|spike| &spike.causes) {
+            if let Some(ns) = cause.duration_ns.filter(|_| cause.kind != CauseKind::Unexplained) {
+                let sum = sums.entry((cause.kind, &cause.name)).or_insert((cause, 0));
+                sum.1 = sum.1.saturating_add(ns);
+            }
+        }
+        sums.into_values().max_by_key(|(_, ns)| *ns)
+    };
+    let response = if key.probe == LOOP { of(LOOP_RESPONSE) } else { None };
+    of(&key.probe).into_iter().chain(response).max_by_key(|(_, ns)| *ns)
+}
+
+fn cause_text(cause: &Cause) -> String {
+    let (name, label) = (&cause.name, cause.kind.label());
+    match cause.kind {
+        CauseKind::Thread | CauseKind::Kthread | CauseKind::IrqThread | CauseKind::Workqueue => {
+            let owner = cause.owner.as_ref().map(|owner| format!(" (thread {})", owner.tid));
+            format!("preempted by {label} {name}{}", owner.unwrap_or_default())
+        }
+        CauseKind::Execution => "its own cycles took longer than the period".to_string(),
+        CauseKind::Steal => "the hypervisor took its cpu".to_string(),
+        CauseKind::Firmware => "firmware took its cpu".to_string(),
+        CauseKind::Lock => format!("it waited for the lock at {name}"),
+        CauseKind::Wait => format!("it waited in {name}"),
+        CauseKind::Fault | CauseKind::Syscall | CauseKind::Migration => format!("held up by {label} {name}"),
+        _ => format!("interrupted by {label} {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(probe: &str) -> RowKey {
+        RowKey {
+            probe: probe.into(),
+            load: "idle".into(),
+            cpu: 1,
+            period_ns: Some(1_000_000),
+            thread_name: Some("servo".into()),
+        }
+    }
+
+    fn spike(probe: &str, causes: Vec<Cause>) -> Spike {
+        Spike {
+            key: key(probe),
+            at_ns: 0,
+            monotonic_ns: 0,
+            wall_time: None,
+            latency_ns: 5_000_000,
+            missed: 4,
+            causes,
+            unexplained_ns: None,
+            siblings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_cause_that_took_most_is_named() {
+        let of = |kind, name: &str, ns| Cause::timed(kind, name, 0, ns);
+        let spikes = [
+            spike(LOOP, vec![of(CauseKind::Timer, "45", 9_000)]),
+            spike(
+                LOOP_RESPONSE,
+                vec![of(CauseKind::Thread, "base", 700), of(CauseKind::Execution, "the program", 900)],
+            ),
+            spike(
+                LOOP_RESPONSE,
+                vec![of(CauseKind::Thread, "base", 9_000), Cause::suspect(CauseKind::Irq, "1", 9)],
+            ),
+        ];
+        let (cause, ns) = most(&key(LOOP), &spikes).unwrap();
+        assert_eq!((cause_text(cause).as_str(), ns), ("preempted by thread base", 9_700));
+        assert_eq!(cause_text(most(&key(LOOP), &spikes[..1]).unwrap().0), "interrupted by timer 45");
+        let other = RowKey { cpu: 2, ..key(LOOP) };
+        assert!(most(&other, &spikes).is_none() && most(&key(LOOP), &[spike(LOOP, Vec::new())]).is_none());
+    }
+}
