@@ -10,7 +10,7 @@ use evidence::gate;
 use evidence::why::{Question, WhyDocument};
 use evidence::{Bundle, Verdict};
 use report::prometheus::{MetricsFormat, MonitoredRow, monitor};
-use report::terminal::{self, Style};
+use report::terminal::{self, Style, WhyExtent};
 
 const STYLE: Style = Style { color: true, width: 80 };
 
@@ -24,7 +24,7 @@ pub fn render(bundle: &Bundle) {
     // A verdict that holds rests on samples none of which is above its limit, and on a whole bundle.
     let is_late = |row: &evidence::Row| row.entry.limit_ns.is_none_or(|ns| row.series.latency.max_ns() > ns);
     assert!(!verdict.held || (bundle.missing.is_empty() && !bundle.rows.iter().any(is_late)), "{verdict:?}");
-    let _ = terminal::table(&document, STYLE);
+    let _ = (terminal::table(&document, STYLE), terminal::brief(&document, Some(23), STYLE));
     if let Some(lab) = &bundle.lab {
         let _ = terminal::lab(lab, STYLE);
         let _ = terminal::gate(&::lab::gate::judge(lab, lab), STYLE);
@@ -57,6 +57,6 @@ pub fn render(bundle: &Bundle) {
     let families = monitor("loop", &rows.collect::<Vec<_>>());
     let _ = (MetricsFormat::Text.of(&families), MetricsFormat::Protobuf.of(&families));
     let why = WhyDocument::of(bundle, &Question { top: 5, cpus: None, load: None });
-    let _ =
-        (terminal::why(&why, false, STYLE), terminal::why(&why, true, STYLE), serde_json::to_string(&why));
+    let _ = (terminal::why(&why, WhyExtent::All, STYLE), serde_json::to_string(&why));
+    assert!(terminal::why(&why, WhyExtent::Screen(0), STYLE).lines().count() < 24);
 }

@@ -27,6 +27,7 @@ mod scale;
 mod taints;
 pub mod terminal;
 mod text;
+pub mod watch;
 mod why;
 mod write;
 

@@ -7,7 +7,8 @@ use evidence::cause::CauseKind;
 use evidence::document::ProveDocument;
 use evidence::fitness::UseVerdict;
 use evidence::why::{Question, WhyDocument};
-use report::terminal::{Style, brief, comparison, lab, table, watch, why};
+use report::terminal::{Style, WatchView, WhyExtent, brief, comparison, lab, table, watch, why};
+use report::watch::WatchColumn;
 
 const PLAIN: Style = Style { color: false, width: 120 };
 
@@ -36,7 +37,7 @@ fn a_screen_has_the_table_and_a_few_lines_below_it() {
     let mut document = stock();
     document.notes = (0..20).map(|n| format!("note {n} {}", "word ".repeat(60))).collect();
     let style = Style { color: false, width: 80 };
-    let text = brief(&document, style);
+    let text = brief(&document, None, style);
     let (_, below) = text.split_once("latencies in us\n\n").unwrap();
     let lines: Vec<_> = below.lines().collect();
     assert!(lines.len() <= 6 && lines.iter().all(|line| line.chars().count() <= 80), "{below}");
@@ -49,11 +50,50 @@ fn a_screen_has_the_table_and_a_few_lines_below_it() {
 }
 
 #[test]
+fn rows_that_hold_make_room_for_the_verdict() {
+    let mut document = stock();
+    document.notes = (0..20).map(|n| format!("note {n} {}", "word ".repeat(60))).collect();
+    let row = document.rows[0].clone();
+    document.rows = (0..40).map(|_| row.clone()).collect();
+    for (place, row) in document.rows.iter_mut().enumerate() {
+        (row.key.cpu, row.over_limit, row.missed, row.max_ns) = (place as u32, 0, 0, 50_000 + place as u64);
+    }
+    let late = |document: &mut ProveDocument, places: &[usize]| {
+        for place in places.iter().copied() {
+            (document.rows[place].over_limit, document.rows[place].max_ns) =
+                (1, 200_000 + 1_000 * place as u64);
+        }
+    };
+    let style = Style { color: false, width: 80 };
+    let cpus = |text: &str| -> Vec<u32> {
+        let rows = text.lines().filter(|line| line.ends_with(" ok") || line.ends_with(" LATE"));
+        rows.map(|line| line.split_whitespace().nth(2).unwrap().parse().unwrap()).collect()
+    };
+    late(&mut document, &[7, 30]);
+    let text = brief(&document, Some(23), style);
+    // Two lines are for the report and the next command.
+    assert!(text.lines().count() <= 21 && text.starts_with("==> "), "{text}");
+    let shown = cpus(&text);
+    assert!(shown.starts_with(&[7, 30]) && shown[2..].iter().all(|cpu| *cpu > 30), "{text}");
+    let held = 40 - shown.len();
+    assert!(
+        text.contains(&format!("+ {held} rows that hold: --verbose shows all · latencies in us")),
+        "{text}"
+    );
+    assert!(!brief(&document, None, style).contains("--verbose shows all"), "a file has them all");
+
+    late(&mut document, &(0..40).collect::<Vec<_>>());
+    let text = brief(&document, Some(10), style);
+    assert_eq!(cpus(&text), [37, 38, 39], "{text}");
+    assert!(text.contains("+ 37 late rows: --verbose"), "{text}");
+}
+
+#[test]
 fn a_screen_with_little_to_say_says_all() {
     let mut document = ProveDocument::of(&plan(Plan::after()).in_memory());
     (document.taints, document.notes) = (Vec::new(), vec!["all was quiet".into()]);
     document.not_run.clear();
-    let text = brief(&document, PLAIN);
+    let text = brief(&document, None, PLAIN);
     assert!(text.contains("note: all was quiet\n") && !text.contains(" more, in the report"), "{text}");
 }
 
@@ -61,14 +101,14 @@ fn a_screen_with_little_to_say_says_all() {
 fn a_use_is_graded_below_the_verdict() {
     let mut document = stock();
     document.purpose = UseVerdict::of("linuxcnc:1ms", &document.rows);
-    let text = brief(&document, PLAIN);
+    let text = brief(&document, None, PLAIN);
     let second = text.lines().nth(1).unwrap();
     assert!(
         second.contains(" for linuxcnc:1ms: servo thread ") && second.contains("unfit from 500 us"),
         "{text}"
     );
     document.purpose = UseVerdict::of("audio:48@48000", &document.rows);
-    let text = brief(&document, PLAIN);
+    let text = brief(&document, None, PLAIN);
     assert!(text.lines().nth(3).unwrap().contains(" xruns ") && text.contains(" callbacks, "), "{text}");
 }
 
@@ -217,7 +257,7 @@ fn why_of(style: Style) -> String {
     let bundle = plan(Plan::before()).in_memory();
     let document = WhyDocument::of(&bundle, &Question { top: 20, ..Question::default() });
     assert_eq!(document.spikes.len(), 20);
-    why(&document, true, style)
+    why(&document, WhyExtent::All, style)
 }
 
 #[test]
@@ -244,18 +284,18 @@ fn three_causes_with_one_timeline_each_fit_a_screen() {
     let bundle = plan(Plan::before()).in_memory();
     let document = WhyDocument::of(&bundle, &Question { top: 20, ..Question::default() });
     for width in [80, 100, 120] {
-        let text = why(&document, false, Style { color: false, width });
+        let shown = |lines| why(&document, WhyExtent::Screen(lines), Style { color: false, width });
+        let text = shown(0);
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}\n{text}");
-        let lines = text.lines().count();
-        assert!(
-            lines <= 32 && lines < why_of(Style { color: false, width }).lines().count(),
-            "{lines}\n{text}"
-        );
+        assert!(text.lines().count() <= 22, "{text}");
+        // A larger screen shows more of the same, and no more than it holds.
+        let larger = shown(48);
+        assert!((text.lines().count() + 1..=48).contains(&larger.lines().count()), "{larger}");
         for said in [
             "causes collected by bpf; 12 events were lost",
             "Kernel thread kworker/3:1H took the most of ",
             "Tick sched_timer took the most of ",
-            "Suspects only; the longest:",
+            "Suspects only; the longest ",
             "k ",
             "unexplained ",
             "suspects: irq 45 nvme0q3 (12), softirq BLOCK (9)",
@@ -314,23 +354,66 @@ fn watched(cpus: std::ops::Range<u32>) -> WatchDocument {
 #[test]
 fn a_watch_fits_its_terminal_and_shows_the_busiest() {
     for (width, lines) in [(80, 24), (120, 50), (40, 10)] {
-        let text = watch(&watched(2..20), Style { color: false, width }, lines);
+        let text = watch(&watched(2..20), &mut WatchView::default(), Style { color: false, width }, lines);
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}\n{text}");
         assert!(text.lines().count() <= lines, "{lines}\n{text}");
         // A phone has no room for a column per CPU, and says so.
         let cpus = if width < 80 { "18 cpus not shown" } else { "cpu 19" };
-        for part in
-            ["isolated cpus 2-19 · the last 1 s", "tick local timer", "rarer source", cpus, "not seen: "]
-        {
+        for part in ["isolated cpus 2-19 · the last 1 s", "tick local timer", " of 62", cpus, "not seen: "] {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains('\u{1b}'), "{text}");
     }
-    let two = watch(&watched(2..4), PLAIN, 24);
+    let two = watch(&watched(2..4), &mut WatchView::default(), PLAIN, 24);
     assert!(
         two.contains("tick local timer") && two.contains("cpu 2") && !two.contains("fewer interrupts"),
         "{two}"
     );
-    let quiet = watch(&WatchDocument { sources: Vec::new(), ..watched(2..4) }, PLAIN, 24);
+    let nothing = WatchDocument { sources: Vec::new(), ..watched(2..4) };
+    let quiet = watch(&nothing, &mut WatchView::default(), PLAIN, 24);
     assert!(quiet.contains("nothing has interrupted since the watch began"), "{quiet}");
+}
+
+#[test]
+fn a_watch_is_sorted_by_each_column_and_scrolled_to_its_ends() {
+    let (document, style) = (watched(2..4), Style { color: false, width: 119 });
+    let mut view = WatchView::with_keys();
+    let first = |view: &mut WatchView| {
+        let text = watch(&document, view, style, 12);
+        assert!(text.lines().count() <= 12 && text.lines().last().unwrap().starts_with("q quit"), "{text}");
+        let lines: Vec<String> = text.lines().map(str::to_string).collect();
+        (lines[1].clone(), lines[2].clone(), text)
+    };
+    let (head, row, _) = first(&mut view);
+    assert!(head.contains("in all▾") && row.starts_with("tick local timer"), "{head}\n{row}");
+    view.sort_by(WatchColumn::Name);
+    let (head, row, text) = first(&mut view);
+    assert!(head.starts_with("source▾") && row.starts_with("irq 0 dev"), "{text}");
+    assert!(text.contains("sources 1 to ") && text.contains(" of 62"), "{text}");
+    view.reverse();
+    let (head, row, _) = first(&mut view);
+    assert!(head.starts_with("source▴") && row.starts_with("tick local timer"), "{head}\n{row}");
+    // To the right: in all, per s, cpu 2, cpu 3, and no further.
+    let mut heads = Vec::new();
+    for _ in 0..6 {
+        view.sort_beside(true);
+        let (head, row, _) = first(&mut view);
+        assert!(row.starts_with("tick local timer"), "{row}");
+        heads.push(head.split('▾').next().unwrap().split("  ").last().unwrap().trim().to_string());
+    }
+    assert_eq!(heads, ["in all", "per s", "cpu 2", "cpu 3", "cpu 3", "cpu 3"]);
+    view.sort_beside(false);
+    assert!(first(&mut view).0.contains("cpu 2▾"));
+
+    view.sort_by(WatchColumn::Total);
+    view.page(true);
+    let after_a_page = first(&mut view).2;
+    assert!(!after_a_page.contains("tick local timer"), "{after_a_page}");
+    view.scroll(isize::MAX);
+    let end = first(&mut view).2;
+    assert!(end.contains(" to 62 of 62"), "{end}");
+    view.scroll(1);
+    assert_eq!(first(&mut view).2, end);
+    view.scroll(isize::MIN);
+    assert!(first(&mut view).1.starts_with("tick local timer"));
 }

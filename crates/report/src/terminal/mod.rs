@@ -36,8 +36,8 @@ pub use fleet_run::fleet_run;
 pub use gate::gated;
 pub use lab::{gate, lab, matrix};
 pub use lint::lint;
-pub use watch::watch;
-pub use why::why;
+pub use watch::{WatchView, watch};
+pub use why::{WhyExtent, why};
 
 /// How to write for the terminal at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Style {
 
 /// The verdict, the table, and all that is to be read with it.
 pub fn table(document: &ProveDocument, style: Style) -> String {
-    let mut out = head(document, style);
+    let mut out = head(document, usize::MAX, style);
     for (line, paint) in lines(document) {
         wrapped(&mut out, "", &line, paint, style);
     }
@@ -93,15 +93,27 @@ pub fn table(document: &ProveDocument, style: Style) -> String {
     out
 }
 
-/// Lines below the table of [`brief`], but for two that name the report and the next command.
+/// Lines below the table of [`brief`].
 const BRIEF: usize = 6;
 /// Lines of one of them.
 const BRIEF_EACH: usize = 2;
+/// Lines that the program prints below all that: the report, and the next command, which may take two.
+const BELOW: usize = 3;
+/// Rows that are shown however small the screen is.
+const FEWEST_ROWS: usize = 3;
 
-/// The same for a screen: the verdict, the table, and a few lines, the most serious first. What the table
-/// marks as late needs no further line.
-pub fn brief(document: &ProveDocument, style: Style) -> String {
-    let mut out = head(document, style);
+/// The same for a screen of so many lines: the verdict, the worst rows, and a few lines, the most serious
+/// first. What the table marks as late needs no further line.
+pub fn brief(document: &ProveDocument, lines_in_sight: Option<usize>, style: Style) -> String {
+    let below = below(document, style);
+    let taken = head(document, 0, style).lines().count() + below.lines().count() + BELOW;
+    let room = lines_in_sight.map_or(usize::MAX, |lines| lines.saturating_sub(taken).max(FEWEST_ROWS));
+    head(document, room, style) + &below
+}
+
+/// A few lines to be read with the table.
+fn below(document: &ProveDocument, style: Style) -> String {
+    let mut out = String::new();
     let late = document.verdict.rows.iter().filter(|row| !row.held);
     let late = late.map(|row| format!("{}: ", row.key)).collect::<Vec<_>>();
     let reasons = new_reasons(document).filter(|reason| !late.iter().any(|row| reason.starts_with(row)));
@@ -114,20 +126,17 @@ pub fn brief(document: &ProveDocument, style: Style) -> String {
     });
     let (mut used, mut shown) = (0, 0);
     for (line, paint) in &all {
-        let broken = broken(line, style.width());
-        let lines = broken.len().min(BRIEF_EACH);
+        let cut = cut(line, BRIEF_EACH, style);
         // The last line says how many are left, unless none is.
         let room = if shown + 1 == all.len() { BRIEF } else { BRIEF - 1 };
-        if used + lines > room {
+        if used + cut.len() > room {
             break;
         }
-        for (at, line) in broken.iter().take(lines).enumerate() {
-            let is_cut = at + 1 == lines && broken.len() > lines;
-            let line = if is_cut { text::short(&format!("{line} …"), style.width()) } else { line.clone() };
-            out.push_str(&style.paint(*paint, &line));
+        for line in &cut {
+            out.push_str(&style.paint(*paint, line));
             out.push('\n');
         }
-        (used, shown) = (used + lines, shown + 1);
+        (used, shown) = (used + cut.len(), shown + 1);
     }
     if all.len() > shown {
         let more = format!("and {} more, in the report and with --verbose", all.len() - shown);
@@ -137,8 +146,20 @@ pub fn brief(document: &ProveDocument, style: Style) -> String {
     out
 }
 
-/// The verdict, what it says of the use, and the table.
-fn head(document: &ProveDocument, style: Style) -> String {
+/// `line` in at most so many lines; the last says where more is left out.
+fn cut(line: &str, most: usize, style: Style) -> Vec<String> {
+    let mut lines = broken(line, style.width());
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = text::short(&format!("{last} …"), style.width());
+        }
+    }
+    lines
+}
+
+/// The verdict, what it says of the use, and the table, of so many rows at the most.
+fn head(document: &ProveDocument, most: usize, style: Style) -> String {
     let mut out = verdict_line(document, style);
     out.push('\n');
     if let Some(sentence) = document.purpose.as_ref().and_then(UseVerdict::sentence) {
@@ -152,7 +173,7 @@ fn head(document: &ProveDocument, style: Style) -> String {
     }
     out.push('\n');
     if !document.rows.is_empty() {
-        rows(&mut out, document, style);
+        rows(&mut out, document, most, style);
     }
     out
 }
@@ -178,15 +199,16 @@ fn lines(document: &ProveDocument) -> Vec<(String, ResultPaint)> {
     lines
 }
 
-fn rows(out: &mut String, document: &ProveDocument, style: Style) {
+fn rows(out: &mut String, document: &ProveDocument, most: usize, style: Style) {
     let rows = &document.rows;
+    let shown = worst(rows, most);
     let missed = document.purpose.as_ref().map_or("missed", UseVerdict::missed);
     let columns = columns(rows, missed, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
     out.push_str(&style.paint(ResultPaint::Quiet, &head));
     out.push('\n');
-    for (place, row) in rows.iter().enumerate() {
-        let late = late(row);
+    for place in shown.iter().copied() {
+        let late = late(&rows[place]);
         let cell = |column: &TextColumn| {
             let text = column.set(&column.cells[place]);
             match column.head {
@@ -201,8 +223,38 @@ fn rows(out: &mut String, document: &ProveDocument, style: Style) {
     }
     let emulated = document.taints.iter().any(|taint| taint.code == taint::EMULATED);
     let unit = if emulated { "thousands of virtual nanoseconds" } else { "us" };
-    out.push_str(&style.paint(ResultPaint::Quiet, &format!("latencies in {unit}")));
+    let folded = folded(rows, &shown);
+    out.push_str(&style.paint(ResultPaint::Quiet, &format!("{folded}latencies in {unit}")));
     out.push_str("\n\n");
+}
+
+/// The places of the worst rows, at most so many, in their order: late ones before others, then by their part
+/// of the limit.
+fn worst(rows: &[Summary], most: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..rows.len()).collect();
+    let part = |row: &Summary| row.max_ns as f64 / row.limit_ns.unwrap_or(u64::MAX).max(1) as f64;
+    places.sort_by(|a, b| {
+        let (a, b) = (&rows[*a], &rows[*b]);
+        late(b).cmp(&late(a)).then((b.missed > 0).cmp(&(a.missed > 0))).then(part(b).total_cmp(&part(a)))
+    });
+    places.truncate(most);
+    places.sort_unstable();
+    places
+}
+
+/// What the table leaves out: `+ 2 late rows, 11 rows that hold (--verbose) · `; empty where that is nothing.
+fn folded(rows: &[Summary], shown: &[usize]) -> String {
+    let left = || (0..rows.len()).filter(|place| !shown.contains(place)).map(|place| &rows[place]);
+    let late_rows = left().filter(|row| late(row)).count();
+    let others = left().count() - late_rows;
+    let has_limit = left().all(|row| late(row) || mark(row) == "ok");
+    let held = if has_limit { " that hold" } else { "" };
+    let held = if others == 1 && has_limit { " that holds" } else { held };
+    let parts = [(late_rows, "late row", ""), (others, "row", held)];
+    let parts = parts.iter().filter(|(number, ..)| *number > 0);
+    let parts = parts.map(|(number, what, how)| format!("{}{how}", text::plural(*number, what)));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    if parts.is_empty() { parts } else { format!("+ {parts}: --verbose shows all · ") }
 }
 
 fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColumn> {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator watch` for a terminal: a line for each source, the busiest first, a column for each CPU.
+//! `isolator watch` for a terminal: a line for each source, a column for each CPU, sorted and scrolled as the
+//! user wants.
 
 use std::collections::BTreeMap;
 
-use cause::rates::{Interrupter, WatchDocument};
-use evidence::cause::CauseKind;
+use cause::rates::WatchDocument;
 
 use crate::terminal::{ResultPaint, Style, wrapped};
-use crate::{text, why};
+use crate::text;
+use crate::watch::{self, SourceLine, WatchColumn, count, rate};
 
 /// Width of a column of figures.
 const COLUMN: usize = 9;
@@ -21,110 +22,168 @@ const LONGEST: usize = 44;
 /// Senders told of at the most, and what they leave to the sources.
 const SENDERS: usize = 12;
 
-/// A source on all CPUs.
-#[derive(Default)]
-struct SourceLine {
-    per_second: f64,
-    total: u64,
-    by_cpu: BTreeMap<u32, f64>,
+/// What the keys do, those needed most first: a narrow terminal cuts it.
+const KEYS: &str = "q quit · ↑↓ PgUp PgDn scroll · sort: n name t total p per s ←→ column r reverse";
+
+/// How the sources are sorted, and which of them are in sight.
+#[derive(Debug, Clone, Default)]
+pub struct WatchView {
+    column: WatchColumn,
+    is_reversed: bool,
+    /// Sources above those in sight.
+    above: usize,
+    /// Whether keys are read, so that their help is shown.
+    has_keys: bool,
+    /// The columns that were drawn, and the sources in sight and in all.
+    columns: Vec<WatchColumn>,
+    sources: (usize, usize),
+}
+
+impl WatchView {
+    /// A view that shows what keys do.
+    pub fn with_keys() -> WatchView {
+        WatchView { has_keys: true, ..WatchView::default() }
+    }
+
+    /// Sorts by this column, from the top.
+    pub fn sort_by(&mut self, column: WatchColumn) {
+        (self.column, self.is_reversed, self.above) = (column, false, 0);
+    }
+
+    /// Sorts by the column beside, of those that were drawn: to the right, else to the left.
+    pub fn sort_beside(&mut self, is_right: bool) {
+        let at = self.columns.iter().position(|column| *column == self.column).unwrap_or(0);
+        let at = if is_right { at + 1 } else { at.saturating_sub(1) };
+        if let Some(column) = self.columns.get(at) {
+            self.sort_by(*column);
+        }
+    }
+
+    /// Sorts the other way round.
+    pub fn reverse(&mut self) {
+        (self.is_reversed, self.above) = (!self.is_reversed, 0);
+    }
+
+    /// Scrolls by so many sources, down where it is positive.
+    pub fn scroll(&mut self, sources: isize) {
+        let (in_sight, all) = self.sources;
+        self.above = self.above.saturating_add_signed(sources).min(all.saturating_sub(in_sight));
+    }
+
+    /// Scrolls by what is in sight, but for a line.
+    pub fn page(&mut self, is_down: bool) {
+        let lines = self.sources.0.saturating_sub(1).max(1).cast_signed();
+        self.scroll(if is_down { lines } else { -lines });
+    }
+
+    fn head(&self, column: WatchColumn) -> String {
+        let name = match column {
+            WatchColumn::Name => "source".to_string(),
+            WatchColumn::Total => "in all".to_string(),
+            WatchColumn::PerSecond => "per s".to_string(),
+            WatchColumn::Cpu(cpu) => format!("cpu {cpu}"),
+        };
+        let mark = match self.is_reversed {
+            _ if column != self.column || !self.has_keys => "",
+            false => "▾",
+            true => "▴",
+        };
+        name + mark
+    }
 }
 
 /// The interval as a picture of at most `lines` lines.
-pub fn watch(document: &WatchDocument, style: Style, lines: usize) -> String {
+pub fn watch(document: &WatchDocument, view: &mut WatchView, style: Style, lines: usize) -> String {
     let mut out = String::new();
-    wrapped(&mut out, "", &head(document), ResultPaint::Quiet, style);
-    let mut sources = BTreeMap::<(CauseKind, &str), SourceLine>::new();
-    let mut busy = BTreeMap::<u32, f64>::new();
-    for one in &document.sources {
-        let line = sources.entry((one.kind, &one.name)).or_default();
-        line.per_second += one.per_second;
-        line.total = line.total.saturating_add(one.total);
-        *line.by_cpu.entry(one.cpu).or_default() += one.per_second;
-        *busy.entry(one.cpu).or_default() += if interrupts(one) { one.per_second } else { 0.0 };
+    wrapped(&mut out, "", &watch::head(document), ResultPaint::Quiet, style);
+    let mut sources = watch::sources(document);
+    sources.sort_by(|a, b| match view.is_reversed {
+        false => view.column.compare(a, b),
+        true => view.column.compare(b, a),
+    });
+    let mut below = senders(document, style);
+    for what in &document.could_not_see {
+        let mut text = String::new();
+        wrapped(&mut text, "not seen: ", &text::clean(what), ResultPaint::Quiet, style);
+        below.extend(text.lines().map(str::to_string));
     }
-    let mut sources: Vec<_> = sources.into_iter().collect();
-    sources.sort_by(|a, b| b.1.total.cmp(&a.1.total).then(a.0.cmp(&b.0)));
-    let senders = senders(document, style);
-    let below = senders.len() + document.could_not_see.len();
-    let room = lines.saturating_sub(out.lines().count() + 2 + below).max(1);
-    table(&mut out, document, &sources, &busy, room, style);
-    for line in senders {
+    if view.has_keys {
+        below.push(style.paint(ResultPaint::Quiet, &text::short(KEYS, style.width())));
+    }
+    let room = lines.saturating_sub(out.lines().count() + 1 + below.len()).max(1);
+    table(&mut out, document, &sources, view, room, style);
+    for line in below {
         out.push_str(&line);
         out.push('\n');
     }
-    for what in &document.could_not_see {
-        wrapped(&mut out, "not seen: ", &text::clean(what), ResultPaint::Quiet, style);
-    }
     out
-}
-
-/// Whether a source interrupts a CPU: softirqs, switches and steal follow or are beside interrupts.
-fn interrupts(one: &Interrupter) -> bool {
-    matches!(one.kind, CauseKind::Irq | CauseKind::Ipi | CauseKind::Nmi | CauseKind::Tick)
-}
-
-fn head(document: &WatchDocument) -> String {
-    let cpus = text::cpus(&document.cpus);
-    let what = if document.isolated == document.cpus && !document.cpus.is_empty() {
-        format!("isolated {cpus}")
-    } else if document.isolated.is_empty() {
-        format!("{cpus}, none isolated")
-    } else {
-        format!("{cpus}, of which {} isolated", document.isolated)
-    };
-    let time = document.time.split_once('T').map_or(document.time.as_str(), |(_, time)| time);
-    let interval = text::time((document.interval_ns as f64 / 1e6).round() * 1e6);
-    format!("{what} · the last {interval} · {}", text::clean(time))
 }
 
 fn table(
     out: &mut String,
     document: &WatchDocument,
-    sources: &[((CauseKind, &str), SourceLine)],
-    busy: &BTreeMap<u32, f64>,
+    sources: &[SourceLine],
+    view: &mut WatchView,
     room: usize,
     style: Style,
 ) {
     if sources.is_empty() {
+        (view.columns, view.sources) = (Vec::new(), (0, 0));
         out.push_str("nothing has interrupted since the watch began\n");
         return;
     }
-    let longest = sources.iter().map(|((kind, name), _)| why::named(*kind, name).chars().count()).max();
+    let longest = sources.iter().map(|source| source.name.chars().count()).max();
     let names = longest.unwrap_or(0).clamp(NAMES, LONGEST).min(style.width() - 2 * COLUMN);
-    let columns = (style.width() - names) / COLUMN - 2;
-    // The busiest CPUs where there is no room for all, in their own order.
-    let mut shown: Vec<u32> = document.cpus.iter().collect();
-    shown.sort_by(|a, b| busy.get(b).unwrap_or(&0.0).total_cmp(busy.get(a).unwrap_or(&0.0)));
-    shown.truncate(columns);
-    shown.sort_unstable();
+    let shown = shown_cpus(document, view.column, (style.width() - names) / COLUMN - 2);
+    let cpus_left = document.cpus.len() - shown.len();
+    // A line says what is out of sight.
+    let fits = if sources.len() > room || cpus_left > 0 { room.saturating_sub(1).max(1) } else { room };
+    let in_sight = sources.len().min(fits);
+    view.sources = (in_sight, sources.len());
+    view.scroll(0);
+    view.columns = vec![WatchColumn::Name, WatchColumn::Total, WatchColumn::PerSecond];
+    view.columns.extend(shown.iter().copied().map(WatchColumn::Cpu));
     let cells = |cells: Vec<String>| cells.iter().map(|cell| format!("{cell:>COLUMN$}")).collect::<String>();
-    let mut head = vec!["in all".to_string(), "per s".to_string()];
-    head.extend(shown.iter().map(|cpu| format!("cpu {cpu}")));
-    out.push_str(&style.paint(ResultPaint::Quiet, format!("{:<names$}{}", "", cells(head)).trim_end()));
+    let heads = view.columns.iter().map(|column| view.head(*column)).collect::<Vec<_>>();
+    let head = format!("{:<names$}{}", heads[0], cells(heads[1..].to_vec()));
+    out.push_str(&style.paint(ResultPaint::Quiet, &head));
     out.push('\n');
-    let fits = if sources.len() > room { room - 1 } else { sources.len() };
-    for ((kind, name), line) in &sources[..fits] {
-        let name = text::short(&why::named(*kind, name), names);
-        let mut figures = vec![count(line.total), rate(line.per_second)];
-        figures.extend(shown.iter().map(|cpu| rate(line.by_cpu.get(cpu).copied().unwrap_or(0.0))));
-        let paint = if line.per_second > 0.0 { ResultPaint::Plain } else { ResultPaint::Quiet };
-        out.push_str(&style.paint(paint, &format!("{name:<names$}{}", cells(figures))));
+    for source in &sources[view.above..view.above + in_sight] {
+        let mut figures = vec![count(source.total), rate(source.per_second)];
+        figures.extend(shown.iter().map(|cpu| rate(source.on(*cpu))));
+        let paint = if source.per_second > 0.0 { ResultPaint::Plain } else { ResultPaint::Quiet };
+        let line = format!("{:<names$}{}", text::short(&source.name, names), cells(figures));
+        out.push_str(&style.paint(paint, &line));
         out.push('\n');
     }
-    let (sources_left, cpus_left) = (sources.len() - fits, document.cpus.len() - shown.len());
     let mut left = Vec::new();
-    if sources_left > 0 {
-        left.push(text::plural(sources_left, "rarer source"));
+    if in_sight < sources.len() {
+        left.push(format!("sources {} to {} of {}", view.above + 1, view.above + in_sight, sources.len()));
     }
     if cpus_left > 0 {
-        let why = if shown.is_empty() { "not shown" } else { "with fewer interrupts" };
+        let why = if shown.is_empty() { "not shown" } else { "with fewer interrupts not shown" };
         left.push(format!("{} {why}", text::plural(cpus_left, "cpu")));
     }
     if !left.is_empty() {
-        let line = text::short(&format!("and {}", left.join(", ")), style.width());
+        let line = text::short(&left.join(" · "), style.width());
         out.push_str(&style.paint(ResultPaint::Quiet, &line));
         out.push('\n');
     }
+}
+
+/// The CPUs that have a column: where there is no room for all that by which is sorted, and the busiest, in
+/// their own order.
+fn shown_cpus(document: &WatchDocument, column: WatchColumn, room: usize) -> Vec<u32> {
+    let busy: BTreeMap<u32, f64> = watch::interrupts(document);
+    let mut shown: Vec<u32> = document.cpus.iter().collect();
+    let rate = |cpu: &u32| busy.get(cpu).copied().unwrap_or(0.0);
+    shown.sort_by(|a, b| {
+        let is_first = |cpu: u32| column == WatchColumn::Cpu(cpu);
+        is_first(*b).cmp(&is_first(*a)).then(rate(b).total_cmp(&rate(a)))
+    });
+    shown.truncate(room);
+    shown.sort_unstable();
+    shown
 }
 
 fn senders(document: &WatchDocument, style: Style) -> Vec<String> {
@@ -132,33 +191,7 @@ fn senders(document: &WatchDocument, style: Style) -> Vec<String> {
     if senders.is_empty() {
         return vec![style.paint(ResultPaint::Quiet, "no IPI was sent to them")];
     }
-    let line = |one: &cause::rates::SentRate| {
-        let sent = why::sent(&one.sender, &one.name);
-        let line =
-            format!("cpu {} {} {} per s, {sent}", one.cpu, text::clean(&one.name), rate(one.per_second));
-        text::short(&line, style.width())
-    };
-    senders.iter().take(SENDERS).map(line).collect()
-}
-
-/// A rate with the digits that matter: `0`, `0.5`, `12`, `1,004`, `12.3k`.
-fn rate(per_second: f64) -> String {
-    match per_second {
-        ..=0.0 => "·".to_string(),
-        ..0.095 => format!("{per_second:.2}"),
-        ..9.95 => format!("{per_second:.1}"),
-        _ => count(per_second.round() as u64),
-    }
-}
-
-/// A count that fits its column.
-fn count(number: u64) -> String {
-    match number {
-        ..1_000_000 => text::count(number),
-        1_000_000..1_000_000_000 => format!("{:.1}M", number as f64 / 1e6),
-        1_000_000_000..1_000_000_000_000 => format!("{:.1}G", number as f64 / 1e9),
-        _ => format!("{:.1}T", number as f64 / 1e12),
-    }
+    senders.iter().take(SENDERS).map(|one| text::short(&watch::sender(one), style.width())).collect()
 }
 
 #[cfg(test)]

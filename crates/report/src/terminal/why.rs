@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator why` for a terminal: on one screen the causes of the longest spikes, with the timeline of one
 //! spike each and what to do; or all of it, with a table of causes.
+//!
+//! The screen has what each cause needs at the least. What room there is goes to whole advice, and to more of
+//! the timelines.
 
 use evidence::cause::Cause;
 use evidence::why::{CauseTotal, ExplainedSpike, WhyDocument};
 
 use crate::terminal::column::{self, TextColumn};
-use crate::terminal::{ResultPaint, Style, wrapped};
+use crate::terminal::{ResultPaint, Style, broken, cut, wrapped};
 use crate::{text, why};
 
 /// Causes in the table; the JSON has all.
@@ -21,76 +24,192 @@ const NAMES: usize = 17;
 /// Causes that one screen holds.
 const FIRST: usize = 3;
 
-/// Parts of a timeline that one screen holds.
-const PARTS: usize = 2;
+/// Parts of a timeline that one screen holds at the most.
+const PARTS: usize = 4;
 
-/// The answer, the worst first; the advice ends each group. Without `all` it is one screen.
-pub fn why(document: &WhyDocument, all: bool, style: Style) -> String {
-    if all { whole(document, style) } else { first(document, style) }
+/// Lines of the smallest screen, with the next command and the prompt below them.
+const SCREEN: usize = 22;
+
+/// Lines that notes, and parts of the bundle that are missing, take of a screen.
+const NOTES: usize = 4;
+
+/// What `why` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyExtent {
+    /// The first causes, in so many lines; of a screen where that is more.
+    Screen(usize),
+    /// All of them.
+    All,
 }
 
-/// The first causes, and how to see the others.
-fn first(document: &WhyDocument, style: Style) -> String {
+/// The answer, the worst first; the advice ends each group.
+pub fn why(document: &WhyDocument, extent: WhyExtent, style: Style) -> String {
+    match extent {
+        WhyExtent::All => whole(document, style),
+        WhyExtent::Screen(lines) => first(document, lines.max(SCREEN), style),
+    }
+}
+
+/// The first causes in so many lines, and how to see the others.
+fn first(document: &WhyDocument, lines: usize, style: Style) -> String {
     let mut out = String::new();
     wrapped(&mut out, "", &why::collected(document), ResultPaint::Plain, style);
-    for note in &document.notes {
-        wrapped(&mut out, "note: ", &text::clean(note), ResultPaint::Unsure, style);
+    let notes = document.notes.iter().map(|note| format!("note: {}", text::clean(note)));
+    let missing = document.missing.iter().map(|part| format!("missing: {}", text::clean(part)));
+    let mut notes: Vec<String> = notes.chain(missing).flat_map(|line| cut(&line, 2, style)).collect();
+    if notes.len() > NOTES {
+        notes.truncate(NOTES - 1);
+        notes.push("and more, with --all".to_string());
     }
-    for part in &document.missing {
-        wrapped(&mut out, "missing: ", &text::clean(part), ResultPaint::Unsure, style);
-    }
+    notes.iter().for_each(|line| out.push_str(&format!("{}\n", style.paint(ResultPaint::Unsure, line))));
     let groups = why::groups(document);
     let told = groups.iter().filter(|group| !group.spikes[0].causes.is_empty()).take(FIRST);
-    for group in told {
-        out.push('\n');
-        let longest = group.spikes[0];
-        let title = why::title(group, document);
-        wrapped(&mut out, "", &format!("{title}; the longest:"), ResultPaint::Bad, style);
-        short_spike(&mut out, longest, style);
-        if let Some(line) = group.advice.first() {
-            wrapped(&mut out, "advice: ", &text::clean(line), ResultPaint::Good, style);
-        } else if let Some(line) = suspected(document, group).next() {
-            wrapped(&mut out, "advice: ", &text::clean(&line), ResultPaint::Good, style);
+    let mut told: Vec<ToldCause> = told.map(|group| ToldCause::of(document, group, style)).collect();
+    let more = match document.by_cause.len() {
+        0 => None,
+        causes => {
+            let causes = text::plural(causes, "cause");
+            Some(format!("{causes} in all; isolator why --all shows each, and more timelines"))
         }
+    };
+    let more = more.map(|line| text::short(&line, style.width()));
+    let taken = out.lines().count() + usize::from(more.is_some());
+    spend(&mut told, lines.saturating_sub(taken));
+    for one in &told {
+        one.write(&mut out, style);
     }
-    if !document.by_cause.is_empty() {
-        let causes = text::plural(document.by_cause.len(), "cause");
-        let words = format!("{causes} in all; isolator why --all shows each, and more timelines");
-        out.push('\n');
-        wrapped(&mut out, "", &words, ResultPaint::Quiet, style);
+    if let Some(line) = more {
+        out.push_str(&format!("{}\n", style.paint(ResultPaint::Quiet, &line)));
     }
     out.trim_end().to_string()
 }
 
-/// One spike with the longest parts of its timeline.
-fn short_spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
-    let head = format!("{} · {}", text::us_unit(spike.latency_ns), why::place(spike));
-    wrapped(out, "", &head, ResultPaint::Plain, style);
-    let mut timed: Vec<&Cause> = spike.causes.iter().filter(|cause| !cause.is_suspect()).collect();
-    if timed.is_empty() {
-        within(out, "suspects: ", &why::suspects(spike), ResultPaint::Plain, style);
-        return;
+/// Gives each cause what it needs, and what is left of `lines` by turns: whole advice first, then more of the
+/// timelines.
+fn spend(told: &mut [ToldCause], lines: usize) {
+    let taken = |told: &[ToldCause]| told.iter().map(ToldCause::lines).sum::<usize>();
+    if taken(told) > lines {
+        told.iter_mut().for_each(|one| one.has_gap = false);
     }
-    out.push_str(&format!("  {}\n", style.paint(ResultPaint::Quiet, &why::bar(spike, style.width() - 4))));
-    timed.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
-    let (shown, rest) = timed.split_at(timed.len().min(PARTS));
-    for cause in shown {
-        let name = why::named(cause.kind, &cause.name);
-        let (took, detail) = (why::tenth(cause.duration_ns.unwrap_or(0)), why::detail(cause));
-        let line = format!("{} {took:>9} us  {name}", why::letter(cause.kind));
-        let detail = if detail.is_empty() { String::new() } else { format!(", {detail}") };
-        out.push_str(&format!("  {}\n", text::short(&format!("{line}{detail}"), style.width() - 2)));
+    let larger: [fn(&mut ToldCause) -> bool; 2] = [
+        |one| {
+            one.shown_advice < one.advice.len() && {
+                one.shown_advice += 1;
+                true
+            }
+        },
+        |one| {
+            one.shown_parts < one.parts.len().min(PARTS) && {
+                one.shown_parts += 1;
+                true
+            }
+        },
+    ];
+    for grow in larger {
+        let mut is_growing = true;
+        while is_growing {
+            is_growing = false;
+            for place in 0..told.len() {
+                is_growing |= taken(told) < lines && grow(&mut told[place]);
+            }
+        }
     }
-    let rest_ns = rest.iter().filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
-    let shorter = match rest.len() {
-        0 => None,
-        number => Some(format!("{number} shorter {} us", why::tenth(rest_ns))),
-    };
-    let unexplained = why::unexplained(spike).map(|words| format!("unexplained {words}"));
-    let paint = if spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Quiet };
-    let words: Vec<String> = [shorter, unexplained].into_iter().flatten().collect();
-    if !words.is_empty() {
-        within(out, "", &words.join(" · "), paint, style);
+}
+
+/// A cause with one timeline, and how much of it is shown.
+struct ToldCause<'a> {
+    title: Vec<String>,
+    spike: &'a ExplainedSpike,
+    /// The longest first.
+    parts: Vec<&'a Cause>,
+    shown_parts: usize,
+    suspects: Option<String>,
+    advice: Vec<String>,
+    shown_advice: usize,
+    /// Whether an empty line stands before it.
+    has_gap: bool,
+}
+
+impl<'a> ToldCause<'a> {
+    fn of(document: &WhyDocument, group: &why::CauseGroup<'a>, style: Style) -> ToldCause<'a> {
+        let spike = group.spikes[0];
+        let longest = text::us_unit(spike.latency_ns);
+        let title = format!("{}; the longest {longest}:", why::title(group, document));
+        let mut parts: Vec<&Cause> = spike.causes.iter().filter(|cause| !cause.is_suspect()).collect();
+        parts.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
+        let advice = group.advice.first().map(|line| line.to_string());
+        let advice = advice.or_else(|| suspected(document, group).next());
+        let advice = advice.map(|line| broken(&format!("advice: {}", text::clean(&line)), style.width()));
+        let suspects = why::suspects(spike);
+        let suspects = (parts.is_empty() && !suspects.is_empty()).then(|| format!("suspects: {suspects}"));
+        let advice = advice.unwrap_or_default();
+        ToldCause {
+            title: cut(&title, 2, style),
+            spike,
+            shown_parts: parts.len().min(1),
+            parts,
+            suspects,
+            shown_advice: advice.len().min(1),
+            advice,
+            has_gap: true,
+        }
+    }
+
+    /// Lines that it takes.
+    fn lines(&self) -> usize {
+        let timeline = if self.parts.is_empty() { 1 } else { 2 };
+        let suspects = usize::from(self.suspects.is_some());
+        self.title.len()
+            + timeline
+            + self.shown_parts
+            + suspects
+            + self.shown_advice
+            + usize::from(self.has_gap)
+    }
+
+    fn write(&self, out: &mut String, style: Style) {
+        let mut line = |paint, text: &str| out.push_str(&format!("{}\n", style.paint(paint, text)));
+        if self.has_gap {
+            line(ResultPaint::Plain, "");
+        }
+        self.title.iter().for_each(|text| line(ResultPaint::Bad, text));
+        let place = why::place(self.spike);
+        if self.parts.is_empty() {
+            line(ResultPaint::Plain, &text::short(&format!("  {place}"), style.width()));
+        } else {
+            // The picture takes what the place leaves, and a third of the line at the least.
+            let room = (style.width() / 3).max(style.width().saturating_sub(place.chars().count() + 4));
+            let pictured = format!("  {}  {place}", why::bar(self.spike, room));
+            line(ResultPaint::Quiet, &text::short(&pictured, style.width()));
+        }
+        let (shown, rest) = self.parts.split_at(self.shown_parts);
+        for cause in shown {
+            let name = why::named(cause.kind, &cause.name);
+            let (took, detail) = (why::tenth(cause.duration_ns.unwrap_or(0)), why::detail(cause));
+            let detail = if detail.is_empty() { String::new() } else { format!(", {detail}") };
+            let part = format!("  {} {took:>9} us  {name}{detail}", why::letter(cause.kind));
+            line(ResultPaint::Plain, &text::short(&part, style.width()));
+        }
+        let rest_ns = rest.iter().filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
+        let shorter = match rest.len() {
+            0 => None,
+            number => Some(format!("{number} shorter {} us", why::tenth(rest_ns))),
+        };
+        let unexplained = why::unexplained(self.spike).map(|words| format!("unexplained {words}"));
+        let words: Vec<String> = [shorter, unexplained].into_iter().flatten().collect();
+        if !(self.parts.is_empty() || words.is_empty()) {
+            let paint = if self.spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Quiet };
+            line(paint, &text::short(&format!("  {}", words.join(" · ")), style.width()));
+        }
+        if let Some(suspects) = &self.suspects {
+            line(ResultPaint::Plain, &text::short(&format!("  {suspects}"), style.width()));
+        }
+        for (place, text) in self.advice[..self.shown_advice].iter().enumerate() {
+            let is_cut = place + 1 == self.shown_advice && self.shown_advice < self.advice.len();
+            let whole =
+                if is_cut { text::short(&format!("{text} …"), style.width()) } else { text.clone() };
+            line(ResultPaint::Good, &whole);
+        }
     }
 }
 
