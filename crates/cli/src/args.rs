@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use evidence::cause::Choice;
 use machine::{CpuSet, Use};
 
@@ -68,11 +68,20 @@ pub use self::why::WhyArgs;
 
 /// From a stock Linux machine to a proven deadline.
 #[derive(Debug, Parser)]
-#[command(name = "isolator", version = VERSION, max_term_width = 100, after_help = FIRST_STEPS)]
+#[command(
+    name = "isolator",
+    version = VERSION,
+    max_term_width = 100,
+    after_help = FIRST_STEPS,
+    disable_help_flag = true
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+    /// Print help; isolator help VERB prints all of it
+    #[arg(short, long, global = true, action = ArgAction::HelpShort)]
+    pub help: Option<bool>,
 }
 
 /// Version and commit, as `--version` prints them.
@@ -80,7 +89,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ISOLATO
 
 const FIRST_STEPS: &str = "\
 First steps:
-  isolator                         asks two questions, and leads from audit to proof
+  isolator                         leads from an audit to a proof
   isolator doctor                  checks this machine for causes of latency
   isolator prove                   measures the idle machine for 20 s, as root
   isolator prove --loads idle,cpu  measures it busy as well
@@ -92,37 +101,37 @@ and one line states why; 2 the limit does not hold, or is not proven to.";
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Does this machine hold its deadline? Measures it under loads, and gives a verdict with evidence
-    #[command(after_help = prove::HELP)]
+    /// Measures this machine under loads, and says whether a limit holds
+    #[command(after_help = prove::HELP, after_long_help = prove::LONG_HELP)]
     Prove(ProveArgs),
     /// Runs one probe with a live line, and writes the same evidence
-    #[command(after_help = measure::HELP)]
+    #[command(after_help = measure::HELP, after_long_help = measure::LONG_HELP)]
     Measure(MeasureArgs),
-    /// Measures wakeup latency and execution time of a running program's own loops; writes the same evidence
-    #[command(after_help = monitor::HELP)]
+    /// Measures the loops of a running program, and writes the same evidence
+    #[command(after_help = monitor::HELP, after_long_help = monitor::LONG_HELP)]
     Monitor(MonitorArgs),
-    /// Finds the calls of a program that a real-time thread must not make, by rule and line; status 2 if any
+    /// Finds the calls of a program that a real-time thread must not make
     #[command(after_help = lint::HELP)]
     Lint(LintArgs),
     /// Runs loads alone, or lists them
     #[command(after_help = load::HELP)]
     Load(LoadArgs),
-    /// Prints the table of one or more bundles, and writes their HTML report
+    /// Prints the tables of bundles, and writes their HTML report
     #[command(after_help = report::HELP)]
     Report(ReportArgs),
-    /// Shows the causes of a bundle's spikes, the worst first, with advice
+    /// Shows the causes of a bundle's spikes, with advice
     #[command(after_help = why::HELP)]
     Why(WhyArgs),
-    /// Shows the interrupts of the isolated CPUs now: on the terminal, as JSON, or for Prometheus
+    /// Shows the interrupts of the isolated CPUs now
     #[command(after_help = watch::HELP)]
     Watch(WatchArgs),
     /// Compares two runs of the same options
     #[command(after_help = compare::HELP)]
     Compare(CompareArgs),
-    /// Compares a run with its baseline, for CI: status 2 if it is significantly worse; JUnit
+    /// Compares a run with its baseline, for CI: status 2 if it is worse
     #[command(after_help = gate::HELP)]
     Gate(GateArgs),
-    /// Measures, tunes and ranks many machines; finds factors correlated with failure
+    /// Measures, tunes and ranks many machines
     #[command(subcommand, after_help = fleet::HELP)]
     Fleet(FleetVerb),
     /// Makes a bundle from another tool's output
@@ -131,7 +140,7 @@ pub enum Verb {
     /// Writes a bundle in another tool's format
     #[command(after_help = export::HELP)]
     Export(ExportArgs),
-    /// Boots real kernels in QEMU, disturbs them, and counts interruptions from outside
+    /// Boots real kernels in QEMU, and counts interruptions from outside
     #[command(subcommand, after_help = lab::HELP)]
     Lab(LabVerb),
     /// Simulates EtherCAT SubDevices, with faults on demand
@@ -140,16 +149,16 @@ pub enum Verb {
     /// Builds Linux with the isolator in it, for the lab or for a machine
     #[command(subcommand, after_help = kernel::HELP)]
     Kernel(KernelVerb),
-    /// Runs a command with affinity, policy and priority set up in the right order
+    /// Runs a command with affinity, policy and priority
     #[command(after_help = run::HELP)]
     Run(RunArgs),
     /// Audits the machine and suggests fixes; changes nothing
     #[command(after_help = doctor::HELP)]
     Doctor(DoctorArgs),
-    /// Shows and sets policy, priority and CPUs of tasks and of interrupt threads
+    /// Shows and sets policy, priority and CPUs of tasks
     #[command(subcommand, after_help = task::HELP)]
     Task(TaskVerb),
-    /// Plans changes to a machine for a deadline, applies, verifies and rolls them back
+    /// Plans, applies, verifies and rolls back changes to a machine
     #[command(subcommand, after_help = tune::HELP)]
     Tune(TuneVerb),
     /// Writes JSON schemas, reference pages, man pages and shell completions below a folder
@@ -168,10 +177,10 @@ const ETHERCAT: &str = "EtherCAT";
 /// Output options.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Output {
-    /// Write the result as JSON to FILE, whose name ends in .json, or to standard output
+    /// Write JSON to standard output, or to FILE.json
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = OUTPUT)]
     pub json: Option<PathBuf>,
-    /// Print nothing but errors, and the JSON where it is asked for
+    /// Print nothing but errors, and the JSON
     #[arg(long, short, help_heading = OUTPUT)]
     pub quiet: bool,
 }
@@ -179,7 +188,9 @@ pub struct Output {
 /// How much a verb prints that shows a run.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Detail {
-    /// Print every taint, note and reason, not the most serious alone
+    /// Print every row, taint, note and reason
+    ///
+    /// Otherwise a screen has the worst rows, and the most serious of the others.
     #[arg(long, short, conflicts_with = "quiet", help_heading = OUTPUT)]
     pub verbose: bool,
 }
@@ -189,10 +200,10 @@ pub struct Detail {
 pub struct SpikeOptions {
     /// Action on a spike: snapshot, signal:NAME:PID, or a command for sh -c, with the spike described in
     /// ISOLATOR_… variables; may be given several times
-    #[arg(long, value_name = "COMMAND|snapshot|signal:NAME:PID", help_heading = SPIKES)]
+    #[arg(long, hide_short_help = true, value_name = "COMMAND|snapshot|signal:NAME:PID", help_heading = SPIKES)]
     pub on_spike: Vec<String>,
     /// Shortest time between two actions [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, requires = "on_spike", help_heading = SPIKES)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, requires = "on_spike", help_heading = SPIKES)]
     pub on_spike_every: Option<Duration>,
 }
 
@@ -202,24 +213,24 @@ pub struct ResponseOptions {
     /// Role of the measured CPU: both (it answers edges of another CPU here), responder or generator (the
     /// other role is outside, or a wire from --out to --in) [default: both with shared memory, responder
     /// with lines]
-    #[arg(long, value_name = "ROLE", help_heading = RESPONSE)]
+    #[arg(hide_short_help = true, long, value_name = "ROLE", help_heading = RESPONSE)]
     pub role: Option<String>,
     /// Memory that is shared with another machine or program, as ivshmem's resource2: the generator's word,
     /// and the responder's 128 bytes on [default: memory of this program]
-    #[arg(long, value_name = "FILE[:OFFSET]", help_heading = RESPONSE)]
+    #[arg(hide_short_help = true, long, value_name = "FILE[:OFFSET]", help_heading = RESPONSE)]
     pub signal: Option<String>,
     /// Poll the registers of a board's GPIO: raspberry-pi-4, raspberry-pi-5, phytium-pi, pl061@ADDRESS, or a
     /// file that describes it; after an @ where they are, as @0x9030000 or @/dev/uio0
-    #[arg(long, value_name = "NAME|FILE[@PLACE]", help_heading = RESPONSE)]
+    #[arg(hide_short_help = true, long, value_name = "NAME|FILE[@PLACE]", help_heading = RESPONSE)]
     pub board: Option<String>,
     /// Wait for edges of the kernel's GPIO lines instead, as gpiochip0; with --board a row for each
-    #[arg(long, value_name = "CHIP", help_heading = RESPONSE)]
+    #[arg(hide_short_help = true, long, value_name = "CHIP", help_heading = RESPONSE)]
     pub chip: Option<String>,
     /// The input line
-    #[arg(long = "in", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
+    #[arg(hide_short_help = true, long = "in", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
     pub line_in: Option<u32>,
     /// The output line
-    #[arg(long = "out", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
+    #[arg(hide_short_help = true, long = "out", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
     pub line_out: Option<u32>,
 }
 
@@ -228,71 +239,88 @@ pub struct ResponseOptions {
 pub struct EthercatOptions {
     /// The interface with SubDevices that ethercat drives, as a probe or else as a load [default: a
     /// simulated segment]
-    #[arg(long, value_name = "NAME", help_heading = ETHERCAT)]
+    #[arg(hide_short_help = true, long, value_name = "NAME", help_heading = ETHERCAT)]
     pub device: Option<String>,
     /// Use it although it carries an address or the default route, or another MainDevice is on it
-    #[arg(long, help_heading = ETHERCAT)]
+    #[arg(hide_short_help = true, long, help_heading = ETHERCAT)]
     pub force: bool,
 }
 
 /// What to measure and how; missing options come from `--plan`, else from the defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunOptions {
-    /// Take probe, periods, limits and loads from a use: control:1kHz, control:25us, linuxcnc:25us+1ms
-    /// (servo thread alone: linuxcnc:1ms), audio:64@48000, ethercat:1kHz, poll, vm; other options win
+    /// control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz, poll, vm
+    ///
+    /// What the machine is for: gives probe, periods, limits and loads; other options win. Also
+    /// control:25us, and linuxcnc:1ms for a servo thread alone.
     #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true, help_heading = ROWS)]
     pub purpose: Option<Use>,
-    /// CPUs to measure [default: the isolated ones, else the last one]
-    #[arg(long, visible_alias = "affinity", value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
+    /// CPUs to measure [default: the isolated, else the last]
+    ///
+    /// As --affinity.
+    #[arg(long, alias = "affinity", value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
     pub cpus: Option<CpuSet>,
     /// CPUs for loads and control [default: all others but siblings of measured ones]
-    #[arg(long, value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
     pub house_keeping: Option<CpuSet>,
-    /// Length of each row [default: 20s in prove, until Ctrl-C in measure]
+    /// Length of a row [default: 20s; measure: Ctrl-C]
+    ///
+    /// By default prove measures each row for 20 s, and measure until Ctrl-C.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = ROWS)]
     pub duration: Option<Duration>,
     /// End each row of the wakeup probe after this many cycles
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "N", allow_negative_numbers = true, help_heading = ROWS)]
     pub loops: Option<u64>,
     /// Time at the start of each row that is not recorded [default: 2s]
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = ROWS)]
     pub warm_up: Option<Duration>,
-    /// Period of the wakeup probe; several make several threads on each CPU (25us,1ms) [default: 1ms]
+    /// Period of the wakeup probe [default: 1ms]
+    ///
+    /// Several make several threads on each CPU: 25us,1ms.
     #[arg(long, value_name = "TIME,…", value_delimiter = ',', value_parser = duration, allow_hyphen_values = true, help_heading = THREADS)]
     pub period: Vec<Duration>,
-    /// Scheduling policy: fifo, rr, deadline, other, batch, idle [default: fifo]
+    /// fifo, rr, deadline, other, batch, idle [default: fifo]
+    ///
+    /// The scheduling policy of the measuring threads.
     #[arg(long, value_name = "POLICY", value_parser = policy(), hide_possible_values = true, help_heading = THREADS)]
     pub policy: Option<String>,
     /// Real-time priority, for fifo and rr [default: 80]
     #[arg(long, value_name = "1-99", allow_negative_numbers = true, help_heading = THREADS)]
     pub priority: Option<u32>,
     /// Timer of the wakeup probe: nanosleep, timerfd [default: nanosleep]
-    #[arg(long, value_name = "TIMER", value_parser = timer(), hide_possible_values = true, help_heading = THREADS)]
+    #[arg(hide_short_help = true, long, value_name = "TIMER", value_parser = timer(), hide_possible_values = true, help_heading = THREADS)]
     pub timer: Option<String>,
     /// Limit the exit latency of idle states to this many microseconds while measuring
-    #[arg(long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
+    #[arg(hide_short_help = true, long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
     pub dma_latency: Option<u32>,
     /// Have the kernel's isolator defer work on the measured CPUs: clock, resched, ipi, ktlb, or
     /// with exclusive only where no other thread can change this program's memory [default: clock, resched,
     /// ipi]
-    #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
+    #[arg(hide_short_help = true, long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
     pub isolate: Option<String>,
     /// Collector of the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
     /// best one available]
-    #[arg(long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
+    #[arg(hide_short_help = true, long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Largest latency allowed: a time, or a share of the period; for each period its own as
-    /// 25us:10us,1ms:100us [default: 10%]
-    #[arg(long, value_name = "TIME|%|PERIOD:TIME,…", allow_hyphen_values = true, help_heading = CLAIM)]
+    /// Largest latency, or share of a period [default: 10%]
+    ///
+    /// A time, or a share of the period; for each period its own as 25us:10us,1ms:100us.
+    #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
-    /// Rate of late cycles to stay below, at 95 % confidence [default: 0.001]
+    /// Rate of late cycles to stay below [default: 0.001]
+    ///
+    /// At 95 % confidence.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
     pub claim: Option<f64>,
-    /// Taints to accept: shown, but without effect on the verdict (not-real-time-kernel,steal)
+    /// Taints without effect on the verdict
+    ///
+    /// They are shown all the same: not-real-time-kernel,steal.
     #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
     pub accept: Vec<String>,
-    /// List every latency or gap above this time as a spike [default: the limit]
-    #[arg(long, visible_alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
+    /// List what is above this as a spike [default: limit]
+    ///
+    /// As --on-threshold. By default it is the limit.
+    #[arg(long, alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
     /// Actions on spikes.
     #[command(flatten)]
@@ -303,10 +331,15 @@ pub struct RunOptions {
     /// Options of EtherCAT.
     #[command(flatten)]
     pub ethercat: EthercatOptions,
-    /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
+    /// Folder of the bundle [default: evidence/TIME]
+    ///
+    /// It must not hold a bundle yet.
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Serve a page that shows the run in a browser while it goes on [default: 127.0.0.1:8710]
+    /// Serve the run as a page [default: 127.0.0.1:8710]
+    ///
+    /// It shows rows, histogram, latency over time and spikes while the run goes on, and has a button that
+    /// ends it.
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8710", help_heading = OUTPUT)]
     pub live: Option<SocketAddr>,
     /// How much is printed.

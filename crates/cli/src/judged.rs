@@ -42,7 +42,7 @@ pub fn live_page(
 }
 
 /// The command line, without the folder of the program.
-fn title() -> String {
+pub fn title() -> String {
     let line = run::command_line();
     let (program, rest) = line.split_once(' ').unwrap_or((&line, ""));
     format!("{} {rest}", program.rsplit('/').next().unwrap_or(program))
@@ -93,7 +93,7 @@ pub fn show(document: &ProveDocument, detail: Detail, out: &Output) {
     let text = if detail.verbose {
         report::terminal::table(document, style)
     } else {
-        report::terminal::brief(document, style)
+        report::terminal::brief(document, out.lines(), style)
     };
     out.print_text(text.trim_end());
 }

@@ -7,6 +7,7 @@ mod args;
 mod guide;
 mod hidden;
 mod judged;
+mod keys;
 mod live;
 mod metrics;
 mod named;

@@ -8,15 +8,25 @@ use evidence::Bundle;
 use evidence::document::ProveDocument;
 use evidence::taint;
 use evidence::verdict::VerdictOutcome;
+use evidence::why::WhyDocument;
+use fleet::ansible::{AnsibleJob, AnsibleVerb};
+use lint::LintDocument;
+use machine::CpuSet;
 
-use crate::args::{DoctorArgs, Output, TunePlanArgs};
+use crate::args::{CompareArgs, DoctorArgs, FleetReportArgs, GateArgs, LintArgs, Output, TunePlanArgs};
+
+/// The command that plans.
+const PLAN: &str = "isolator tune plan";
+
+/// The probe of which other tools' latencies are.
+const WAKEUP: &str = "wakeup";
 
 /// A run of this length bounds rare misses; after a shorter one a longer one is advised.
 const LONG_NS: u64 = 3_600_000_000_000;
 
-/// Prints the command, if there is one.
+/// Prints the command, if there is one; not beside JSON, which a program reads.
 pub fn say(command: Option<String>, out: &Output) {
-    if let Some(command) = command {
+    if let Some(command) = command.filter(|_| !out.json_on_stdout()) {
         out.print_text(&format!("next: {command}"));
     }
 }
@@ -31,7 +41,8 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-fn path(path: &Path) -> String {
+/// A path as a shell takes it for one word.
+pub fn path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 
@@ -67,6 +78,80 @@ pub fn after_report(bundle: &Bundle, document: &ProveDocument) -> Option<String>
     (has_spikes && is_late).then(|| format!("isolator why {}", path(&bundle.path)))
 }
 
+/// After causes: a plan, where advice is of one.
+pub fn after_why(bundle: &Bundle, document: &WhyDocument) -> Option<String> {
+    let has_plan = document.spikes.iter().flat_map(|spike| &spike.advice).any(|line| line.contains(PLAN));
+    let purpose = bundle.manifest.asked.purpose.as_ref();
+    let named = purpose.map(|purpose| format!(" --use {}", quoted(purpose))).unwrap_or_default();
+    has_plan.then(|| format!("{PLAN}{named} --json plan.json"))
+}
+
+/// After a comparison: the causes where the second run is late, else a page of the comparison.
+pub fn after_compare(args: &CompareArgs, after: &Bundle) -> Option<String> {
+    let causes = after_report(after, &ProveDocument::of(after));
+    let page = || format!("isolator compare {} {} -o change.html", path(&args.before), path(&args.after));
+    causes.or_else(|| args.output.is_none().then(page))
+}
+
+/// After a gate that did not hold: what changed.
+pub fn after_gate(args: &GateArgs, held: bool) -> Option<String> {
+    let baseline = args.baseline.first().filter(|_| !held)?;
+    Some(format!("isolator compare {} {} -o change.html", path(baseline), path(&args.candidate)))
+}
+
+/// After an import that does not hold: the same measured here, with causes, where this machine has the CPUs.
+pub fn after_import(bundle: &Bundle, document: &ProveDocument) -> Option<String> {
+    if document.verdict.held || bundle.rows.iter().any(|row| row.entry.key.probe != WAKEUP) {
+        return None;
+    }
+    let cpus: CpuSet = bundle.rows.iter().map(|row| row.entry.key.cpu).collect();
+    let is_here = cpus.without(&machine::read(Path::new("/")).online()).is_empty();
+    let period_ns = bundle.rows.first()?.entry.key.period_ns.filter(|ns| ns % 1_000 == 0);
+    let period = period_ns.map(|ns| format!(" --period {}us", ns / 1_000)).unwrap_or_default();
+    is_here.then(|| format!("isolator prove --cpus {cpus}{period} --loads all"))
+}
+
+/// After a program without findings: its loops under loads.
+pub fn after_lint(args: &LintArgs, document: &LintDocument) -> Option<String> {
+    if !document.is_clean() {
+        return None;
+    }
+    let (program, arguments) = match (args.process, args.command.split_first()) {
+        (Some(process), _) => (process.to_string(), &[][..]),
+        (None, Some((program, arguments))) => (quoted(program), arguments),
+        (None, None) => return None,
+    };
+    let arguments = arguments.iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
+    let arguments = if arguments.is_empty() { arguments } else { format!(" --{arguments}") };
+    Some(format!("isolator prove --program {program} --loads all{arguments}"))
+}
+
+/// After a fleet's report on the terminal: the page.
+pub fn after_fleet_report(args: &FleetReportArgs) -> Option<String> {
+    args.output.is_none().then(|| format!("isolator fleet report {} -o fleet.html", path(&args.store)))
+}
+
+/// After a run on many machines: their bundles into a store, or what a plan, or its trial, is for.
+pub fn after_fleet_run(job: &AnsibleJob) -> Option<String> {
+    let inventory = path(&job.inventory);
+    match job.verb {
+        _ if job.check => None,
+        AnsibleVerb::Prove | AnsibleVerb::Apply => {
+            Some(format!("isolator fleet store -o store {}", path(&job.folder.join("bundles"))))
+        }
+        AnsibleVerb::Plan => Some(format!("isolator fleet apply -i {inventory} --batches 1,10%,100%")),
+        AnsibleVerb::Verify | AnsibleVerb::Rollback => None,
+    }
+}
+
+/// After a watch: how late a thread is on the isolated CPUs, or a plan that isolates some.
+pub fn after_watch(isolated: &CpuSet) -> String {
+    match isolated.is_empty() {
+        true => format!("{PLAN} --json plan.json"),
+        false => format!("isolator prove --cpus {isolated} --loads all"),
+    }
+}
+
 /// After an audit: a plan for the same machine and purpose.
 pub fn after_doctor(args: &DoctorArgs, report: &Report) -> Option<String> {
     let is_bad = |result| matches!(result, FindingOutcome::Fail | FindingOutcome::Warn);
@@ -84,7 +169,7 @@ pub fn after_doctor(args: &DoctorArgs, report: &Report) -> Option<String> {
         (None, false) => format!(" --root {}", path(&args.root)),
         (None, true) => String::new(),
     };
-    Some(format!("isolator tune plan{purpose}{machine} --json plan.json"))
+    Some(format!("{PLAN}{purpose}{machine} --json plan.json"))
 }
 
 /// After a plan: the same in a file; after that a run to compare with.

@@ -93,6 +93,16 @@ impl Output {
         };
         report::terminal::Style { color: terminal && color_allowed(), width: width.unwrap_or(100) }
     }
+
+    /// Lines that stay in sight where text for people goes, with the prompt below it; `None` where it is no
+    /// terminal.
+    pub fn lines(&self) -> Option<usize> {
+        let size = match self.json_on_stdout() {
+            true => rt::thread::terminal_size(std::io::stderr()),
+            false => rt::thread::terminal_size(std::io::stdout()),
+        };
+        size.map(|(_, lines)| usize::from(lines).saturating_sub(1))
+    }
 }
 
 /// A line on standard error: one line, whatever is in it. Where that was closed the line is lost, and the

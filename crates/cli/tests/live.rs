@@ -13,9 +13,12 @@ use crate::common::{command, folder, isolator, read, short, skipped, skipped_for
 
 /// A run of ten minutes with a page, and the page's address.
 fn live(folder: &Path, more: &[&str]) -> (Child, String) {
-    let more = [&["--duration", "10m", "--live=127.0.0.1:0"], more].concat();
-    let mut child =
-        command(folder, &short("run", &more)).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    served(folder, &short("run", &[&["--duration", "10m", "--live=127.0.0.1:0"], more].concat()))
+}
+
+/// The program with a page, and the page's address.
+fn served(folder: &Path, args: &[&str]) -> (Child, String) {
+    let mut child = command(folder, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let mut served = lines.filter_map(|line| Some(line.strip_prefix("live page: http://")?.to_string()));
     let address = served.next().unwrap().trim_end_matches('/').to_string();
@@ -25,8 +28,13 @@ fn live(folder: &Path, more: &[&str]) -> (Child, String) {
 }
 
 fn ask(address: &str, request: &str) -> String {
+    ask_as(address, address, request)
+}
+
+/// The same by the name of another host.
+fn ask_as(host: &str, address: &str, request: &str) -> String {
     let (mut peer, mut answer) = (TcpStream::connect(address).unwrap(), String::new());
-    peer.write_all(format!("{request} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+    peer.write_all(format!("{request} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
     peer.read_to_string(&mut answer).unwrap();
     answer
 }
@@ -89,25 +97,61 @@ fn an_address_that_is_taken_is_refused_before_the_run() {
     let folder = folder();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let live = format!("--live={}", taken.local_addr().unwrap());
-    let line = isolator(folder.path(), &short("run", &[&live])).line();
-    assert!(line.contains("choose another address and port"), "{line}");
+    for args in [short("run", &[&live]), vec!["watch", &live]] {
+        let line = isolator(folder.path(), &args).line();
+        assert!(line.contains("choose another address and port"), "{line}");
+    }
     assert!(!folder.path().join("run").exists());
 }
 
 #[test]
-fn a_browser_draws_the_run() {
-    let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
-        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-    });
-    if skipped(browser.is_none(), "chromium") || skipped_for_lack_of_cpus() {
-        return;
-    }
+fn a_page_shows_what_interrupts_the_watched_cpus_and_ends_the_watch() {
     let folder = folder();
-    let (mut child, address) = live(folder.path(), &["--threshold", "1ns"]);
-    wait_for("spikes on the page", || !state(&address)["spikes"].as_array().unwrap().is_empty());
-    wait_for("two points", || state(&address)["series"][0]["points"].as_array().unwrap().len() > 1);
-    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
-    let output = Command::new(browser.unwrap())
+    let (mut child, address) =
+        served(folder.path(), &["watch", "--interval", "50ms", "--live=127.0.0.1:0", "--quiet"]);
+    let watch = || state(&address)["watch"].clone();
+    wait_for("two points", || watch()["points"].as_array().is_some_and(|points| points.len() > 1));
+    let seen = watch();
+    let length = |part: &Value| part.as_array().unwrap().len();
+    let cpus = length(&seen["cpus"]);
+    assert!(cpus > 0 && length(&seen["interrupts"]) == cpus && length(&seen["sources"]) > 0, "{seen}");
+    for source in seen["sources"].as_array().unwrap() {
+        let rates = source["rates"].as_array().unwrap().iter().map(|rate| rate.as_f64().unwrap());
+        let all = source["per_second"].as_f64().unwrap();
+        assert!((rates.clone().sum::<f64>() - all).abs() < 1e-6 * all.max(1.0), "{source}");
+        assert_eq!(rates.count(), cpus, "{source}");
+    }
+    assert!(ask(&address, "GET /").contains("const TOKEN = '"));
+    let stop = format!("POST /stop?token={}", token(&address));
+    for refused in [
+        ask_as("evil.example", &address, "GET /"),
+        ask_as("evil.example", &address, &stop),
+        ask(&address, "POST /stop"),
+        ask(&address, "POST /stop?token=1"),
+    ] {
+        assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+    }
+    assert!(child.try_wait().unwrap().is_none(), "it goes on");
+    assert!(ask(&address, &stop).starts_with("HTTP/1.1 200 "));
+    let mut results = Value::Null;
+    wait_for("the end", || {
+        results = state(&address)["ended"].clone();
+        !results.is_null()
+    });
+    assert!(results["text"].as_str().unwrap().starts_with("the watch ended after "), "{results}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+fn browser() -> Option<&'static str> {
+    ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))
+}
+
+/// The page's body once the browser has drawn it.
+fn drawn(browser: &str, folder: &Path, address: &str) -> String {
+    let profile = format!("--user-data-dir={}", folder.join("profile").display());
+    let output = Command::new(browser)
         .args([
             "--headless",
             "--no-sandbox",
@@ -121,10 +165,47 @@ fn a_browser_draws_the_run() {
         .output()
         .unwrap();
     let drawn = String::from_utf8(output.stdout).unwrap();
+    drawn.split("<main>").nth(1).and_then(|rest| rest.split("<script>").next()).unwrap().to_string()
+}
+
+#[test]
+fn a_browser_draws_the_run() {
+    let browser = browser();
+    if skipped(browser.is_none(), "chromium") || skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let (mut child, address) = live(folder.path(), &["--threshold", "1ns"]);
+    wait_for("spikes on the page", || !state(&address)["spikes"].as_array().unwrap().is_empty());
+    wait_for("two points", || state(&address)["series"][0]["points"].as_array().unwrap().len() > 1);
+    let body = drawn(browser.unwrap(), folder.path(), &address);
     let _ = child.kill();
     let _ = child.wait();
-    let body = drawn.split("<main>").nth(1).and_then(|rest| rest.split("<script>").next()).unwrap();
     for part in ["id=\"rows\"><tr", "class=\"bar", "class=\"max\" d=\"M", "limit ", "id=\"spikes\"><tr"] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+}
+
+#[test]
+fn a_browser_draws_the_watch() {
+    let browser = browser();
+    if skipped(browser.is_none(), "chromium") {
+        return;
+    }
+    let folder = folder();
+    let (mut child, address) =
+        served(folder.path(), &["watch", "--interval", "50ms", "--live=127.0.0.1:0", "--quiet"]);
+    let points = || state(&address)["watch"]["points"].as_array().map_or(0, Vec::len);
+    wait_for("two points", || points() > 1);
+    let body = drawn(browser.unwrap(), folder.path(), &address);
+    let _ = child.kill();
+    let _ = child.wait();
+    for part in [
+        "All interrupts",
+        "CPU 0</th>",
+        "class=\"max\" d=\"M",
+        "id=\"rows-section\" aria-labelledby=\"rows-title\" hidden",
+    ] {
         assert!(body.contains(part), "{part}: {body}");
     }
 }

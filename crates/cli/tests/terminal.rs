@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 
 use crate::common::*;
 
-/// What the program prints on a terminal of so many columns; standard output and error are one there.
+/// What the program prints on a terminal of so many columns and 24 lines; standard output and error are one
+/// there.
 fn on_a_terminal(folder: &Path, columns: usize, environment: &[(&str, &str)], args: &[&str]) -> String {
     let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
-    let script = format!("stty cols {columns} rows 30; exec '{PROGRAM}' {quoted}");
+    let script = format!("stty cols {columns} rows 24; exec '{PROGRAM}' {quoted}");
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &script, "/dev/null"]).current_dir(folder);
     command.stdin(Stdio::null()).env_remove("NO_COLOR").env("TERM", "xterm-256color");
@@ -57,6 +58,28 @@ fn the_moving_table_fits_every_width_and_makes_room_for_the_final_one() {
         assert!(escapes.contains(&'A') && escapes.contains(&'m'), "it moves, in colour: {escapes:?}");
         assert!(!last.contains('▸') && last.contains("==> "), "{last}");
     }
+}
+
+#[test]
+fn the_verdict_stays_in_sight_however_many_rows_there_are() {
+    if skipped_for_lack_of_a_terminal() {
+        return;
+    }
+    let folder = folder();
+    let periods = (5..21).map(|n| format!("{n}ms")).collect::<Vec<_>>().join(",");
+    let screen = |args: &[&str]| {
+        let text = on_a_terminal(folder.path(), 80, &[], args);
+        split(text.rsplit("\u{1b}[J").next().unwrap()).0
+    };
+    let last = screen(&short("b", &["--period", &periods]));
+    let text = &last[last.find("==> ").unwrap()..];
+    assert!(text.lines().count() < 24, "{text}");
+    assert!(text.contains(": --verbose shows all") && text.contains("Report: b/report.html"), "{text}");
+    let whole = screen(&["report", "b", "--verbose"]);
+    let rows = |text: &str| text.lines().filter(|line| line.starts_with("wakeup ")).count();
+    assert!(rows(&whole) == 16 && rows(text) < 16, "{whole}");
+    // A file has them all.
+    assert_eq!(rows(&isolator(folder.path(), &["report", "b"]).judged().stdout), 16);
 }
 
 #[test]
@@ -119,16 +142,44 @@ fn without_a_terminal_a_line_a_row_is_all_that_comes_before_the_table() {
     assert!(!(ran.stdout + &ran.stderr).contains('\u{1b}'));
 }
 
+/// Two screens of 24 lines, and the prompt.
+const TWO_SCREENS: usize = 47;
+
+/// The help of `words` at 80 columns.
+fn help(folder: &Path, words: &[&str]) -> String {
+    let ran: Ran = command(folder, words).env("COLUMNS", "80").output().unwrap().into();
+    ran.ended(0).stdout
+}
+
+/// The verbs below a help's "Commands:".
+fn verbs(help: &str) -> Vec<String> {
+    let (_, below) = help.split_once("\nCommands:\n").unwrap_or_default();
+    let lines = below.lines().take_while(|line| !line.is_empty());
+    let first = lines.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    let names = first.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help");
+    names.map(str::to_string).collect()
+}
+
 #[test]
-fn help_of_every_verb_fits_eighty_columns() {
+fn help_of_every_verb_fits_two_screens_of_eighty_columns() {
     let folder = folder();
-    let verbs = ["prove", "measure", "load", "report", "compare", "import", "export", "run"];
-    for verb in verbs.iter().map(|verb| vec![*verb, "--help"]).chain([vec!["--help"]]) {
-        let mut command = command(folder.path(), &verb);
-        let ran: Ran = command.env("COLUMNS", "80").output().unwrap().into();
-        let text = ran.ended(0).stdout;
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{verb:?}: {line}");
+    let mut left = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(words) = left.pop() {
+        let asked: Vec<&str> = words.iter().map(String::as_str).collect();
+        let short = help(folder.path(), &[&asked[..], &["--help"]].concat());
+        let whole = help(folder.path(), &[&["help"], &asked[..]].concat());
+        for line in short.lines().chain(whole.lines()) {
+            assert!(line.chars().count() <= 80, "{words:?}: {line}");
         }
+        let lines = short.lines().count();
+        assert!(lines <= TWO_SCREENS, "{words:?}: {lines} lines\n{short}");
+        left.extend(verbs(&short).into_iter().map(|verb| [&words[..], &[verb]].concat()));
+        seen += 1;
     }
+    assert!(seen > 40, "{seen} verbs");
+    // What one screen leaves out is not lost.
+    let (short, whole) = (help(folder.path(), &["prove", "-h"]), help(folder.path(), &["help", "prove"]));
+    assert!(short.contains("isolator help prove") && !short.contains("--on-spike"), "{short}");
+    assert!(whole.contains("--on-spike") && whole.contains("--board"), "{whole}");
 }

@@ -5,7 +5,9 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
@@ -150,4 +152,110 @@ fn what_cannot_be_watched_is_refused_in_one_line() {
     let address = taken.local_addr().unwrap().to_string();
     let line = refused(&["--prometheus", &address]);
     assert!(line.starts_with(&format!("cannot serve on {address}: address already in use")), "{line}");
+}
+
+/// A watch on a terminal of its own of 80x24, whose modes before and after are kept in files.
+struct OnTerminal {
+    child: Child,
+    typed: ChildStdin,
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl OnTerminal {
+    fn start(folder: &Path) -> OnTerminal {
+        // The shell has the same foreground, and must not end by what ends the watch.
+        let script = format!(
+            "trap : INT QUIT HUP; stty cols 80 rows 24; stty -g > before; \
+             sh -c 'echo $$ > pid; exec {PROGRAM} watch --cpus 0 --interval 50ms'; echo $? > status; stty -g > after"
+        );
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &script, "/dev/null"]).current_dir(folder);
+        command.env("TERM", "xterm-256color").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (typed, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let (shown, mut part) = (Arc::clone(&seen), [0; 4096]);
+        std::thread::spawn(move || {
+            while let Ok(read @ 1..) = stdout.read(&mut part) {
+                shown.lock().unwrap().extend_from_slice(&part[..read]);
+            }
+        });
+        OnTerminal { child, typed, seen }
+    }
+
+    /// What was shown since the last call.
+    fn waits_for(&self, part: &str) -> String {
+        let mut text = String::new();
+        wait_for(part, || {
+            text = String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned();
+            text.contains(part)
+        });
+        self.seen.lock().unwrap().clear();
+        text
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.typed.write_all(keys.as_bytes()).unwrap();
+        self.typed.flush().unwrap();
+    }
+
+    /// It ended, and gave the terminal back as it was.
+    #[track_caller]
+    fn ends(mut self, folder: &Path, status: &str) {
+        ends(&mut self.child);
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap().trim().to_string();
+        assert_eq!((read("status"), read("before")), (status.to_string(), read("after")));
+    }
+}
+
+fn skipped_for_lack_of_a_terminal() -> bool {
+    skipped(!installed("script"), "it needs script, of util-linux")
+}
+
+#[test]
+fn keys_sort_scroll_and_end_a_watch() {
+    if skipped_for_lack_of_a_terminal() {
+        return;
+    }
+    let folder = folder();
+    let mut on = OnTerminal::start(folder.path());
+    let text = on.waits_for("q quit");
+    assert!(text.contains("in all▾"), "{text}");
+    // Not what was typed: the terminal shows no keys, and needs no Enter.
+    on.types("n");
+    let text = on.waits_for("source▾");
+    assert!(!text.contains("nsource"), "{text}");
+    on.types("r");
+    on.waits_for("source▴");
+    on.types("\u{1b}[C");
+    on.waits_for("in all▾");
+    on.types("\u{1b}[C");
+    on.waits_for("per s▾");
+    on.types("\u{1b}[6~\u{1b}[5~\u{1b}[B\u{1b}[A?t");
+    on.waits_for("in all▾");
+    on.types("q");
+    on.waits_for("next: isolator ");
+    on.ends(folder.path(), "0");
+}
+
+#[test]
+fn each_signal_gives_the_terminal_back() {
+    if skipped_for_lack_of_a_terminal() {
+        return;
+    }
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        let folder = folder();
+        let on = OnTerminal::start(folder.path());
+        on.waits_for("q quit");
+        let pid = fs::read_to_string(folder.path().join("pid")).unwrap().trim().parse().unwrap();
+        // The second one must not end it before it has given the terminal back.
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+        on.ends(folder.path(), "0");
+    }
+    let folder = folder();
+    let mut on = OnTerminal::start(folder.path());
+    on.waits_for("q quit");
+    on.types("\u{3}");
+    on.ends(folder.path(), "0");
 }

@@ -61,8 +61,10 @@ fn a_spike_is_a_timeline_and_the_json_is_what_others_rely_on() {
 
     let first = isolator(folder.path(), &["why", "b"]).ended(0).stdout;
     assert!(first.contains("402.2 us  kernel thread kworker/3:1H, woken by irq 45"), "{first}");
-    assert!(first.contains("advice: ") && first.contains("1 shorter 1.2 us · unexplained 4.7 us"), "{first}");
+    assert!(first.contains("advice: ") && first.contains("  unexplained 4.7 us (1.1 %)"), "{first}");
     assert!(!first.contains("not seen: ") && first.contains("isolator why --all"), "{first}");
+    assert!(first.lines().count() <= 23, "{first}");
+    assert!(first.ends_with("next: isolator tune plan --json plan.json\n"), "{first}");
     let told = isolator(folder.path(), &["why", "b", "--all"]).ended(0).stdout;
     for part in [
         "2 spikes; causes collected by bpf; 3 events were lost".to_string(),

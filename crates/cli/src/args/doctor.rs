@@ -12,9 +12,9 @@ use crate::values::{duration, profile, purpose};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-Every finding has the value, the file it was read from, why it matters, a fix and
-a source. A check that cannot read its file is UNKNOWN, with a hint; root can read
-more. The profile decides how severe a finding is.
+Every finding has the value, the file it was read from, why it matters, a fix
+and a source. A check that cannot read its file is UNKNOWN, with a hint; root
+can read more. The profile decides how severe a finding is.
 
 Examples:
   isolator doctor

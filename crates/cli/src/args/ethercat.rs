@@ -15,8 +15,8 @@ use crate::values::duration;
 pub const HELP: &str = "\
 Examples:
   isolator ethercat simulate --interface eth1 --devices 3
-  isolator ethercat simulate --interface eth1 --drift-ppb 20000 --capture cycles.pcap
-  isolator ethercat simulate --interface eth1 --fault lost@1000/500 --fault unplug:2@9000
+  isolator ethercat simulate --interface eth1 --capture cycles.pcap
+  isolator ethercat simulate --interface eth1 --fault lost@1000/500
 
 Exit status: 0 done; 1 it could not be done, and one line states why.";
 

@@ -9,20 +9,20 @@ use super::{OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-For each row the gate compares p50, p99, p99.9, the mean of each second's maximum,
-the share of seconds with a late cycle, and the share of missed periods. A figure
-is worse if the lower end of its interval is beyond the tolerance. Family-wise
-error rate: 5 %. With several baselines a figure must be worse than in each. Rows
-need 8 seconds or more. A verdict that no longer holds and a row that is no longer
-measured fail as well.
+For each row the gate compares p50, p99, p99.9, the mean of each second's
+maximum, the share of seconds with a late cycle, and the share of missed
+periods. A figure is worse if the lower end of its interval is beyond the
+tolerance. Family-wise error rate: 5 %. With several baselines a figure must be
+worse than in each. Rows need 8 seconds or more. A verdict that no longer holds
+and a row that is no longer measured fail as well.
 
 Examples:
   isolator prove -o baseline --duration 60s
   isolator prove --plan baseline/manifest.json -o now
   isolator gate --baseline baseline now --junit gate.xml
 
-Exit status: 0 nothing got worse; 1 it could not be judged; 2 a figure got worse,
-which the output names.";
+Exit status: 0 nothing got worse; 1 it could not be judged; 2 a figure got
+worse, which the output names.";
 
 /// `isolator gate`
 #[derive(Debug, Args)]

@@ -29,9 +29,9 @@ Examples:
   cyclictest -m -p 80 -i 1000 -D 1m --json=out.json
   isolator import out.json --load idle --limit 100us
 
-Exit status: 0 imported, and with --limit the limit holds; 1 the file could not be
-read, or the bundle not be written; 2 the limit given does not hold, or is not
-proven to.";
+Exit status: 0 imported, and with --limit the limit holds; 1 the file could not
+be read, or the bundle not be written; 2 the limit given does not hold, or is
+not proven to.";
 
 /// `isolator import`
 #[derive(Debug, Args)]

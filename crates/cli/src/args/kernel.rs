@@ -9,13 +9,13 @@ use super::{OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-Builds Linux with this project's patches and a configuration. Builds are cached by
-the content of source, patches and configuration.
+Builds Linux with this project's patches and a configuration. Builds are cached
+by the content of source, patches and configuration.
 
 Examples:
   isolator kernel build                     for the lab's guests
   isolator lab run quiet --kernel isolator
-  isolator kernel build --with debug        lockdep and others; --kernel isolator:6.12+debug
+  isolator kernel build --with debug        as --kernel isolator:6.12+debug
   isolator kernel build --config debian     packages for this machine
   isolator kernel export -o patches         for git am, or quilt
 

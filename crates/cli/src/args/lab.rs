@@ -12,8 +12,8 @@ use crate::values::duration;
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-A guest is a real kernel in QEMU with this program as its only process. A storm is
-kernel work on its housekeeping CPUs. The scope, a QEMU plugin, counts every
+A guest is a real kernel in QEMU with this program as its only process. A storm
+is kernel work on its housekeeping CPUs. The scope, a QEMU plugin, counts every
 interruption and kernel instruction of the isolated CPU.
 
 Examples:
@@ -49,7 +49,7 @@ pub enum LabVerb {
 /// How to run guests, and output options.
 #[derive(Debug, Args)]
 pub struct LabHow {
-    /// Length of the window in which interruptions count; with storms it ends after the last of them
+    /// Length of the window; with storms it ends after the last of them
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub duration: Duration,
     /// Time limit of a guest [default: 210 s and the window]
@@ -141,7 +141,7 @@ pub struct LabRunArgs {
     /// How guests run: count, virtual, real [default: latencies for wakeup at rest, else count]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
-    /// Loads on housekeeping CPUs, one guest each; see isolator load --list [default: idle]
+    /// Loads on housekeeping CPUs, a guest each [default: idle]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub loads: Vec<String>,
     /// Seed of the random numbers of storms

@@ -23,8 +23,8 @@ CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
 
 Examples:
   isolator lint 4711
-  isolator lint $(pgrep -x servo) --duration 1m   what is done seldom needs longer
-  isolator lint --thread servo 4711               a thread that is no real-time one
+  isolator lint $(pgrep -x servo) --duration 1m   rare calls need longer
+  isolator lint --thread servo 4711               also an ordinary thread
   isolator lint --sarif lint.sarif --junit lint.xml --command ./servo --test
 
 Exit status: 0 no rule is broken, though there may be notes; 1 the program could

@@ -14,7 +14,8 @@ pub const HELP: &str = "\
 Examples:
   isolator load --list
   isolator load cpu net --cpus 0-1 --duration 1min
-  isolator load custom='dd if=/dev/zero of=/dev/null'";
+  isolator load custom='dd if=/dev/zero of=/dev/null'
+isolator help load has the options of the load ethercat.";
 
 /// `isolator load`
 #[derive(Debug, Args)]

@@ -15,11 +15,27 @@ use crate::values::{causes, cpus, duration, loads, place, purpose, taint};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-Follows the loops of a running program without changing or stopping it. It watches
-the real-time threads, or all threads if there are none, until it knows what each
-waits for and how often; then it measures each cycle. That needs root, or CAP_BPF
-and CAP_PERFMON. From a program that links libisolator it reads the cycles that
-the program stamps itself.
+Follows the loops of a program without changing or stopping it, as root. Rows
+for each thread: loop, the wakeup latency, against the limit; execution and
+response, against the period. isolator help monitor has more options and
+examples.
+
+Examples:
+  isolator monitor 4711                       until Ctrl-C, or the program ends
+  isolator monitor 4711 --thread servo --limit 50us
+  isolator monitor 4711 --loads idle,cpu --duration 1m
+  isolator monitor --duration 10s --command cyclictest -q -p 80
+
+Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
+not hold, or is not proven to. Ctrl-C ends it with results.";
+
+/// The end of `isolator help monitor`.
+pub const LONG_HELP: &str = "\
+Follows the loops of a running program without changing or stopping it. It
+watches the real-time threads, or all threads if there are none, until it knows
+what each waits for and how often; then it measures each cycle. That needs root,
+or CAP_BPF and CAP_PERFMON. From a program that links libisolator it reads the
+cycles that the program stamps itself.
 
 Rows for each thread: loop, the wakeup latency, against the limit; execution and
 response (due to the next wait), against the period.
@@ -35,8 +51,8 @@ Examples:
   isolator monitor 4711 --prometheus 127.0.0.1:9750
   isolator monitor 4711 --flight --on-spike snapshot
   isolator monitor --duration 10s --command cyclictest -q -p 80
-  isolator monitor 4711:servo                 one of several loops that libisolator
-                                              names
+  isolator monitor 4711:servo                 one of several loops that
+                                              libisolator names
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
@@ -44,17 +60,24 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 /// `isolator monitor`
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
-    /// The program: PID, PID:NAME for one of several loops that libisolator names, or the path of such a
-    /// loop's descriptor
+    /// PID, or PID:NAME for one of several named loops
+    ///
+    /// Or the path of the descriptor of a loop that libisolator names.
     #[arg(value_name = "PROGRAM", required_unless_present = "command")]
     pub program: Option<String>,
-    /// Start this program, and end it with the run; must be the last option
+    /// Start this program; comes last
+    ///
+    /// It is ended with the run.
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true, conflicts_with = "program")]
     pub command: Vec<String>,
-    /// Take limits from a use: control:1kHz, linuxcnc:25us+1ms, audio:64@48000 (the callback's period too)
+    /// Limits of a use: control:1kHz, audio:64@48000
+    ///
+    /// Also linuxcnc:25us+1ms. Of audio the callback's period too.
     #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true, help_heading = ROWS)]
     pub purpose: Option<Use>,
-    /// Follow these threads, by name or number [default: the real-time ones]
+    /// Follow these threads [default: the real-time ones]
+    ///
+    /// By name or number.
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', help_heading = ROWS)]
     pub thread: Vec<String>,
     /// The loop's period [default: auto]
@@ -62,53 +85,64 @@ pub struct MonitorArgs {
     pub period: Option<LoopPeriod>,
     /// Place in the program at which a cycle begins: FUNCTION, LIBRARY:FUNCTION,
     /// uretprobe:FUNCTION (its return), or usdt:PROVIDER:NAME
-    #[arg(long, value_name = "PLACE", value_parser = place, help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "PLACE", value_parser = place, help_heading = ROWS)]
     pub begin: Option<Box<PlaceName>>,
     /// Place at which the cycle ends [default: the return of the function of --begin]
-    #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
     pub end: Option<Box<PlaceName>>,
-    /// Loads to run during the measurement, one after the other [default: idle]
+    /// Loads, one after the other [default: idle]
     #[arg(long, value_name = "LOAD,…", value_parser = loads(), hide_possible_values = true, help_heading = ROWS)]
     pub loads: Option<String>,
     /// CPUs for loads and control [default: all others but siblings of the loop's]
-    #[arg(long, value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
     pub house_keeping: Option<CpuSet>,
     /// Length of each row [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = ROWS)]
     pub duration: Option<Duration>,
     /// End each row after this many cycles
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "N", allow_negative_numbers = true, help_heading = ROWS)]
     pub loops: Option<u64>,
     /// Collector of the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
     /// best one available]
-    #[arg(long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
+    #[arg(hide_short_help = true, long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Largest wakeup latency allowed: a time, or a share of the period; for each period its own as
-    /// 25us:10us,1ms:100us [default: 10%]
-    #[arg(long, value_name = "TIME|%|PERIOD:TIME,…", allow_hyphen_values = true, help_heading = CLAIM)]
+    /// Largest latency, or share of a period [default: 10%]
+    ///
+    /// A time, or a share of the period; for each period its own as 25us:10us,1ms:100us.
+    #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
-    /// Rate of late cycles to stay below, at 95 % confidence [default: 0.001]
+    /// Rate of late cycles to stay below [default: 0.001]
+    ///
+    /// At 95 % confidence.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
     pub claim: Option<f64>,
-    /// Taints to accept: shown, but without effect on the verdict (not-real-time-kernel,steal)
+    /// Taints without effect on the verdict
+    ///
+    /// They are shown all the same: not-real-time-kernel,steal.
     #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
     pub accept: Vec<String>,
-    /// List every latency above this as a spike [default: the limit]
+    /// List what is above this as a spike [default: limit]
+    ///
+    /// By default it is the limit.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
     /// For runs of days: one line per minute instead of per second, and only the longest and the latest
     /// spikes of each row
-    #[arg(long, help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, help_heading = ROWS)]
     pub flight: bool,
     /// Actions on spikes.
     #[command(flatten)]
     pub spikes: SpikeOptions,
-    /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
+    /// Folder of the bundle [default: evidence/TIME]
+    ///
+    /// It must not hold a bundle yet.
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Write the figures in Prometheus' text format to this file, or serve them on ADDRESS:PORT, with native
-    /// histograms if the scraper accepts them
-    #[arg(long, value_name = "FILE|ADDRESS:PORT", help_heading = OUTPUT)]
+    /// Write the figures to a file, or serve them
+    ///
+    /// To a file, or on ADDRESS:PORT, in Prometheus' text format, or with native histograms if the
+    /// scraper accepts them.
+    #[arg(long, value_name = "FILE|ADDR", help_heading = OUTPUT)]
     pub prometheus: Option<String>,
     /// How much is printed.
     #[command(flatten)]

@@ -12,9 +12,21 @@ use crate::values::{interval, loads, place, probe};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-A row is one probe under one load on one CPU. The limit holds if no sample of any
-row exceeds it, no period was missed, every requested row was measured, no taint
-applies, and there are enough samples for the claim.
+Examples:
+  isolator prove --loads idle,cpu,net --duration 10s
+  isolator prove --cpus 2-3 --period 250us --limit 50us --loads all -o before
+  isolator prove --program 4711 --loads idle,cpu --limit 100us
+isolator help prove has more options: housekeeping CPUs, timers, idle states,
+actions on spikes, GPIO, EtherCAT.
+
+Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
+not hold, or is not proven to. Ctrl-C ends it with results.";
+
+/// The end of `isolator help prove`.
+pub const LONG_HELP: &str = "\
+A row is one probe under one load on one CPU. The limit holds if no sample of
+any row exceeds it, no period was missed, every requested row was measured, no
+taint applies, and there are enough samples for the claim.
 
 With --program the rows are the loops of an unmodified program, as isolator
 monitor follows them. CPUs, policy and priority are the program's own.
@@ -44,43 +56,49 @@ const PROGRAMS_OWN: [&str; 13] = [
 /// `isolator prove`
 #[derive(Debug, Args)]
 pub struct ProveArgs {
-    /// Loads, one row after the other, or 'all': those that this machine can run; see isolator load --list
-    /// [default: idle]
+    /// Loads, a row each, or 'all' [default: idle]
+    ///
+    /// All are those that this machine can run; isolator load --list has them.
     #[arg(long, value_name = "NAME,…", value_parser = loads(), hide_possible_values = true, help_heading = ROWS)]
     pub loads: Option<String>,
-    /// Probes, one row after the other: wakeup, spin, toggle, message, response, ethercat, hardware
-    /// [default: wakeup]
+    /// wakeup, spin, toggle, message, response, ethercat, hardware [default: wakeup]
+    ///
+    /// Probes, one row after the other.
     #[arg(long, value_name = "NAME,…", value_parser = probe(), hide_possible_values = true, value_delimiter = ',', help_heading = ROWS)]
     pub probe: Vec<String>,
-    /// Measure the loops of this program instead: of a process, or PID:NAME for one of several loops that
-    /// libisolator names; else start this command, with the arguments after --, and end it with the run
+    /// Measure the loops of this program instead
+    ///
+    /// A process, or PID:NAME for one of several loops that libisolator names; else this command is
+    /// started, with the arguments after --, and ended with the run.
     #[arg(long, value_name = "PID|COMMAND", conflicts_with_all = PROGRAMS_OWN, help_heading = ROWS)]
     pub program: Option<String>,
     /// Threads of the program, by name or number [default: the real-time ones]
-    #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', requires = "program", help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "NAME|TID,…", value_delimiter = ',', requires = "program", help_heading = ROWS)]
     pub thread: Vec<String>,
     /// With --program, the place at which a cycle begins: FUNCTION, LIBRARY:FUNCTION,
     /// uretprobe:FUNCTION (its return), or usdt:PROVIDER:NAME
-    #[arg(long, value_name = "PLACE", value_parser = place, requires = "program", help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "PLACE", value_parser = place, requires = "program", help_heading = ROWS)]
     pub begin: Option<Box<PlaceName>>,
     /// Place at which the cycle ends [default: the return of the function of --begin]
-    #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
     pub end: Option<Box<PlaceName>>,
     /// With --program, for runs of days: one line per minute instead of per second, and only the longest and
     /// the latest spikes
-    #[arg(long, requires = "program", help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, requires = "program", help_heading = ROWS)]
     pub flight: bool,
-    /// Take options from FILE, a bundle's manifest.json or its 'asked' part; options on the command line win
+    /// Take options from a bundle's manifest.json
+    ///
+    /// Or from its 'asked' part; options on the command line win.
     #[arg(long, value_name = "FILE", help_heading = ROWS)]
     pub plan: Option<PathBuf>,
     /// Run the commands and open the devices and files that the plan names
-    #[arg(long, requires = "plan", help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, requires = "plan", help_heading = ROWS)]
     pub allow_commands: bool,
     /// Measure again every TIME, until Ctrl-C or a run that cannot measure; one bundle per run
-    #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]
+    #[arg(hide_short_help = true, long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]
     pub every: Option<Duration>,
     /// Arguments of the command that --program starts
-    #[arg(value_name = "ARGUMENT", last = true, requires = "program")]
+    #[arg(value_name = "ARGUMENT", last = true, requires = "program", hide_short_help = true)]
     pub arguments: Vec<String>,
     /// What to measure and how.
     #[command(flatten)]

@@ -10,7 +10,8 @@ use super::{Detail, OUTPUT, Output};
 /// The end of `--help`.
 pub const HELP: &str = "\
 Exit status: 0 the limit holds in every bundle; 1 a bundle could not be read, or
-the report not be written; 2 the limit does not hold in one, or is not proven to.";
+the report not be written; 2 the limit does not hold in one, or is not proven
+to.";
 
 /// `isolator report`
 #[derive(Debug, Args)]

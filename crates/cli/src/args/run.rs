@@ -15,16 +15,12 @@ Sets, in this order: limit on locked memory, idle states, affinity, policy. Then
 it executes the command in its place, so the exit status is the command's. The
 command itself must lock its memory (mlockall).
 
-With --isolate the command needs no change, but must be dynamically linked, without
-setuid and file capabilities. libisolator starts the session in its main thread,
-before main, and locks its memory if RLIMIT_MEMLOCK is unlimited. If the kernel
-refuses, the command does not run. Another exec ends the session.
+With --isolate the command needs no change, but must be dynamically linked,
+without setuid and file capabilities. Another exec ends the session.
 
-With --best-effort the command also runs on a kernel without the isolator. Then
-interrupts, kernel threads, workqueues and other programs are moved off its CPUs
-(by a partition), as isolator tune does, and missing settings are listed. All is
-restored when the command ends. If this program is killed, run isolator tune
-rollback.
+With --best-effort interrupts, kernel threads, workqueues and other programs are
+moved off the command's CPUs until it ends. If this program is killed, run
+isolator tune rollback.
 
 Examples:
   isolator run --cpus 3 -- ./controller
@@ -60,13 +56,18 @@ pub struct RunArgs {
     /// Limit the exit latency of idle states to this many microseconds while the command runs
     #[arg(long, value_name = "US", allow_negative_numbers = true)]
     pub dma_latency: Option<u32>,
-    /// Have the kernel's isolator defer work while the command's main thread runs: clock, resched,
-    /// ipi, ktlb, or with exclusive only where no other thread can change its memory [default: clock,
-    /// resched, ipi]
+    /// Have the kernel's isolator defer work while the command runs: clock, resched, ipi, ktlb, exclusive
+    /// [default: clock, resched, ipi]
+    ///
+    /// libisolator starts the session in the command's main thread, before main, and locks its memory if
+    /// RLIMIT_MEMLOCK is unlimited. If the kernel refuses, the command does not run. Exclusive defers only
+    /// where no other thread can change its memory.
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
-    /// If the kernel has no isolator, isolate the command's CPUs by settings while it runs; needs root and
-    /// --cpus
+    /// Without the isolator, isolate the CPUs by settings; as root, with --cpus
+    ///
+    /// As isolator tune does, by a partition; missing settings are listed, and all is restored when the
+    /// command ends.
     #[arg(long, requires = "isolate")]
     pub best_effort: bool,
     /// Print each step on standard error

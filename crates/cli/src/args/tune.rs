@@ -12,8 +12,8 @@ use crate::values::{duration, profile, purpose};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-A plan depends on the machine and on the options alone, and changes nothing. Each
-line has a reason, a source, a cost, a check and an undo.
+A plan depends on the machine and on the options alone, and changes nothing.
+Each line has a reason, a source, a cost, a check and an undo.
 
 Examples:
   isolator tune plan --use control:1kHz --json plan.json

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator watch`: its arguments.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,21 +13,21 @@ use crate::values::{cpus, duration};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-Rates come from the kernel's counters (/proc/interrupts, /proc/softirqs,
-/proc/schedstat, /proc/stat), which need no privilege; reading them disturbs no other
-CPU. The local timer is the tick and every other timer of a CPU.
+Rates come from the kernel's counters, which need no privilege; reading them
+disturbs no other CPU. The local timer is the tick and every other timer of a
+CPU. On a terminal q ends it; the last line has the keys that sort and scroll.
 
---senders counts requests, of which several may share one IPI, by task, function and
-call site. It needs root and a collector (BPF on kernels on which it was proven, see
-isolator prove --help), whose few tracepoints cost the senders, not the watched CPUs.
+--senders counts requests, of which several may share one IPI, by task, function
+and call site. Its tracepoints cost the senders, not the watched CPUs.
 
 Examples:
   isolator watch
+  isolator watch --live
   isolator watch --cpus 3 --interval 200ms --count 50 --json > noise.jsonl
   isolator watch --quiet --prometheus /var/lib/node_exporter/isolator.prom
   isolator watch --quiet --prometheus 127.0.0.1:9750
 
-Exit status: 0 watched until Ctrl-C, the count, or a closed pipe; 1 it
+Exit status: 0 watched until q, Ctrl-C, the count, or a closed pipe; 1 it
 could not be done, and one line states why.";
 
 /// `isolator watch`
@@ -44,12 +45,15 @@ pub struct WatchArgs {
     /// Name the senders of IPIs to these CPUs: needs root, and traces while it runs
     #[arg(long)]
     pub senders: bool,
-    /// Write one line of JSON per interval to FILE, whose name ends in .json, or to standard output
+    /// Write a line of JSON per interval to standard output, or to FILE.json
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = OUTPUT)]
     pub json: Option<PathBuf>,
-    /// Write the figures in Prometheus' text format to this file, or serve them on ADDRESS:PORT
+    /// Write the figures to a file, or serve them, in Prometheus' text format
     #[arg(long, value_name = "FILE|ADDRESS:PORT", help_heading = OUTPUT)]
     pub prometheus: Option<String>,
+    /// Serve it as a page, with a button that ends it [default: 127.0.0.1:8710]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8710", help_heading = OUTPUT)]
+    pub live: Option<SocketAddr>,
     /// Show nothing on the terminal
     #[arg(long, short, help_heading = OUTPUT)]
     pub quiet: bool,

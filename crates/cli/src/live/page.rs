@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run as a page of HTTP while it goes on (`--live`): one document, its figures as JSON twice a second, and
-//! a request that ends the run in order.
+//! A run, or a watch, as a page of HTTP while it goes on (`--live`): one document, its figures as JSON
+//! twice a second, and a request that ends it in order.
 //!
 //! The thread that serves stays on the house-keeping CPUs. Without a page nothing here exists; with one and
 //! no browser, the figures are put together four times a second by the thread that carries samples anyway.
@@ -16,10 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cause::rates::WatchDocument;
 use evidence::Result;
 use evidence::cause::Cause;
 use evidence::histogram::Histogram;
 use measure::series::{RowProgress, SeriesProgress};
+use report::watch::SourceLine;
 use serde::Serialize;
 
 use super::picture::{Overall, PictureRow, RowState};
@@ -71,6 +73,7 @@ struct PageState {
     rows: Vec<PageRow>,
     series: Vec<PageSeries>,
     spikes: VecDeque<PageSpike>,
+    watch: Option<PageWatch>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -105,6 +108,30 @@ struct PageSeries {
     points: Vec<(f64, u64, u64)>,
     #[serde(skip)]
     before: Arc<Histogram>,
+}
+
+/// What interrupts the watched CPUs.
+#[derive(Debug, Default, Serialize)]
+struct PageWatch {
+    head: String,
+    cpus: Vec<u32>,
+    /// Interrupts per second of each CPU.
+    interrupts: Vec<f64>,
+    sources: Vec<PageSource>,
+    /// Seconds since the watch began, interrupts in a thousand seconds of the busiest CPU, and of each in the
+    /// mean.
+    points: Vec<(f64, u64, u64)>,
+    senders: Option<Vec<String>>,
+    could_not_see: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct PageSource {
+    name: String,
+    total: u64,
+    per_second: f64,
+    /// For each CPU.
+    rates: Vec<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +169,15 @@ impl LivePage {
         if let Some(progress) = progress.filter(|progress| !progress.elapsed.is_zero()) {
             state.take(progress);
         }
+    }
+
+    /// A watch stands so.
+    pub fn watches(&self, document: &WatchDocument, elapsed: Duration, left: Option<Duration>) {
+        let mut state = self.state();
+        state.elapsed_s = elapsed.as_secs_f64();
+        state.left_s = left.map(|left| left.as_secs_f64());
+        state.is_stopping = self.shared.stop.load(Ordering::SeqCst);
+        state.watch.get_or_insert_default().take(document, elapsed);
     }
 
     /// The run has ended: a browser that looks is given time to fetch the results.
@@ -263,6 +299,30 @@ impl PageSeries {
         }
         self.histogram = bars(latency);
         self.before = Arc::clone(latency);
+    }
+}
+
+impl PageWatch {
+    fn take(&mut self, document: &WatchDocument, elapsed: Duration) {
+        self.head = report::watch::head(document);
+        self.cpus = document.cpus.iter().collect();
+        self.interrupts = report::watch::interrupts(document).into_values().collect();
+        let source = |line: SourceLine| PageSource {
+            rates: self.cpus.iter().map(|cpu| line.on(*cpu)).collect(),
+            name: line.name,
+            total: line.total,
+            per_second: line.per_second,
+        };
+        self.sources = report::watch::sources(document).into_iter().map(source).collect();
+        let senders = document.senders.as_ref();
+        self.senders = senders.map(|senders| senders.iter().map(report::watch::sender).collect());
+        self.could_not_see.clone_from(&document.could_not_see);
+        let most = self.interrupts.iter().copied().fold(0.0, f64::max);
+        let mean = self.interrupts.iter().sum::<f64>() / self.interrupts.len().max(1) as f64;
+        self.points.push((elapsed.as_secs_f64(), (most * 1e3) as u64, (mean * 1e3) as u64));
+        if self.points.len() > POINTS {
+            self.points = halved(&self.points);
+        }
     }
 }
 

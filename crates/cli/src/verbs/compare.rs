@@ -5,6 +5,7 @@ use evidence::Bundle;
 use evidence::compare::compare;
 
 use crate::args::CompareArgs;
+use crate::next;
 use crate::output::{Exit, VerbResult};
 
 pub fn run(args: &CompareArgs) -> VerbResult {
@@ -21,9 +22,11 @@ pub fn run(args: &CompareArgs) -> VerbResult {
         return Err(refusal.into());
     }
     args.out.print_text(&report::terminal::comparison(&comparison, args.out.style()));
+    let next = next::after_compare(args, &after);
     if let Some(output) = &args.output {
         evidence::writer::replace(output, report::compared(&[before, after], &comparison)?.as_bytes())?;
         args.out.print_text(&format!("Report: {}", output.display()));
     }
+    next::say(next, &args.out);
     Ok(Exit::Held)
 }

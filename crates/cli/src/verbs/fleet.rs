@@ -6,6 +6,7 @@ mod ansible;
 use ::fleet::{QUERIES, Query};
 
 use crate::args::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
+use crate::next;
 use crate::output::{Exit, VerbResult, note, print};
 
 /// Bundles that could not be read, listed; the store keeps them all.
@@ -32,11 +33,15 @@ fn store(args: &FleetStoreArgs) -> VerbResult {
     if stored.unread.len() > LISTED {
         note(&format!("isolator: not read: and {} more", stored.unread.len() - LISTED));
     }
+    let is_empty = stored.added + stored.known == 0;
     if !args.quiet {
         let (added, known, unread) = (stored.added, stored.known, stored.unread.len());
         print(&format!("bundles: {added} added, {known} known already, {unread} not read\n"))?;
+        if !is_empty {
+            print(&format!("next: isolator fleet report {}\n", next::path(&args.output)))?;
+        }
     }
-    if stored.added + stored.known == 0 {
+    if is_empty {
         return Err(format!("cannot fill {}: no bundle could be read", args.output.display()).into());
     }
     Ok(Exit::Held)
@@ -51,6 +56,7 @@ fn report(args: &FleetReportArgs) -> VerbResult {
         evidence::writer::replace(output, report::fleet(&document)?.as_bytes())?;
         args.out.print_text(&format!("Report: {}", output.display()));
     }
+    next::say(next::after_fleet_report(args), &args.out);
     Ok(Exit::Held)
 }
 

@@ -7,6 +7,7 @@ use evidence::Bundle;
 use evidence::gate::{GateOptions, Gated, judge};
 
 use crate::args::GateArgs;
+use crate::next;
 use crate::output::{Exit, VerbResult, print};
 
 pub fn run(args: &GateArgs) -> VerbResult {
@@ -35,6 +36,7 @@ pub fn run(args: &GateArgs) -> VerbResult {
     }
     if !junit_on_stdout {
         args.out.print_text(&report::terminal::gated(&judged, args.out.style()));
+        next::say(next::after_gate(args, judged.held), &args.out);
     }
     Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
 }

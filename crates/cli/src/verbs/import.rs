@@ -8,6 +8,7 @@ use evidence::{Bundle, import};
 
 use crate::args::ImportArgs;
 use crate::judged::show;
+use crate::next;
 use crate::output::{Exit, VerbResult};
 
 pub fn run(args: &ImportArgs) -> VerbResult {
@@ -26,6 +27,7 @@ pub fn run(args: &ImportArgs) -> VerbResult {
     show(&document, args.detail, &args.out);
     args.out.json(&document)?;
     args.out.print_text(&format!("Report: {}", report?.display()));
+    next::say(next::after_import(&bundle, &document), &args.out);
     // Without a limit there is nothing to judge: the import itself was the work.
     Ok(if args.limit.is_none() || document.verdict.held { Exit::Held } else { Exit::Exceeded })
 }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use lint::{LintChoice, LintDocument, lint};
 
 use crate::args::LintArgs;
+use crate::next;
 use crate::output::{Exit, VerbResult, print};
 use crate::signals::stop_on_signals;
 use crate::started::MeasuredProgram;
@@ -41,6 +42,7 @@ pub fn run(args: &LintArgs) -> VerbResult {
     }
     if !is_stdout(args.junit.as_deref()) && !is_stdout(args.sarif.as_deref()) {
         args.out.print_text(report::terminal::lint(&document, args.out.style()).trim_end());
+        next::say(next::after_lint(args, &document), &args.out);
     }
     Ok(if document.is_clean() { Exit::Held } else { Exit::Exceeded })
 }

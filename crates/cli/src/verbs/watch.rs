@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,14 +15,19 @@ use cause::{Collect, Depth, Started};
 use evidence::cause::Choice;
 use machine::counters::Counters;
 use machine::{CpuSet, Snapshot};
-use report::terminal::Style;
+use report::terminal::{Style, WatchView};
+use report::watch::WatchColumn;
 use run::control;
 use untrusted::text::screen;
 
 use crate::args::WatchArgs;
+use crate::judged::title;
+use crate::keys::{Key, Keys, Waited};
+use crate::live::page::LivePage;
 use crate::metrics::Metrics;
-use crate::output::{Exit, VerbResult, color_allowed, draw, note, terminal_moves};
-use crate::signals::stop_on_signals;
+use crate::next;
+use crate::output::{Exit, VerbResult, color_allowed, draw, note, print, terminal_moves};
+use crate::signals::set_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -45,7 +51,12 @@ pub fn run(args: &WatchArgs) -> VerbResult {
         let _ = control::stay_on(&elsewhere);
     }
     let mut sinks = IntervalSinks::open(args)?;
-    let stop = stop_on_signals()?;
+    let stop = Arc::default();
+    let page = args.live.map(|address| LivePage::serve(address, title(), Arc::clone(&stop))).transpose()?;
+    let mut keys = sinks.screen.keys(&stop)?;
+    if keys.is_none() {
+        set_on_signals(&stop)?;
+    }
     let mut senders = args.senders.then(|| Senders::over(&cpus, &machine)).transpose()?;
     let read = || Counters::read(Path::new("/"), &cpus);
     let first = read();
@@ -53,16 +64,16 @@ pub fn run(args: &WatchArgs) -> VerbResult {
         let why = first.unread().first().cloned().unwrap_or_else(|| "there are no counters".to_string());
         return Err(format!("cannot watch {cpus}: {why}; mount /proc").into());
     }
-    if args.cpus.is_none() && isolated.and(&cpus).is_empty() && !args.quiet {
+    let none_isolated = args.cpus.is_none() && isolated.and(&cpus).is_empty();
+    if none_isolated && !args.quiet {
         note("no CPU is isolated here: watching all; see isolator tune plan");
     }
     let mut watching = Watching::from(first, &isolated);
     let (began, mut last) = (Instant::now(), Instant::now());
     let mut due = began + args.interval;
-    for _ in 0..args.count.unwrap_or(u64::MAX) {
-        if !slept_until(due, &stop) {
-            break;
-        }
+    let count = args.count.unwrap_or(u64::MAX);
+    let mut number = 0;
+    while number < count && wait(due, &stop, keys.as_mut(), &mut sinks.screen)? {
         let (now, counters) = (Instant::now(), read());
         let interval_ns = (now - last).as_nanos() as u64;
         last = now;
@@ -71,12 +82,24 @@ pub fn run(args: &WatchArgs) -> VerbResult {
         if let Some(senders) = &mut senders {
             senders.add_senders(&mut document)?;
         }
-        if !sinks.take(&document)? {
-            break;
+        number += 1;
+        if let Some(page) = &page {
+            let left = u32::try_from(count - number).ok().map(|left| args.interval.saturating_mul(left));
+            page.watches(&document, began.elapsed(), left);
+        }
+        if !sinks.take(document)? {
+            return Ok(Exit::Held);
         }
         while due <= Instant::now() {
             due += args.interval;
         }
+    }
+    drop(keys);
+    if let Some(page) = &page {
+        page.end(true, format!("the watch ended after {number} intervals"));
+    }
+    if !matches!(sinks.screen, WatchScreen::Nothing) {
+        print(&format!("next: {}\n", next::after_watch(&isolated.and(&cpus))))?;
     }
     Ok(Exit::Held)
 }
@@ -150,6 +173,20 @@ fn watched(args: &WatchArgs, machine: &Snapshot, isolated: &CpuSet) -> Result<Cp
     Ok(if isolated.is_empty() { online } else { isolated })
 }
 
+/// Waits until `due`, and does meanwhile what keys ask; false where it is to end.
+fn wait(due: Instant, stop: &AtomicBool, keys: Option<&mut Keys>, screen: &mut WatchScreen) -> Result<bool> {
+    let Some(keys) = keys else { return Ok(slept_until(due, stop)) };
+    loop {
+        match keys.wait(due, stop)? {
+            Waited::Due => return Ok(true),
+            Waited::Stop => return Ok(false),
+            Waited::Key(Key::Char('q' | 'Q')) => return Ok(false),
+            Waited::Key(key) => screen.take(key)?,
+            Waited::Resumed => screen.begin_anew()?,
+        }
+    }
+}
+
 /// Sleeps; false where it was to stop.
 fn slept_until(due: Instant, stop: &AtomicBool) -> bool {
     loop {
@@ -174,8 +211,19 @@ enum WatchScreen {
     Nothing,
     /// One below the other.
     Plain,
-    /// Over what was drawn before: so many lines.
-    Drawn(usize),
+    /// Over what was drawn before.
+    Drawn(Box<DrawnWatch>),
+}
+
+/// What moves on a terminal.
+#[derive(Default)]
+struct DrawnWatch {
+    view: WatchView,
+    /// The interval that is shown, again after a key.
+    document: Option<WatchDocument>,
+    /// Lines that were drawn before, and the terminal's columns and lines then.
+    drawn: usize,
+    size: Option<(u16, u16)>,
 }
 
 impl IntervalSinks {
@@ -192,50 +240,111 @@ impl IntervalSinks {
         let metrics = args.prometheus.as_deref().map(Metrics::open).transpose()?;
         let screen = match std::io::stdout().is_terminal() && terminal_moves() {
             _ if args.quiet || on_stdout => WatchScreen::Nothing,
-            true => WatchScreen::Drawn(0),
+            true => WatchScreen::Drawn(Box::default()),
             false => WatchScreen::Plain,
         };
         Ok(IntervalSinks { json, metrics, screen })
     }
 
     /// Hands an interval on; false if no reader is left.
-    fn take(&mut self, document: &WatchDocument) -> Result<bool> {
+    fn take(&mut self, document: WatchDocument) -> Result<bool> {
         if let Some(json) = &mut self.json {
-            let line = untrusted::text::json(&serde_json::to_string(document)?).into_owned() + "\n";
+            let line = untrusted::text::json(&serde_json::to_string(&document)?).into_owned() + "\n";
             if !read_on(json.write_all(line.as_bytes()).and_then(|()| json.flush()))? {
                 return Ok(false);
             }
         }
         if let Some(metrics) = &self.metrics {
-            metrics.set(report::prometheus::watch(document))?;
+            metrics.set(report::prometheus::watch(&document))?;
         }
         self.screen.show(document)
     }
 }
 
 impl WatchScreen {
-    fn show(&mut self, document: &WatchDocument) -> Result<bool> {
-        let (columns, lines) = rt::thread::terminal_size(std::io::stdout())
-            .map_or((WIDTH, usize::MAX), |(columns, lines)| (columns.into(), lines.into()));
-        let text = match self {
-            WatchScreen::Nothing => return Ok(true),
+    /// The keys that move it, where there are any.
+    fn keys(&mut self, stop: &Arc<AtomicBool>) -> Result<Option<Keys>> {
+        let WatchScreen::Drawn(drawn) = self else { return Ok(None) };
+        let keys = Keys::take(stop)?;
+        if keys.is_some() {
+            drawn.view = WatchView::with_keys();
+        }
+        Ok(keys)
+    }
+
+    /// Shows an interval; false if no reader is left.
+    fn show(&mut self, document: WatchDocument) -> Result<bool> {
+        match self {
+            WatchScreen::Nothing => Ok(true),
             WatchScreen::Plain => {
                 let style = Style { color: false, width: WIDTH };
-                screen(&(report::terminal::watch(document, style, usize::MAX) + "\n"), false).into_owned()
+                let text =
+                    report::terminal::watch(&document, &mut WatchView::default(), style, usize::MAX) + "\n";
+                written(&screen(&text, false))
             }
             WatchScreen::Drawn(drawn) => {
-                // A line that ends in the last column would take two.
-                let style = Style { color: color_allowed(), width: columns.saturating_sub(1) };
-                let text = report::terminal::watch(document, style, lines.saturating_sub(1));
-                let text: String = text.lines().flat_map(|line| [line, "\n"]).collect();
-                let picture = draw(*drawn, &text, style.color);
-                *drawn = text.lines().count();
-                picture
+                drawn.document = Some(document);
+                drawn.draw()
             }
-        };
-        let mut stdout = std::io::stdout().lock();
-        read_on(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+        }
     }
+
+    /// Does what a key asks.
+    fn take(&mut self, key: Key) -> Result<()> {
+        let WatchScreen::Drawn(drawn) = self else { return Ok(()) };
+        let view = &mut drawn.view;
+        match key {
+            Key::Char('n') => view.sort_by(WatchColumn::Name),
+            Key::Char('t') => view.sort_by(WatchColumn::Total),
+            Key::Char('p') => view.sort_by(WatchColumn::PerSecond),
+            Key::Char('r') => view.reverse(),
+            Key::Left => view.sort_beside(false),
+            Key::Right => view.sort_beside(true),
+            Key::Up | Key::Char('k') => view.scroll(-1),
+            Key::Down | Key::Char('j') => view.scroll(1),
+            Key::PageUp => view.page(false),
+            Key::PageDown | Key::Char(' ') => view.page(true),
+            Key::Home => view.scroll(isize::MIN),
+            Key::End => view.scroll(isize::MAX),
+            Key::Char(_) => return Ok(()),
+        }
+        drawn.draw().map(drop)
+    }
+
+    /// Another program wrote on the terminal meanwhile.
+    fn begin_anew(&mut self) -> Result<()> {
+        let WatchScreen::Drawn(drawn) = self else { return Ok(()) };
+        drawn.drawn = 0;
+        drawn.draw().map(drop)
+    }
+}
+
+impl DrawnWatch {
+    fn draw(&mut self) -> Result<bool> {
+        let Some(document) = &self.document else { return Ok(true) };
+        let size = rt::thread::terminal_size(std::io::stdout());
+        let (columns, lines) =
+            size.map_or((WIDTH, usize::MAX), |(columns, lines)| (columns.into(), lines.into()));
+        // A line that ends in the last column would take two.
+        let style = Style { color: color_allowed(), width: columns.saturating_sub(1) };
+        let text = report::terminal::watch(document, &mut self.view, style, lines.saturating_sub(1));
+        let text: String = text.lines().flat_map(|line| [line, "\n"]).collect();
+        let mut picture = String::new();
+        if self.size.is_some_and(|before| Some(before) != size) {
+            // The terminal has broken the lines anew: where they are now is unknown.
+            picture.push_str("\u{1b}[H\u{1b}[2J");
+            self.drawn = 0;
+        }
+        picture.push_str(&draw(self.drawn, &text, style.color));
+        (self.drawn, self.size) = (text.lines().count(), size);
+        written(&picture)
+    }
+}
+
+/// Writes to standard output; false if no reader is left.
+fn written(text: &str) -> Result<bool> {
+    let mut stdout = std::io::stdout().lock();
+    read_on(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
 /// Whether a reader is left: a closed pipe is no error.

@@ -4,9 +4,14 @@
 use evidence::Bundle;
 use evidence::why::{Question, TOP, WhyDocument};
 use machine::CpuSet;
+use report::terminal::WhyExtent;
 
 use crate::args::WhyArgs;
+use crate::next;
 use crate::output::{Exit, VerbResult};
+
+/// The longest spikes among whose causes those of the screen are.
+const LOOKED_AT: usize = 1_000;
 
 pub fn run(args: &WhyArgs) -> VerbResult {
     let bundle = Bundle::open(&args.bundle)?;
@@ -14,8 +19,16 @@ pub fn run(args: &WhyArgs) -> VerbResult {
     sensible(&bundle, &question)?;
     let document = WhyDocument::of(&bundle, &question);
     args.out.json(&document)?;
-    let all = args.all || args.top.is_some();
-    args.out.print_text(&report::terminal::why(&document, all, args.out.style()));
+    if args.all || args.top.is_some() {
+        args.out.print_text(&report::terminal::why(&document, WhyExtent::All, args.out.style()));
+    } else {
+        // One line is for the next command.
+        let lines = args.out.lines().map_or(0, |lines| lines.saturating_sub(1));
+        // A cause that comes often hides others among the longest spikes.
+        let more = WhyDocument::of(&bundle, &Question { top: LOOKED_AT, ..question });
+        args.out.print_text(&report::terminal::why(&more, WhyExtent::Screen(lines), args.out.style()));
+    }
+    next::say(next::after_why(&bundle, &document), &args.out);
     Ok(Exit::Held)
 }
 

@@ -12,7 +12,7 @@ use machine::Use;
 use crate::args::{
     Cli, FleetApplyArgs, FleetHosts, FleetPlanArgs, FleetProveArgs, FleetRollbackArgs, FleetVerifyArgs,
 };
-use crate::next::quoted;
+use crate::next::{self, quoted};
 use crate::output::{Exit, VerbResult};
 use crate::usage;
 
@@ -87,6 +87,9 @@ fn run(job: &AnsibleJob, on: &FleetHosts) -> VerbResult {
     let document = ansible::run(job)?;
     on.out.json(&document)?;
     on.out.print_text(&report::terminal::fleet_run(&document, on.out.style()));
+    if !document.could_not() {
+        next::say(next::after_fleet_run(job), &on.out);
+    }
     Ok(match (document.could_not(), document.does_not_hold()) {
         (true, _) => Exit::CouldNot,
         (false, true) => Exit::Exceeded,
