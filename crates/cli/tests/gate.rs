@@ -81,7 +81,8 @@ fn a_run_is_no_worse_than_itself_and_worse_than_one_a_third_as_late() {
         reasons.iter().map(|reason| reason.as_str().unwrap()).filter(|why| !why.starts_with("verdict: "));
     rows.for_each(|reason| assert!(reason.starts_with(&key), "{document:#}"));
     assert!(reasons.iter().any(|reason| reason.as_str().unwrap().contains(": p50: ")), "{document:#}");
-    let last = format!("==> {} WORSE THAN THE BASELINE\n", reasons.len());
+    let next = "next: isolator compare now late -o change.html";
+    let last = format!("==> {} WORSE THAN THE BASELINE\n{next}\n", reasons.len());
     assert!(worse.stdout.ends_with(&last), "{worse:#?}");
 
     let xml = fs::read_to_string(folder.path().join("gate.xml")).unwrap();

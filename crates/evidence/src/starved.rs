@@ -8,7 +8,7 @@ use crate::manifest::{LOOP, LOOP_RESPONSE, Manifest, RowKey, Spike};
 use crate::reader::Bundle;
 use crate::taint::{CPU_OFFLINE, CPU_QUOTA, GRANT_LOST, MOVED, RT_THROTTLING, SUSPENDED};
 
-/// One period of so many is missed by a loop that is told of.
+/// A loop is reported that missed one period of so many.
 const SHARE: u64 = 10;
 
 /// Fewer missed periods are late cycles, and the table has them.
