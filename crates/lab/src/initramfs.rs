@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest's root: this program as `/init`, its job, the modules that the job needs; for loads also the
-//! programs that make them, with their libraries. Nothing else.
+//! A guest's root: this program as `/init`, its job, the modules that the job needs, for loads also the
+//! programs that make them; each program with its libraries. Nothing else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -61,14 +61,18 @@ pub struct Parts<'a> {
 /// The bytes of an initramfs; the job in it names the modules as the guest finds them.
 pub fn build(parts: &Parts<'_>, job: &GuestJob) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).map_err(|e| Error::io("read", path, &e));
+    let as_here = |path: &Path| path.display().to_string().trim_start_matches('/').to_string();
     let mut files = vec![("init".to_string(), read(parts.program)?)];
     for module in parts.modules.iter().chain(&parts.carried) {
         let name = format!("{MODULES}/{}", module.file_name().unwrap_or_default().to_string_lossy());
         files.push((name, read(module)?));
     }
     let modules = files[1..=parts.modules.len()].iter().map(|(name, _)| format!("/{name}")).collect();
-    for program in &parts.programs {
-        files.push((program.display().to_string().trim_start_matches('/').to_string(), read(program)?));
+    let mut programs: BTreeSet<PathBuf> = parts.programs.iter().cloned().collect();
+    programs.extend(libraries(parts.program));
+    programs.extend(parts.run.map(libraries).unwrap_or_default());
+    for path in &programs {
+        files.push((as_here(path), read(path)?));
     }
     if let Some(program) = parts.run {
         files.push((PROGRAM.trim_start_matches('/').to_string(), read(program)?));
@@ -104,15 +108,22 @@ pub fn programs(names: &[&str]) -> Vec<PathBuf> {
     for name in names {
         let places = ["/usr/bin", "/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
         let Some(program) = places.into_iter().find(|path| path.is_file()) else { continue };
-        if let Ok(output) = Command::new("ldd").arg(&program).output() {
-            // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`, and the loader's own path.
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
-            files.extend(paths.map(PathBuf::from));
-        }
+        files.extend(libraries(&program));
         files.insert(program);
     }
     files.into_iter().collect()
+}
+
+/// The libraries of a program of this machine, and its loader; none where it is static.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    let Ok(output) = Command::new("ldd").arg(program).output() else { return Vec::new() };
+    // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`, and the loader's own path.
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .filter(|line| line.contains("(0x"))
+        .flat_map(|line| line.split_whitespace().filter(|word| word.starts_with('/')))
+        .map(PathBuf::from)
+        .collect()
 }
 
 fn entry(name: &str, mode: u32, bytes: Vec<u8>) -> (NewcBuilder, Cursor<Vec<u8>>) {

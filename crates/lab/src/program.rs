@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator lab program`: a static program alone in a guest; its output, its status, and the kernel's log,
-//! judged.
+//! `isolator lab program`: a program, with its libraries, alone in a guest; its output, its status, and the
+//! kernel's log, judged.
 
 use std::path::Path;
 use std::time::Duration;
@@ -64,9 +64,8 @@ pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<ProgramOutput, LostGu
         return Err(Error::on("record", "a program", why, "use --mode count").into());
     }
     let ProgramSpec { kernel, boot_line, cpus, command, patience, .. } = *asked;
-    let (file, arguments) = command
-        .split_first()
-        .ok_or_else(|| Error::on("run", "a program", "none is named", "name a static one"))?;
+    let (file, arguments) =
+        command.split_first().ok_or_else(|| Error::on("run", "a program", "none is named", "name one"))?;
     let path = Path::new(file).canonicalize().map_err(|e| Error::io("find", Path::new(file), &e))?;
     let task = ForeignProgram { arguments: arguments.to_vec() };
     let parts = Parts {
@@ -114,7 +113,7 @@ pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<ProgramOutput, LostGu
         _ => {
             let said = left.console.lines().find(|line| line.starts_with("isolator-guest: cannot"));
             let why = said.unwrap_or("it did not say why").trim_start_matches("isolator-guest: ");
-            let cure = "link it statically, for the guest's architecture";
+            let cure = "build it for the guest's architecture, and static where that is not this machine's";
             Err(Error::on("run in a guest", file, why, cure).into())
         }
     }

@@ -42,7 +42,7 @@ pub enum LabVerb {
     Gate(LabGateArgs),
     /// Opens a shell in a guest
     Shell(LabShellArgs),
-    /// Runs a static program in a guest; checks its exit status and the kernel's log
+    /// Runs a program in a guest; checks its exit status and the kernel's log
     Program(LabProgramArgs),
 }
 
