@@ -62,7 +62,6 @@ enum {
 	THREADS = 4096, /* < 1 << 16 */
 	THREADS_IN_GROUP = 32,
 	MOST_THREADS = 4 << 20, /* the kernel's own limit (PID_MAX_LIMIT) */
-	TIMERS = 8192,
 	RING_BYTES = 4 << 20,
 	CALLERS = 30,		/* some ten functions of the interrupt, and twenty that it interrupted */
 	KERNEL_STACK_BYTES = 1 << 14,	/* the least that a kernel's stack has */
@@ -91,7 +90,6 @@ enum kind {
 	STACK,	  /* the kernel stack at a wakeup */
 	SWITCH,	  /* another thread got the CPU for which a watched one waits */
 	FAULT,	  /* a page fault of a watched thread */
-	EXPIRED,  /* a watched thread's timer fired, and it did not sleep */
 	STARTED,  /* a watched process has a new thread */
 	FORKED,	  /* a watched thread made a process */
 	EXECUTED, /* a watched thread runs another program from here */
@@ -233,15 +231,13 @@ struct thread {
 
 /* The state of a CPU. */
 struct here {
-	u64 timer; /* the timer whose function runs */
-	u32 has_woken;
-	u32 waiters; /* watched threads that wait for this CPU */
+	u64 timer;   /* the timer whose function runs */
 	u64 due_ns;  /* by the timer */
-	u32 owner;   /* the watched thread whose timer it is, or 0 */
-	u32 reads_user; /* this program itself reads user memory, and may fault */
-	u64 context;	/* the address of this program's arguments, as a number */
+	u64 context; /* the address of this program's arguments, as a number */
+	u32 waiters; /* watched threads that wait for this CPU */
+	u32 reads_user;	 /* this program itself reads user memory, and may fault */
 	u32 is_on_stack; /* the timer is on a stack */
-	u32 unused[5];
+	u32 unused[7];
 };
 
 /*
@@ -283,10 +279,10 @@ struct {
 	__type(value, u32);
 } processes SEC(".maps");
 
-/* Timers that have woken a watched thread, and are not on its stack, with their thread. New ones replace the oldest. */
+/* Timers that begin the periods of DEADLINE threads, with their thread. New ones replace the oldest. */
 struct {
 	__uint(type, MAP_LRU_HASH);
-	__uint(max_entries, TIMERS);
+	__uint(max_entries, THREADS);
 	__type(key, u64);
 	__type(value, u32);
 } timers SEC(".maps");
@@ -573,7 +569,7 @@ INLINE void take_call(struct record *stay, const struct pt_regs *regs)
 	}
 }
 
-/* A timer with an address of its own is this thread's from now on. */
+/* This timer begins the thread's periods. */
 INLINE void is_timer_of(const struct hrtimer *timer, u32 pid)
 {
 	u64 key = (u64)timer;
@@ -757,26 +753,22 @@ ON_TYPED(sched_switch)
 }
 
 /* The timer whose function wakes the thread. One on a stack has no address of its own: the next one is elsewhere. */
-INLINE void is_due(u32 pid, struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
+INLINE void is_due(const struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
 {
-	here->has_woken = 1;
 	*how |= BY_TIMER;
 	*due_ns = here->due_ns;
-	if (here->is_on_stack)
-		return;
-	*of_timer = here->timer;
-	if (here->owner != pid)
-		is_timer_of((const void *)here->timer, pid);
+	if (!here->is_on_stack)
+		*of_timer = here->timer;
 }
 
 /* The timer, if any, that wakes a thread: its own, or the one that began the stay of the watched thread that wakes it. */
-INLINE void by_which_timer(u32 pid, u32 current, struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
+INLINE void by_which_timer(u32 pid, u32 current, const struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
 {
 	const struct thread *by;
 
 	*due_ns = *of_timer = 0;
 	if (here && here->timer) {
-		is_due(pid, here, how, due_ns, of_timer);
+		is_due(here, how, due_ns, of_timer);
 		return;
 	}
 	by = current == pid ? 0 : watched(current);
@@ -808,7 +800,7 @@ INLINE void releases(struct thread *thread, u32 pid, const struct here *here, u6
 		tell_user_stack(thread, pid, AT_RELEASE, at_ns);
 }
 
-INLINE void wakes_early(struct waking *early, u32 pid, u32 current, struct here *here)
+INLINE void wakes_early(struct waking *early, u32 pid, u32 current, const struct here *here)
 {
 	early->waker = current;
 	early->how = current ? 0 : OVER_IDLE;
@@ -922,12 +914,11 @@ ON(sched_migrate_task)
 }
 
 /* A DEADLINE thread's period begins. */
-INLINE void replenish(struct thread *thread, struct here *here)
+INLINE void replenish(struct thread *thread, const struct here *here)
 {
 	struct record *stay = &thread->stay;
 
 	thread->yields = 0;
-	here->has_woken = 1;
 	stay->woken_ns = bpf_ktime_get_ns();
 	stay->due_ns = here->due_ns;
 	stay->timer = here->timer;
@@ -947,8 +938,6 @@ ON_TYPED(hrtimer_expire_entry)
 	if (!here)
 		return 0;
 	here->timer = key = (u64)timer;
-	here->has_woken = 0;
-	here->owner = 0;
 	/* By CLOCK_MONOTONIC: other clocks' bases have an offset to it. */
 	here->due_ns = timer->_softexpires - timer->base->offset;
 	here->is_on_stack = (u64)timer->function == hrtimer_wakeup;
@@ -957,24 +946,19 @@ ON_TYPED(hrtimer_expire_entry)
 	owner = bpf_map_lookup_elem(&timers, &key);
 	if (!owner)
 		return 0;
-	here->owner = *owner;
 	thread = watched(*owner);
 	if (thread && thread->yields)
 		replenish(thread, here);
 	return 0;
 }
 
-/* (timer): a watched thread's timer fired while the thread ran, and woke no thread. */
+/* (timer) */
 ON(hrtimer_expire_exit)
 {
 	struct here *here = here_of(bpf_get_smp_processor_id());
 
-	if (!here)
-		return 0;
-	if (here->owner && !here->has_woken)
-		tell(EXPIRED, here->owner, here->due_ns, here->timer, 0);
-	here->timer = 0;
-	here->owner = 0;
+	if (here)
+		here->timer = 0;
 	return 0;
 }
 

@@ -51,8 +51,6 @@ pub struct LoopCycle {
     pub cpu: u32,
     /// How it was woken.
     pub waking: Waking,
-    /// Further due times of its own timer before it ended: periods that it covers.
-    pub also_due: Vec<u64>,
     /// When the program reached BEGIN, if the user named one.
     pub begin: Option<CycleBegin>,
 }
@@ -138,7 +136,6 @@ impl LoopCycle {
             migrations: 0,
             cpu,
             waking: Waking::default(),
-            also_due: Vec::new(),
             begin: None,
         }
     }
@@ -173,12 +170,8 @@ pub struct CycleCutter {
     bounds: Option<Bounds>,
     /// The current cycle; `None` until one begins.
     open: Option<LoopCycle>,
-    /// The timer that releases cycles, if it outlives a wait.
-    timer: Option<u64>,
     /// The due time of the previous cycle.
     last_due_ns: Option<u64>,
-    /// Due times that came while the thread did not sleep, with their timers.
-    expired: Vec<(u64, u64)>,
     /// How many waits at the place where cycles end are still a part of the current cycle.
     within: usize,
     last: Option<(u32, Stay)>,
@@ -198,16 +191,7 @@ impl CycleCutter {
     }
 
     fn made(model: Option<Model>, bounds: Option<Bounds>) -> CycleCutter {
-        CycleCutter {
-            model,
-            bounds,
-            open: None,
-            timer: None,
-            last_due_ns: None,
-            expired: Vec::new(),
-            within: 0,
-            last: None,
-        }
+        CycleCutter { model, bounds, open: None, last_due_ns: None, within: 0, last: None }
     }
 
     /// Drops the current cycle, after a gap in the records.
@@ -222,11 +206,9 @@ impl CycleCutter {
     }
 
     /// Takes the thread's next stay, on this CPU; returns a cycle that it ends.
-    pub fn add(&mut self, cpu: u32, mut stay: Stay) -> Option<LoopCycle> {
+    pub fn add(&mut self, cpu: u32, stay: Stay) -> Option<LoopCycle> {
         let mut done = None;
         let last = self.last.take().map(|(_, last)| last);
-        // If the BPF part was preempted at a boundary, the previous stay overlaps this one.
-        stay.in_ns = stay.in_ns.max(last.as_ref().map_or(0, |last| last.out_ns));
         match last.and_then(|last| Wait::of(&last).map(|wait| (wait, last))) {
             Some((wait, last)) if self.ends_with(wait) && self.is_release(&stay) => {
                 let before = self.open.take().filter(|_| self.bounds.is_none());
@@ -244,10 +226,7 @@ impl CycleCutter {
         }
         // The first stay: its cycle began before the records.
         self.last_due_ns = self.last_due_ns.or(stay.waking.due_ns);
-        let expired = std::mem::take(&mut self.expired);
         if let Some(cycle) = &mut self.open {
-            let of_cycles = expired.into_iter().filter(|(_, timer)| Some(*timer) == self.timer);
-            cycle.also_due.extend(of_cycles.map(|(due_ns, _)| due_ns));
             cycle.execution_ns += stay.out_ns.saturating_sub(stay.in_ns);
             cycle.faults += stay.faults;
             cycle.migrations += stay.migrations;
@@ -282,11 +261,6 @@ impl CycleCutter {
         self.model.as_ref().is_some_and(|model| model.ends_with(wait))
     }
 
-    /// A timer of the thread fired while it did not sleep: reported before the stay in which it fired.
-    pub fn expired(&mut self, due_ns: u64, timer: u64) {
-        self.expired.push((due_ns, timer));
-    }
-
     /// The distance of due times, if they are on a grid.
     fn grid_ns(&self) -> Option<u64> {
         self.model.as_ref().filter(|model| model.has_grid())?.period_ns
@@ -309,7 +283,6 @@ impl CycleCutter {
     fn begin(&mut self, cpu: u32, slept_ns: u64, stay: &Stay) -> LoopCycle {
         let is_shared = self.model.as_ref().is_some_and(|model| model.shared.is_some());
         let inherited = stay.waking.inherited.filter(|_| is_shared);
-        self.timer = stay.waking.timer.or(inherited.map(|(_, timer)| timer)).or(self.timer);
         let unseen_ns = if stay.woken_ns.is_none() { self.next_on_grid(stay.in_ns) } else { None };
         let woken_ns = stay.woken_ns.or(unseen_ns).unwrap_or(stay.in_ns);
         let due_ns = match self.model.as_ref().map(|model| &model.release) {

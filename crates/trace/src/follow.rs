@@ -229,7 +229,6 @@ impl Follower {
                     owner = owner.or(owner_of(&stay));
                     look.cycles.extend(found.cycles.add(record.cpu, *stay).map(|cycle| (place, cycle)));
                 }
-                ThreadEvent::Expired { due_ns, timer } => found.cycles.expired(due_ns, timer),
                 // The first fault is not timed, so that a loop without faults is not slowed down.
                 ThreadEvent::Fault { .. } => self.bpf.time_faults_of(record.thread),
                 ThreadEvent::Exited => found.is_over = true,

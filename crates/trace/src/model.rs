@@ -14,7 +14,8 @@
 //!
 //! A timer keeps a grid if the distances between its due times vary less than those from the end of a cycle
 //! to the next due time. The kind of call does not decide: some programs sleep until an absolute time
-//! computed from now, some sleep for a time computed from a schedule.
+//! computed from now, some sleep for a time computed from a schedule. If the distances are even and no grid
+//! fits, each due time is a time after the end of the previous cycle.
 //!
 //! The period is the mean distance of releases, after distances with skipped periods were divided, if the
 //! releases keep to a grid: by a timer with absolute times, or a regular trigger. Otherwise it is the median.
@@ -291,7 +292,15 @@ fn of_place(wait: Wait, place: &Place) -> Option<Model> {
         true => Release::Timer { is_absolute },
         false => Release::Event { waker: most_frequent(place) },
     };
-    let pace = pace(&releases, &gaps, &release);
+    let paced = |release: Release| (pace(&releases, &gaps, &release), release);
+    let (mut pace, mut release) = paced(release);
+    if pace.period_ns.is_none() && wait != Wait::Yield && matches!(release, Release::Timer { .. }) {
+        // Distances may be as even as a grid's, and lead away from every grid.
+        let after_end = paced(Release::Timer { is_absolute: false });
+        if after_end.0.period_ns.is_some() {
+            (pace, release) = after_end;
+        }
+    }
     Some(Model {
         wait,
         release,

@@ -39,13 +39,6 @@ pub enum ThreadEvent {
         /// The kernel's error code.
         code: u64,
     },
-    /// The thread's timer fired while it was not asleep.
-    Expired {
-        /// When the timer was due.
-        due_ns: u64,
-        /// The timer, as [`Waking::timer`].
-        timer: u64,
-    },
     /// A watched process has this new thread.
     Started {
         /// The process.

@@ -277,7 +277,7 @@ impl Search<'_> {
         let model = infer(&past.stays).filter(|model| model.period_ns.is_some());
         let mut cycles = cut(&mut CycleCutter::between(model.clone(), None));
         let released = cycles.iter().filter(|cycle| is_released(cycle)).count();
-        let model = model.filter(|_| released as f64 >= MOSTLY * cycles.len() as f64);
+        let model = model.filter(|_| released > 0 && released as f64 >= MOSTLY * cycles.len() as f64);
         if model.is_none() {
             cycles = cut(&mut CycleCutter::between(None, None));
         }

@@ -173,7 +173,8 @@ fn finds_cycles_that_are_calls_of_a_function() {
     let due = "cycles of servo are due when the timer of clock_nanosleep (absolute, CLOCK_MONOTONIC) is";
     assert!(seen.notes.iter().any(|note| note == due), "{:?}", seen.notes);
     // The timer's own time: on the program's grid.
-    let on_grid = |pair: &[LoopCycle]| (pair[1].due_ns - pair[0].due_ns).is_multiple_of(PERIOD_US * 1_000);
+    let on_grid =
+        |pair: &[LoopCycle]| pair[1].due_ns.abs_diff(pair[0].due_ns).is_multiple_of(PERIOD_US * 1_000);
     let pairs = seen.cycles.len() - 1;
     assert!(share(seen.cycles.windows(2).filter(|pair| on_grid(pair)).count(), pairs) >= 0.98);
 }

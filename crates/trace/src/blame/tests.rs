@@ -29,7 +29,6 @@ fn cycle() -> LoopCycle {
         migrations: 0,
         cpu: 1,
         waking: Waking { waker: 77, waker_name: "rustc".to_string(), ..Waking::default() },
-        also_due: Vec::new(),
         begin: None,
     }
 }

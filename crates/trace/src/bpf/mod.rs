@@ -42,7 +42,7 @@ const TAPS: [(&str, &str); 10] = [
     ("sched_switch", ""),
     ("sched_waking", ""),
     ("hrtimer_expire_entry", "due times of timers"),
-    ("hrtimer_expire_exit", "timers that fire while their thread runs"),
+    ("hrtimer_expire_exit", "which wakeups come from timers"),
     ("sched_migrate_task", "moves of waiting threads"),
     ("page_fault_user", "page faults"),
     ("page_fault_kernel", "page faults in the kernel"),
@@ -56,6 +56,7 @@ pub struct ThreadWatch {
     /// Its programs, unloaded when this is dropped.
     part: LoadedPart,
     records: RingBuf<MapData>,
+    reader: record::RecordReader,
     processes: HashMap<MapData, u32, u32>,
     /// Kept for programs that are loaded later.
     _free_slots: Stack<MapData, u32>,
@@ -92,6 +93,7 @@ impl ThreadWatch {
         }
         Ok(ThreadWatch {
             records: part.map("records")?,
+            reader: record::RecordReader::default(),
             processes: part.map("processes")?,
             _free_slots: free_slots,
             lost: part.map("lost")?,
@@ -204,7 +206,7 @@ impl ThreadWatch {
         while records.len() < most
             && let Some(bytes) = self.records.next()
         {
-            records.extend(record::read(&bytes));
+            records.extend(self.reader.read(&bytes));
         }
         records
     }

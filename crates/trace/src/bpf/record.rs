@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the records of `threads.bpf.c`, with the numbers of its `enum kind` and the layouts of its
 //! structures.
+//!
+//! Times that one record tells, and the stays of one thread, go forward from here on. In the kernel they need
+//! not: two CPUs may read its clock some nanoseconds apart, and where the kernel part is preempted at a
+//! boundary, the stay that ends there overlaps the one before. A due time may go back from one cycle to the
+//! next: a clock was set, or the program asked for that.
+
+use std::collections::BTreeMap;
 
 use cause::bpf::RecordBytes;
 use symbols::UserRegisters;
@@ -18,20 +25,44 @@ const ELSEWHERE: u32 = 16;
 const INHERITED: u32 = 32;
 const GOES_ON: u32 = 64;
 
-/// A record from its bytes; `None` for an unknown kind.
-pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
+/// Decodes records, one after the other.
+#[derive(Debug, Default)]
+pub struct RecordReader {
+    /// When each thread left its CPU last.
+    left_ns: BTreeMap<u32, u64>,
+}
+
+impl RecordReader {
+    /// A record from its bytes; `None` for an unknown kind.
+    pub fn read(&mut self, bytes: &[u8]) -> Option<ThreadRecord> {
+        let mut record = read(bytes)?;
+        match &mut record.kind {
+            ThreadEvent::Stay(stay) => {
+                let left_ns = self.left_ns.entry(record.thread).or_default();
+                stay.in_ns = stay.in_ns.max(*left_ns);
+                stay.out_ns = stay.out_ns.max(stay.in_ns);
+                (record.at_ns, *left_ns) = (stay.out_ns, stay.out_ns);
+            }
+            ThreadEvent::Exited => drop(self.left_ns.remove(&record.thread)),
+            _ => {}
+        }
+        Some(record)
+    }
+}
+
+fn read(bytes: &[u8]) -> Option<ThreadRecord> {
     let mut bytes = RecordBytes(bytes);
     let (kind, cpu) = (bytes.u16()?, u32::from(bytes.u16()?));
     let (thread, at_ns) = (bytes.u32()?, bytes.u64()?);
     let kind = match kind {
         1 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |_| None)?)),
-        13 => {
+        12 => {
             ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |sp| Some(Boundary::Begin { sp }))?))
         }
-        14 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |_| Some(Boundary::End))?)),
+        13 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |_| Some(Boundary::End))?)),
         2 => stack(&mut bytes),
         3 => switched(thread, &mut bytes)?,
-        10 => ThreadEvent::UserStack(Box::new(user_stack(&mut bytes)?)),
+        9 => ThreadEvent::UserStack(Box::new(user_stack(&mut bytes)?)),
         _ => note(kind, &mut bytes)?,
     };
     Some(ThreadRecord { thread, cpu, at_ns, kind })
@@ -44,6 +75,10 @@ fn stay(
     boundary: impl Fn(u64) -> Option<Boundary>,
 ) -> Option<Stay> {
     let (woken_ns, in_ns, due_ns, timer) = (bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?);
+    let (in_ns, woken_ns) = (in_ns.min(out_ns), Some(woken_ns).filter(|ns| *ns != 0));
+    let woken_ns = woken_ns.map(|ns| ns.min(in_ns));
+    // On CLOCK_MONOTONIC, a time of another clock may lie before the boot: below zero.
+    let due_ns = i64::try_from(due_ns).map_or(0, |_| due_ns).min(woken_ns.unwrap_or(out_ns));
     let (waker, how, waker_name) = (bytes.u32()?, bytes.u32()?, bytes.name()?);
     let (state, next) = (bytes.u32()?, bytes.u32()?);
     let next = Scheduled { id: next, prio: bytes.i32()?, policy: bytes.u32()?, name: bytes.name()? };
@@ -72,7 +107,6 @@ fn stay(
         words,
         next,
     };
-    let woken_ns = Some(woken_ns).filter(|ns| *ns != 0);
     let is_begin_unseen = how & UNSEEN != 0;
     Some(Stay {
         woken_ns,
@@ -123,13 +157,62 @@ fn note(kind: u16, bytes: &mut RecordBytes<'_>) -> Option<ThreadEvent> {
     let (first, second, name) = (bytes.u64()?, bytes.u64()?, bytes.name()?);
     Some(match kind {
         4 => ThreadEvent::Fault { address: first, code: second },
-        5 => ThreadEvent::Expired { due_ns: first, timer: second },
-        6 => ThreadEvent::Started { process: first as u32, name },
-        7 => ThreadEvent::Forked { process: first as u32 },
-        8 => ThreadEvent::Executed { name },
-        9 => ThreadEvent::Exited,
-        11 => ThreadEvent::FaultOver { began_ns: first },
-        12 => ThreadEvent::Moved { to: first as u32 },
+        5 => ThreadEvent::Started { process: first as u32, name },
+        6 => ThreadEvent::Forked { process: first as u32 },
+        7 => ThreadEvent::Executed { name },
+        8 => ThreadEvent::Exited,
+        10 => ThreadEvent::FaultOver { began_ns: first },
+        11 => ThreadEvent::Moved { to: first as u32 },
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREAD: u32 = 71;
+
+    /// A stay that a timer began, as the kernel part writes it down.
+    fn bytes([woken_ns, in_ns, due_ns, out_ns]: [u64; 4]) -> Vec<u8> {
+        let mut bytes = [1u16, 0].map(u16::to_ne_bytes).concat();
+        bytes.extend(THREAD.to_ne_bytes());
+        bytes.extend([out_ns, woken_ns, in_ns, due_ns, 0].map(u64::to_ne_bytes).concat());
+        bytes.extend([0, BY_TIMER].map(u32::to_ne_bytes).concat());
+        // All that tells how it left.
+        bytes.resize(bytes.len() + 16 + 16 + 16 + 8 + 32 + 16 + 16 + 16 + 16, 0);
+        bytes
+    }
+
+    fn stay(reader: &mut RecordReader, times: [u64; 4]) -> Stay {
+        match reader.read(&bytes(times)).map(|record| record.kind) {
+            Some(ThreadEvent::Stay(stay)) => *stay,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn times(stay: &Stay) -> [Option<u64>; 4] {
+        [stay.woken_ns, Some(stay.in_ns), stay.waking.due_ns, Some(stay.out_ns)]
+    }
+
+    #[test]
+    fn times_of_a_stay_go_forward() {
+        let mut reader = RecordReader::default();
+        assert_eq!(times(&stay(&mut reader, [20, 30, 10, 40])), [20, 30, 10, 40].map(Some));
+        assert_eq!(times(&stay(&mut reader, [57, 56, 58, 55])), [55, 55, 55, 55].map(Some));
+    }
+
+    #[test]
+    fn a_time_before_the_boot_is_due_at_the_boot() {
+        let stay = stay(&mut RecordReader::default(), [20, 30, 5u64.wrapping_sub(1_000), 40]);
+        assert_eq!(stay.waking.due_ns, Some(0));
+    }
+
+    #[test]
+    fn a_stay_begins_when_the_one_before_has_ended() {
+        let mut reader = RecordReader::default();
+        stay(&mut reader, [20, 30, 10, 400]);
+        let next = stay(&mut reader, [0, 300, 0, 350]);
+        assert_eq!((next.in_ns, next.out_ns), (400, 400));
+    }
 }

@@ -8,7 +8,8 @@
 //! ```
 //! The thread's last wait before BEGIN releases the cycle, by its timer or its waker. A cycle without such a
 //! wait is due when it begins. If cycles have a grid, or the user gives a period, it is due a period after
-//! the previous one, if that is earlier.
+//! the previous one, if that is earlier. If waits release cycles, those before the first such wait are left
+//! out: their due times are unknown.
 //!
 //! A BEGIN within a cycle belongs to it if it is deeper in the stack: the function calls itself. Otherwise
 //! the previous cycle did not reach its END, and is left out.
@@ -39,6 +40,8 @@ pub(super) struct Bounds {
     within: Option<(u64, u32)>,
     /// Whether the open parts are those after a cycle, and not of one.
     is_resting: bool,
+    /// Whether a wait has released a cycle yet.
+    has_release: bool,
     /// The previous cycle's due time, and when it reached BEGIN.
     last: Option<(u64, u64)>,
     /// When the last one reached END.
@@ -64,7 +67,7 @@ impl Bounds {
     }
 
     pub(super) fn released(&mut self) {
-        self.is_resting = false;
+        (self.is_resting, self.has_release) = (false, true);
     }
 }
 
@@ -72,6 +75,10 @@ impl CycleCutter {
     pub(super) fn comes_to_begin(&mut self, cpu: u32, at_ns: u64, sp: u64) {
         let grid_ns = self.grid_ns();
         let Some(bounds) = &mut self.bounds else { return };
+        // It was released before anything was known of its thread: when, nothing tells.
+        if self.model.is_some() && !bounds.has_release {
+            return;
+        }
         match &mut bounds.within {
             Some((first_sp, depth)) if sp < *first_sp => {
                 *depth += 1;

@@ -164,13 +164,9 @@ fn stays(records: &[ThreadRecord]) -> Vec<Stay> {
 }
 
 fn cycles(mut cycles: CycleCutter, records: &[ThreadRecord]) -> Vec<trace::cycle::LoopCycle> {
-    let mut made = Vec::new();
-    for record in records {
-        match &record.kind {
-            ThreadEvent::Stay(stay) => made.extend(cycles.add(record.cpu, Stay::clone(stay))),
-            ThreadEvent::Expired { due_ns, timer } => cycles.expired(*due_ns, *timer),
-            _ => {}
-        }
-    }
-    made
+    let stay = |record: &ThreadRecord| match &record.kind {
+        ThreadEvent::Stay(stay) => Some((record.cpu, Stay::clone(stay))),
+        _ => None,
+    };
+    records.iter().filter_map(stay).filter_map(|(cpu, stay)| cycles.add(cpu, stay)).collect()
 }

@@ -122,6 +122,20 @@ fn a_cycle_is_due_by_its_timer_and_executes_from_begin_to_end() {
 }
 
 #[test]
+fn a_cycle_with_an_unseen_release_is_left_out() {
+    // It reaches BEGIN when the next one is already due.
+    let late = |story: &mut Story, n| {
+        story.begins(if n == 1 { 1_500_000 } else { 10_000 });
+        story.ends(30_000);
+    };
+    let mut story = periodic(late);
+    story.stays.drain(..1);
+    let (cycles, counts) = story.by_waits();
+    assert_eq!((cycles.len(), counts), (19, BoundCounts::default()));
+    assert!(cycles.iter().all(|cycle| !begin(cycle).is_release));
+}
+
+#[test]
 fn a_cycle_without_a_wait_is_due_a_period_later() {
     let story = periodic(|story, n| {
         story.begins(1_000);
