@@ -18,16 +18,26 @@ pub(crate) struct KeptSpikes {
 #[derive(Debug, Default)]
 struct KeptOfRow {
     /// The longest first.
-    longest: Vec<Spike>,
+    longest: Vec<KeptSpike>,
     /// In the order of their coming.
-    latest: VecDeque<Spike>,
+    latest: VecDeque<KeptSpike>,
+}
+
+/// A spike as its line of the list, which takes a fraction of the memory of its causes and their stacks.
+#[derive(Debug)]
+pub(crate) struct KeptSpike {
+    latency_ns: u64,
+    monotonic_ns: u64,
+    /// The line, with its end.
+    pub(crate) line: Box<str>,
 }
 
 impl KeptSpikes {
-    /// Takes a spike in; another one may have to go.
-    pub(crate) fn add(&mut self, spike: &Spike) {
+    /// Takes in a spike and its line; another one may have to go.
+    pub(crate) fn add(&mut self, spike: &Spike, line: &str) {
         let row = self.rows.entry(spike.key.clone()).or_default();
-        row.latest.push_back(spike.clone());
+        let Spike { latency_ns, monotonic_ns, .. } = *spike;
+        row.latest.push_back(KeptSpike { latency_ns, monotonic_ns, line: line.into() });
         if row.latest.len() <= KEPT {
             return;
         }
@@ -48,8 +58,8 @@ impl KeptSpikes {
     }
 
     /// All that are kept, in the order of time.
-    pub(crate) fn all(&self) -> Vec<&Spike> {
-        let mut all: Vec<&Spike> =
+    pub(crate) fn all(&self) -> Vec<&KeptSpike> {
+        let mut all: Vec<&KeptSpike> =
             self.rows.values().flat_map(|row| row.longest.iter().chain(&row.latest)).collect();
         all.sort_by_key(|spike| spike.monotonic_ns);
         all
@@ -86,8 +96,8 @@ mod tests {
         let mut kept = KeptSpikes::default();
         // The longest come in the middle, and get shorter from there on.
         let latency_ns = |at: u64| if at < 500 { at } else { 1_000 - at };
-        (0..1_000).for_each(|at| kept.add(&spike(at, 10 + latency_ns(at))));
-        let times: Vec<u64> = kept.all().iter().map(|spike| spike.at_ns).collect();
+        (0..1_000).for_each(|at| kept.add(&spike(at, 10 + latency_ns(at)), &format!("{at}\n")));
+        let times: Vec<u64> = kept.all().iter().map(|kept| kept.line.trim().parse().unwrap()).collect();
         assert_eq!((times.len(), kept.len()), (2 * KEPT, 2 * KEPT));
         assert_eq!(kept.count(&spike(0, 0).key), 2 * KEPT as u64);
         let latest: Vec<u64> = (950..1_000).collect();

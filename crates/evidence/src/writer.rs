@@ -171,9 +171,10 @@ impl BundleWriter {
     pub fn spikes(&mut self, spikes: &[Spike]) -> Result<()> {
         let mut text = String::new();
         for spike in spikes {
+            let begin = text.len();
             spike_line(spike, &mut text);
             match &mut self.flight {
-                Some(flight) => flight.kept.add(spike),
+                Some(flight) => flight.kept.add(spike, &text[begin..]),
                 None => *self.listed.entry(spike.key.clone()).or_default() += 1,
             }
         }
@@ -194,11 +195,8 @@ impl BundleWriter {
                 self.folder.remove(new)?;
             }
             let mut file = self.folder.append(new)?;
-            let mut text = String::new();
             for spike in flight.kept.all() {
-                text.clear();
-                spike_line(spike, &mut text);
-                file.write_all(text.as_bytes())?;
+                file.write_all(spike.line.as_bytes())?;
             }
             self.folder.rename(new, "spikes.jsonl")?;
             Ok(file)
