@@ -32,13 +32,16 @@ fn a_measured_bundle_is_stored_with_its_host_and_an_import_without_one_is_said()
     let store =
         |bundles: &[&str]| isolator(folder.path(), &[&["fleet", "store", "-o", "store"], bundles].concat());
     let ran = store(&["measured", "imported"]).ended(0);
-    assert_eq!(ran.stdout, "bundles: 1 added, 0 known already, 1 not read\n");
+    assert_eq!(
+        ran.stdout,
+        "bundles: 1 added, 0 known already, 1 not read\nnext: isolator fleet report store\n"
+    );
     let line = "isolator: not read: imported: it does not say on which machine it was measured\n";
     assert_eq!(ran.stderr, line);
     let ran = store(&["measured"]).ended(0);
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.as_str()),
-        ("bundles: 0 added, 1 known already, 0 not read\n", "")
+        ("bundles: 0 added, 1 known already, 0 not read\nnext: isolator fleet report store\n", "")
     );
     assert_eq!(
         store(&["imported"]).ended(1).stderr.lines().last(),

@@ -240,5 +240,5 @@ fn circles_of_links_in_a_fleets_folder_end() {
     let bundle = open_bundle(folder.path(), "all/b");
     change(&bundle, |manifest| manifest["machine"]["hostname"] = "host".into());
     let stored = isolator(folder.path(), &["fleet", "store", "-o", "store", "all"]).ended(0);
-    assert_eq!(stored.stdout, "bundles: 1 added, 0 known already, 0 not read\n");
+    assert!(stored.stdout.starts_with("bundles: 1 added, 0 known already, 0 not read\n"), "{stored:#?}");
 }
