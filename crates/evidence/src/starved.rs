@@ -14,6 +14,9 @@ const SHARE: u64 = 10;
 /// Fewer missed periods are late cycles, and the table has them.
 const FEWEST: u64 = 10;
 
+/// What each line says of its row.
+pub const BEGAN_NO_CYCLE: &str = "began no cycle for";
+
 /// What stops a thread for long.
 const STOPS: [&str; 6] = [CPU_QUOTA, RT_THROTTLING, SUSPENDED, CPU_OFFLINE, GRANT_LOST, MOVED];
 
@@ -26,7 +29,7 @@ pub(crate) fn starved(bundle: &Bundle) -> Vec<String> {
         let seconds = |cycles: u64| cycles as f64 * period_ns as f64 / 1e9;
         is_starved.then(|| {
             format!(
-                "{} under {} began no cycle for {:.1} of {:.1} s: {}",
+                "{} under {} {BEGAN_NO_CYCLE} {:.1} of {:.1} s: {}",
                 named(key),
                 key.load,
                 seconds(missed),

@@ -15,6 +15,7 @@ use crate::lab::{self, Mode};
 use crate::manifest::{Manifest, RowEntry, RowKey, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::row::Row;
+pub use crate::starved::BEGAN_NO_CYCLE;
 use crate::starved::starved;
 use crate::tail::Tail;
 use crate::taint;

@@ -23,6 +23,7 @@ use evidence::Taint;
 use evidence::document::ProveDocument;
 use evidence::fitness::UseVerdict;
 use evidence::taint;
+use evidence::verdict::BEGAN_NO_CYCLE;
 use machine::purpose::Grade;
 
 use crate::figures::judged;
@@ -118,11 +119,17 @@ fn below(document: &ProveDocument, style: Style) -> String {
     let late = late.map(|row| format!("{}: ", row.key)).collect::<Vec<_>>();
     let reasons = new_reasons(document).filter(|reason| !late.iter().any(|row| reason.starts_with(row)));
     let mut all = lines(document);
-    all.extend(reasons.map(|reason| (text::clean(&format!("- {reason}")), ResultPaint::Plain)));
+    // Why most of a row is missing is what its reader asks first.
+    let paint = |reason: &str| match reason.contains(BEGAN_NO_CYCLE) {
+        true => ResultPaint::Bad,
+        false => ResultPaint::Plain,
+    };
+    all.extend(reasons.map(|reason| (text::clean(&format!("- {reason}")), paint(reason))));
     all.sort_by_key(|(_, paint)| match paint {
-        ResultPaint::Unsure | ResultPaint::Bad | ResultPaint::Good => 0,
-        ResultPaint::Plain => 1,
-        ResultPaint::Quiet => 2,
+        ResultPaint::Bad => 0,
+        ResultPaint::Unsure | ResultPaint::Good => 1,
+        ResultPaint::Plain => 2,
+        ResultPaint::Quiet => 3,
     });
     let (mut used, mut shown) = (0, 0);
     for (line, paint) in &all {
