@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 /// Writes `table` into the build's folder: `&[(name, include_bytes!(file)), …]` of all files below `folder`,
 /// whose path begins at the crate's own.
 pub fn embed(folder: &str, table: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    // Of this run, not of the compilation: a build folder may have been copied from another checkout.
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let root = Path::new(&own).join(folder);
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
     list(&root, &mut files);
@@ -19,6 +21,8 @@ pub fn embed(folder: &str, table: &str) {
     };
     let text = format!("&[\n{}]\n", files.iter().map(entry).collect::<String>());
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    // What is linked from another build folder is written anew, not over.
+    let _ = fs::remove_file(out.join(table));
     fs::write(out.join(table), text).expect("the build folder can be written");
 }
 
