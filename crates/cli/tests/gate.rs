@@ -88,7 +88,13 @@ fn a_run_is_no_worse_than_itself_and_worse_than_one_a_third_as_late() {
     let xml = fs::read_to_string(folder.path().join("gate.xml")).unwrap();
     let count = |what: &str| xml.matches(what).count();
     assert_eq!(count("<failure "), reasons.len(), "{xml}");
-    assert_eq!(count("<testcase "), document["figures"].as_array().unwrap().len() + 1);
+    // A case for each figure, one for the row's limit, one for the verdict.
+    assert_eq!(count("<testcase "), document["figures"].as_array().unwrap().len() + 2);
+    assert!(xml.contains("name=\"limit\">\n    <system-out>maximum 60.0 us, "), "{xml}");
+    let words = worse.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [": maximum 60.0 us, ", " p50 20.0 us 60.0 us ", " +200.0 % to +200.0 % WORSE "] {
+        assert!(words.contains(part), "{part}: {}", worse.stdout);
+    }
     assert!(xml.contains(&format!(" failures=\"{}\" errors=\"0\" skipped=\"0\">", reasons.len())), "{xml}");
     let alone = gate(&["now", "late", "--junit", "-"]).ended(2);
     assert_eq!((alone.stdout, alone.stderr.as_str()), (xml, ""));

@@ -10,9 +10,10 @@
 //!
 //! Limits: a bootstrap within two runs knows nothing of what differs from one run to the next; several
 //! baselines do. Rows below [`FEWEST_SECONDS`] seconds and other tools' evidence, which has no seconds, are
-//! not judged, nor are percentiles with too few samples beyond them; each is listed with its reason. Nothing
-//! passes with or against a bundle that is damaged, or whose run still goes on. Where only spikes are lost,
-//! latencies are judged all the same, and may be worse.
+//! not judged, nor are percentiles with too few samples beyond them, rows that no baseline has, limits that a
+//! row lacks, and loads that did not run; each is listed with its reason. Nothing passes with or against a
+//! bundle that is damaged, or whose run still goes on. Where only spikes are lost, latencies are judged all
+//! the same, and may be worse.
 //!
 //! Exit status of `isolator gate`: 0 nothing got worse, 2 something did, 1 it could not be judged.
 
@@ -26,7 +27,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{self, ComparedRun, Difference, likeness};
-use crate::manifest::{RowKey, SCHEMA_VERSION};
+use crate::manifest::{NotRun, RowKey, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::row::Row;
 use crate::units::us;
@@ -81,12 +82,16 @@ pub struct Gated {
     pub differences: Vec<Difference>,
     /// Differences of the machines, for the first baseline.
     pub machine_differences: Vec<Difference>,
+    /// The rows that were judged, each with its limit and the margin to it.
+    pub rows: Vec<GatedRow>,
     /// Every judged figure; with several baselines, against the nearest.
     pub figures: Vec<Judged>,
     /// Rows of a baseline that the candidate did not measure.
     pub not_measured: Vec<RowKey>,
     /// Rows, and figures of rows, that could not be judged, and why.
     pub not_judged: Vec<NotJudged>,
+    /// Probes under loads that were asked for and did not run, and why.
+    pub not_run: Vec<NotRun>,
     /// By which part of its baseline a figure may grow.
     pub tolerance: f64,
     /// The chance that a gate between two runs of an unchanged machine finds a figure worse, apart from the
@@ -113,6 +118,42 @@ impl Gated {
 /// The reason that is a row which is no longer measured.
 pub fn gone(key: &RowKey) -> String {
     format!("{key}: measured before, not now")
+}
+
+/// A row of the candidate that was judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GatedRow {
+    /// The row.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// Its largest latency.
+    pub max_ns: u64,
+    /// Its limit; the verdict judges by it, whatever the baseline was.
+    pub limit_ns: Option<u64>,
+    /// The limit less the largest latency; below zero the limit was exceeded.
+    pub margin_ns: Option<i64>,
+}
+
+impl GatedRow {
+    fn of(row: &Row) -> GatedRow {
+        let (max_ns, limit_ns) = (row.series.latency.max_ns(), row.entry.limit_ns);
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        let margin_ns = limit_ns.map(|limit| signed(limit) - signed(max_ns));
+        GatedRow { key: row.entry.key.clone(), max_ns, limit_ns, margin_ns }
+    }
+}
+
+impl fmt::Display for GatedRow {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let max = us(self.max_ns);
+        match (self.limit_ns, self.margin_ns) {
+            (Some(limit), Some(margin)) => {
+                let side = if margin < 0 { "above" } else { "below" };
+                write!(out, "maximum {max}, {} {side} the limit of {}", us(margin.unsigned_abs()), us(limit))
+            }
+            _ => write!(out, "maximum {max}, no limit"),
+        }
+    }
 }
 
 /// One figure of one row.
@@ -233,8 +274,14 @@ impl fmt::Display for Judged {
 }
 
 impl Judged {
+    /// By which part of its baseline it changed, and its interval; `None` where the baseline is zero.
+    pub fn change(&self) -> Option<[f64; 3]> {
+        let [low, high] = self.interval;
+        (self.before > 0.0).then(|| [self.after, low, high].map(|value| value / self.before - 1.0))
+    }
+
     /// By how much what is surely there exceeds what is allowed: what is worst stands first.
-    fn excess(&self) -> f64 {
+    pub fn excess(&self) -> f64 {
         self.interval[0] / self.allowed.max(f64::MIN_POSITIVE)
     }
 }
@@ -269,7 +316,8 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     errors.extend(baselines.iter().flat_map(|baseline| damaged("the baseline", baseline)));
     let can_be_judged = baselines.iter().chain([candidate]).all(Bundle::has_all_latencies);
     let rows = if can_be_judged { rows(baselines, candidate, choice) } else { Rows::default() };
-    let Rows { figures, comparisons, not_measured, not_judged } = rows;
+    let Rows { rows, figures, comparisons, not_measured, not_judged } = rows;
+    let not_run = not_run(baselines, candidate, &not_measured);
     let sides = baselines.iter().map(compare::side).collect::<Vec<_>>();
     let after = compare::side(candidate);
     let mut worse = figures.iter().filter(|one| one.worse).collect::<Vec<_>>();
@@ -297,9 +345,11 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
         candidate: after,
         differences,
         machine_differences: likeness::machine(&first.manifest, &candidate.manifest),
+        rows,
         figures,
         not_measured,
         not_judged,
+        not_run,
         tolerance: choice.tolerance,
         alpha: ALPHA,
         comparisons,
@@ -336,6 +386,7 @@ impl Gated {
 /// What the rows of all baselines give.
 #[derive(Default)]
 struct Rows {
+    rows: Vec<GatedRow>,
     figures: Vec<Judged>,
     comparisons: usize,
     not_measured: Vec<RowKey>,
@@ -365,6 +416,25 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
             false
         }
     });
+    let mut judged_rows: Vec<GatedRow> = Vec::new();
+    for (_, _, after) in &pairs {
+        let row = GatedRow::of(after);
+        if judged_rows.contains(&row) {
+            continue;
+        }
+        if row.limit_ns.is_none() {
+            let (key, why) = (row.key.clone(), "the row has no limit".to_string());
+            not_judged.push(NotJudged { key, figure: Some(GateFigure::LateSeconds), why });
+        }
+        judged_rows.push(row);
+    }
+    for after in compare::measured(candidate) {
+        let key = &after.entry.key;
+        if !baselines.iter().any(|baseline| compare::find(baseline, key).is_some()) {
+            let why = "no baseline has this row".to_string();
+            not_judged.push(NotJudged { key: key.clone(), figure: None, why });
+        }
+    }
     let comparisons = comparisons(&pairs);
     let mut figures: Vec<Judged> = Vec::new();
     for (baseline, before, after) in &pairs {
@@ -390,7 +460,22 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
             }
         }
     }
-    Rows { figures, comparisons, not_measured, not_judged }
+    Rows { rows: judged_rows, figures, comparisons, not_measured, not_judged }
+}
+
+/// What was asked for and did not run: of the candidate all, of a baseline what the candidate did not measure
+/// either. A row that is gone fails by itself.
+fn not_run(baselines: &[Bundle], candidate: &Bundle, gone: &[RowKey]) -> Vec<NotRun> {
+    let is = |key: &RowKey, row: &NotRun| (&key.probe, &key.load) == (&row.probe, &row.load);
+    let mut all = candidate.manifest.rows_not_run();
+    for row in baselines.iter().flat_map(|baseline| baseline.manifest.rows_not_run()) {
+        let is_known = all.iter().any(|one| (&one.probe, &one.load) == (&row.probe, &row.load));
+        if !is_known && !compare::measured(candidate).any(|now| is(&now.entry.key, &row)) {
+            all.push(row);
+        }
+    }
+    all.retain(|row| !gone.iter().any(|key| is(key, row)));
+    all
 }
 
 /// What the lab only counted has its own gate.

@@ -36,6 +36,10 @@ pub struct LabDocument {
     pub boot_line: String,
     /// CPUs of a guest.
     pub cpus: u32,
+    /// Length of the window that was asked for, in seconds; with storms it ends after the last of them.
+    /// Absent in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<f64>,
     /// Seed of everything that storms draw.
     pub seed: u64,
     /// The kinds of work that the guests' isolator was asked to defer; absent: only the boot line isolates
@@ -397,8 +401,36 @@ pub struct GateDocument {
     pub growth: Vec<Growth>,
     /// Figures of the baseline that the run lacks: they cannot be judged, so the gate does not hold.
     pub not_counted: Vec<String>,
+    /// The rows that were judged, and how long each counted.
+    pub windows: Vec<GateWindow>,
+    /// What only one of both counted, so that it was not judged.
+    pub not_judged: Vec<String>,
     /// The bundle.
     pub bundle: String,
+}
+
+/// How long a row counted, before and now. A storm takes a fixed number of rounds, however long they take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GateWindow {
+    /// The scenario, and the load where there was one.
+    pub scenario: String,
+    /// The guest's CPU.
+    pub cpu: u32,
+    /// Excursions of the baseline.
+    pub excursions_before: u64,
+    /// Excursions now.
+    pub excursions_after: u64,
+    /// The baseline's window by its guest's clock, in seconds.
+    pub before_s: f64,
+    /// The window now.
+    pub after_s: f64,
+}
+
+impl GateWindow {
+    /// Whether the windows differ by so much that their counts are to be read with it.
+    pub fn differs(&self) -> bool {
+        (self.after_s - self.before_s).abs() > 0.1 * self.before_s
+    }
 }
 
 /// A figure that grew by more than runs of the same guest differ.

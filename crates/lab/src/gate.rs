@@ -2,13 +2,16 @@
 //! The gate: runs what a baseline ran and says by what more interruptions, kernel instructions or deferred
 //! work came.
 //!
-//! A baseline is a `lab.json` that was kept. Storms blow a fixed number of rounds, so counts repeat; what
-//! still differs from run to run is stated here as the slack: a few interruptions of the guest's own
-//! housekeeping, and a share of instructions, since how far a lock was waited for depends on the other CPU.
+//! A baseline is a `lab.json` that was kept, and its window is the one that is run: a count grows with the
+//! time that is counted, and not in proportion to it, so another window is refused, not scaled. Storms blow a
+//! fixed number of rounds, so counts repeat; what still differs from run to run is stated here as the slack:
+//! a few interruptions of the guest's own housekeeping, and a share of instructions, since how far a lock was
+//! waited for depends on the other CPU.
 
 use std::path::Path;
+use std::time::Duration;
 
-use evidence::lab::{GateDocument, Growth, LabDocument, LabRow};
+use evidence::lab::{GateDocument, GateWindow, Growth, LabDocument, LabRow};
 use evidence::manifest::SCHEMA_VERSION;
 
 use crate::{Error, Result};
@@ -53,6 +56,32 @@ pub fn asked(baseline: &LabDocument) -> (Vec<String>, Vec<String>) {
     (scenarios, loads)
 }
 
+/// The window to count in: the baseline's. Another one than that is refused; a baseline that does not state
+/// its own takes the one that is `asked`.
+pub fn window(baseline: &LabDocument, path: &Path, asked: Option<Duration>) -> Result<Duration> {
+    let refused = |why: String, cure: String| Err(Error::on("compare with", path.display(), why, cure));
+    let own = match baseline.duration_s.map(Duration::try_from_secs_f64) {
+        Some(Ok(own)) => Some(own),
+        Some(Err(_)) => {
+            return refused("its window is not a length of time".into(), "make the baseline again".into());
+        }
+        None => None,
+    };
+    match (own, asked) {
+        (Some(own), Some(asked)) if own != asked => refused(
+            format!(
+                "it counted in a window of {own:?}, and {asked:?} are asked for: counts of unequal windows say nothing"
+            ),
+            "leave --duration out, or make a baseline with it".into(),
+        ),
+        (Some(window), _) | (None, Some(window)) => Ok(window),
+        (None, None) => refused(
+            "it does not state its window".into(),
+            "give the --duration that it was made with, or make it again".into(),
+        ),
+    }
+}
+
 /// The most interruptions that another run of the same guest may have.
 pub fn allowed(before: u64) -> u64 {
     before + SLACK_COUNT.max((before as f64 * SLACK_SHARE) as u64)
@@ -60,13 +89,32 @@ pub fn allowed(before: u64) -> u64 {
 
 /// What grew beyond the slack, worst first, and what the baseline counted and the run did not.
 pub fn judge(baseline: &LabDocument, now: &LabDocument) -> GateDocument {
-    let (mut growth, mut not_counted) = (Vec::new(), Vec::new());
+    let (mut growth, mut not_counted, mut windows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut not_judged = Vec::new();
     for before in &baseline.rows {
         let same = |row: &&LabRow| (&row.scenario, row.cpu) == (&before.scenario, before.cpu);
         let after = now.rows.iter().find(same);
         growth.extend(after.into_iter().flat_map(|after| grown(before, after)));
         not_counted.extend(gone(before, after));
+        windows.extend(after.map(|after| GateWindow {
+            scenario: after.scenario.clone(),
+            cpu: after.cpu,
+            excursions_before: before.excursions,
+            excursions_after: after.excursions,
+            before_s: before.seconds_guest,
+            after_s: after.seconds_guest,
+        }));
+        if after.is_some_and(|after| before.isolation.is_none() && after.isolation.is_some()) {
+            let place = format!("{} on cpu {}", before.scenario, before.cpu);
+            not_judged.push(format!("{place}: deferred work and breaches: the baseline did not count them"));
+        }
     }
+    let is_new = |row: &&LabRow| {
+        !baseline.rows.iter().any(|before| (&row.scenario, row.cpu) == (&before.scenario, before.cpu))
+    };
+    let new = now.rows.iter().filter(is_new);
+    not_judged
+        .extend(new.map(|row| format!("{} on cpu {}: the baseline has no such row", row.scenario, row.cpu)));
     growth.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
     GateDocument {
         schema_version: SCHEMA_VERSION,
@@ -75,6 +123,8 @@ pub fn judge(baseline: &LabDocument, now: &LabDocument) -> GateDocument {
         kernel_after: now.kernel.clone(),
         growth,
         not_counted,
+        windows,
+        not_judged,
         bundle: now.bundle.clone(),
     }
 }
@@ -192,6 +242,37 @@ mod tests {
         assert_eq!(judged.not_counted, ["static-keys under l2 on cpu 2: counted before, not now"]);
         assert!(!judged.held && judged.growth.is_empty());
         assert_eq!(judge(&whole, &document(Vec::new())).not_counted.len(), 2);
+    }
+
+    #[test]
+    fn the_window_is_the_baselines_and_another_one_is_refused() {
+        let path = Path::new("good/lab.json");
+        let of = |own: Option<f64>, asked: Option<u64>| {
+            let baseline = LabDocument { duration_s: own, ..document(Vec::new()) };
+            window(&baseline, path, asked.map(Duration::from_secs)).map_err(|error| error.to_string())
+        };
+        let two = Ok(Duration::from_secs(2));
+        assert_eq!(
+            [of(Some(2.0), None), of(Some(2.0), Some(2)), of(None, Some(2))],
+            [two.clone(), two.clone(), two]
+        );
+        assert_eq!(
+            of(Some(2.0), Some(5)).unwrap_err(),
+            "cannot compare with good/lab.json: it counted in a window of 2s, and 5s are asked for: counts of unequal \
+             windows say nothing; leave --duration out, or make a baseline with it"
+        );
+        assert!(of(None, None).unwrap_err().contains("does not state its window; give the --duration"));
+        assert!(of(Some(-1.0), None).unwrap_err().contains("its window is not a length of time"));
+    }
+
+    #[test]
+    fn rows_without_a_baseline_are_listed_as_not_judged() {
+        let whole = document(vec![row(2, 100), LabRow { cpu: 2, ..row(2, 100) }]);
+        let judged = judge(&document(vec![row(2, 100)]), &whole);
+        assert_eq!(judged.not_judged, ["static-keys under l2 on cpu 2: the baseline has no such row"]);
+        assert_eq!((judged.held, judged.windows.len()), (true, 1));
+        let longer = GateWindow { before_s: 39.0, after_s: 50.0, ..judged.windows[0].clone() };
+        assert!(longer.differs() && !GateWindow { after_s: 40.0, ..longer }.differs());
     }
 
     #[test]

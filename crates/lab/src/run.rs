@@ -173,6 +173,7 @@ pub fn run(
         architecture: asked.kernel.architecture.to_string(),
         boot_line: asked.boot_line.clone(),
         cpus: asked.cpus,
+        duration_s: Some(asked.duration.as_secs_f64()),
         seed: asked.seed,
         isolate: asked.isolate.clone(),
         rows: Vec::new(),

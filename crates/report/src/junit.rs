@@ -3,8 +3,8 @@
 //! lint found: a test case for each finding, and one for each rule that is kept.
 //!
 //! JUnit has no standard; this keeps to what Jenkins, GitLab and GitHub's reporters read: `testsuite` with
-//! counts, `testcase` with `classname` and `name`, `failure`, `error` and `skipped` with a message. Written
-//! by hand: it is five elements.
+//! counts, `testcase` with `classname` and `name`, `failure`, `error` and `skipped` with a message,
+//! `system-out` with the figures of a case that came out well. Written by hand: it is six elements.
 
 use std::fmt::Write;
 
@@ -26,7 +26,14 @@ pub fn junit(gate: &Gated) -> String {
     }
     for one in &gate.figures {
         let why = one.to_string();
-        suite.case(&class(&one.key), one.figure.label(), one.worse.then_some((CaseKind::Failure, &why)));
+        match one.worse {
+            true => suite.case(&class(&one.key), one.figure.label(), Some((CaseKind::Failure, &why))),
+            false => suite.passed(&class(&one.key), one.figure.label(), &why),
+        }
+    }
+    for row in gate.rows.iter().filter(|row| row.limit_ns.is_some()) {
+        // The verdict fails, not the row: a baseline may have been above its limit, too.
+        suite.passed(&class(&row.key), "limit", &row.to_string());
     }
     for key in &gate.not_measured {
         suite.case(&class(key), "measured", Some((CaseKind::Failure, &gone(key))));
@@ -34,6 +41,10 @@ pub fn junit(gate: &Gated) -> String {
     for row in &gate.not_judged {
         let name = row.figure.map_or("judged", |figure| figure.label());
         suite.case(&class(&row.key), name, Some((CaseKind::Skipped, &row.why)));
+    }
+    for row in &gate.not_run {
+        let class = format!("{} under {}", row.probe, row.load).replace('.', "·");
+        suite.case(&class, "run", Some((CaseKind::Skipped, &row.reason)));
     }
     suite.document(&format!("isolator gate {}", gate.candidate.bundle))
 }
@@ -107,6 +118,16 @@ impl Suite {
         *number += 1;
         let why = escaped(why);
         let _ = writeln!(self.cases, "{head}>\n    <{element} message=\"{why}\"/>\n  </testcase>");
+    }
+
+    /// A case that came out well, with its figures.
+    fn passed(&mut self, class: &str, name: &str, figures: &str) {
+        self.tests += 1;
+        let (class, name, figures) = (escaped(class), escaped(name), escaped(figures));
+        let _ = writeln!(
+            self.cases,
+            "  <testcase classname=\"{class}\" name=\"{name}\">\n    <system-out>{figures}</system-out>\n  </testcase>"
+        );
     }
 
     fn document(&self, name: &str) -> String {

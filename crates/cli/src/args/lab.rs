@@ -49,9 +49,10 @@ pub enum LabVerb {
 /// How to run guests, and output options.
 #[derive(Debug, Args)]
 pub struct LabHow {
-    /// Length of the window; with storms it ends after the last of them
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-    pub duration: Duration,
+    /// Length of the window; with storms it ends after the last of them [default: 5 s; of gate: the
+    /// baseline's, and no other]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
     /// Time limit of a guest [default: 210 s and the window]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
@@ -64,6 +65,13 @@ pub struct LabHow {
     /// Output options.
     #[command(flatten)]
     pub out: Output,
+}
+
+impl LabHow {
+    /// The window of a run without a baseline.
+    pub fn window(&self) -> Duration {
+        self.duration.unwrap_or(Duration::from_secs(5))
+    }
 }
 
 /// `isolator lab matrix`

@@ -156,7 +156,7 @@ fn experiment(args: &LabRunArgs) -> VerbResult {
         mode_reason,
         loads: if args.loads.is_empty() { vec!["idle".to_string()] } else { args.loads.clone() },
         cpus: args.guest.cpus,
-        duration: args.how.duration,
+        duration: args.how.window(),
         seed: args.seed,
         witness: args.witness,
         isolate: args.isolate.clone(),
@@ -186,7 +186,7 @@ fn table(args: &LabMatrixArgs) -> VerbResult {
     let matrix = matrix::named(&args.matrix)?;
     let choice = matrix::MatrixChoice {
         architecture: architecture(args.arch.as_deref())?,
-        duration: args.how.duration,
+        duration: args.how.window(),
         seed: args.seed,
         fresh: args.how.fresh,
         patience: patience(args.how.time_limit)?,
@@ -213,6 +213,7 @@ fn table(args: &LabMatrixArgs) -> VerbResult {
 
 fn gate(args: &LabGateArgs) -> VerbResult {
     let baseline = gate::read(&args.baseline)?;
+    let duration = gate::window(&baseline, &args.baseline, args.how.duration)?;
     let (scenarios, loads) = gate::asked(&baseline);
     let scenarios = scenario::named(&scenarios)?;
     // `6.12.117+deb12-rt-amd64 (debian-rt)`: the same is asked for again, and may be a newer one.
@@ -230,7 +231,7 @@ fn gate(args: &LabGateArgs) -> VerbResult {
         mode,
         mode_reason,
         cpus: baseline.cpus,
-        duration: args.how.duration,
+        duration,
         seed: baseline.seed,
         loads,
         witness: false,

@@ -41,6 +41,11 @@ const BEYOND: f64 = 3.0;
 
 /// Why a pair of rows cannot be judged.
 pub(super) fn too_short(before: &Row, after: &Row) -> Option<String> {
+    if [before, after].into_iter().any(|row| row.series.seconds.is_empty()) {
+        return Some(
+            "another tool's evidence has no seconds, and so does not show the variation".to_string(),
+        );
+    }
     let seconds = |row: &Row| row.series.seconds.iter().filter(|second| second.count > 0).count();
     let fewest = seconds(before).min(seconds(after));
     (fewest < FEWEST_SECONDS).then(|| {

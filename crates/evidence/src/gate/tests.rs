@@ -5,7 +5,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::*;
 use crate::compare::tests::{bundle, quiet};
-use crate::manifest::{Asked, RunState, Second};
+use crate::manifest::{Asked, Manifest, RunState, Second};
 use crate::series::Series;
 
 /// A run of one row, of `seconds` seconds at 200 Hz: 5 us and an exponential tail of 2 us, all of a second
@@ -157,6 +157,58 @@ fn what_was_measured_before_and_is_not_now_fails() {
     after.rows.clear();
     after.manifest.state = RunState::Interrupted;
     assert!(!gate(&before, &after, 0.1).held);
+}
+
+#[test]
+fn rows_without_a_baseline_loads_that_did_not_run_and_missing_limits_are_listed() {
+    let before = bundle(1, quiet);
+    let mut after = bundle(2, quiet);
+    let mut more = after.rows[0].clone();
+    more.entry.key.load = "cpu".into();
+    after.rows.push(more);
+    after.rows[0].entry.limit_ns = None;
+    let not_run = |load: &str| NotRun {
+        probe: "wakeup".into(),
+        load: load.into(),
+        reason: "there is no display".into(),
+        optional: false,
+    };
+    after.manifest.not_run = vec![not_run("gpu")];
+    let gated = gate(&before, &after, TOLERANCE);
+    let open = gated.not_judged.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        open,
+        [
+            "wakeup under idle on cpu 1 every 1000 us: seconds with a late cycle: the row has no limit",
+            "wakeup under cpu on cpu 1 every 1000 us: no baseline has this row",
+        ]
+    );
+    assert_eq!(gated.not_run, [not_run("gpu")]);
+    let row = &gated.rows[0];
+    assert_eq!((gated.rows.len(), row.limit_ns, row.margin_ns), (1, None, None));
+    assert!(row.to_string().ends_with("no limit"), "{row}");
+    // What a baseline did not run and the candidate measured leaves nothing open.
+    let both = [not_run("gpu"), not_run("cpu")];
+    let earlier =
+        Bundle { manifest: Manifest { not_run: both.to_vec(), ..before.manifest.clone() }, ..before };
+    let gated = gate(&earlier, &after, TOLERANCE);
+    assert_eq!(gated.not_run, [not_run("gpu")]);
+}
+
+#[test]
+fn a_row_is_judged_with_its_limit_and_margin() {
+    let (before, after) = (bundle(1, quiet), bundle(2, quiet));
+    let gated = gate(&before, &after, TOLERANCE);
+    let [row] = &gated.rows[..] else { panic!("{:?}", gated.rows) };
+    let (max, limit) = (after.rows[0].series.latency.max_ns(), after.rows[0].entry.limit_ns.unwrap());
+    assert_eq!((row.max_ns, row.limit_ns), (max, Some(limit)));
+    assert_eq!(row.margin_ns, Some(limit as i64 - max as i64));
+    assert!(row.to_string().contains(" below the limit of 100 us"), "{row}");
+    let late = GatedRow { max_ns: 150_000, margin_ns: Some(-50_000), ..row.clone() };
+    assert_eq!(late.to_string(), "maximum 150 us, 50.0 us above the limit of 100 us");
+    let p50 = &gated.figures[0];
+    let [change, low, high] = p50.change().unwrap();
+    assert!(low <= change && change <= high && (change - (p50.after / p50.before - 1.0)).abs() < 1e-9);
 }
 
 #[test]

@@ -10,6 +10,10 @@
 //!    10 s  servo min: -12.345 us max:  45.678 us sdev:   1.234 us
 //! ```
 //!
+//! Sources: `scripts/latency-test` and `scripts/latency-histogram` of LinuxCNC 2.9, and
+//! latency-histogram(1), where `--nox` prints elapsed time, minimum, maximum and standard deviation. Its bins
+//! are drawn, and saved as a picture alone.
+//!
 //! Both state how far the time between two runs of a thread was off its period, in either direction. A run
 //! that comes early by that much follows one that came late by as much, so the larger counts. It is a
 //! deviation between two runs: the lateness itself may be larger by that of the run before. Neither says how

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A gate for a terminal or a CI's log: what got worse, what could not be judged, and the answer as the last
-//! line.
+//! A gate for a terminal or a CI's log: every figure that was judged, what got worse, what could not be
+//! judged, and the answer as the last line.
 
-use evidence::gate::Gated;
+use evidence::gate::{GateFigure, Gated, Judged};
 
+use crate::change::percent;
+use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, banner, wrapped};
 use crate::text;
 
 /// Rows that could not be judged, listed; the JSON lists them all.
 const LISTED: usize = 8;
 
-/// What got worse, worst first, and the answer.
+/// Figures listed, those of whole rows; the JSON lists them all.
+const FIGURES: usize = 40;
+
+/// What was judged, what got worse, worst first, and the answer.
 pub fn gated(gate: &Gated, style: Style) -> String {
     let mut out = String::new();
+    figures(&mut out, gate, style);
     for error in &gate.errors {
         wrapped(&mut out, "damaged: ", &text::clean(error), ResultPaint::Unsure, style);
     }
@@ -25,12 +31,13 @@ pub fn gated(gate: &Gated, style: Style) -> String {
     for difference in &gate.machine_differences {
         wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), ResultPaint::Quiet, style);
     }
-    for row in gate.not_judged.iter().take(LISTED) {
-        let line = text::clean(&row.to_string());
-        wrapped(&mut out, "not judged: ", &line, ResultPaint::Unsure, style);
+    let not_run = gate.not_run.iter().map(|row| format!("{} under {}: {}", row.probe, row.load, row.reason));
+    let open = not_run.chain(gate.not_judged.iter().map(ToString::to_string)).collect::<Vec<_>>();
+    for line in open.iter().take(LISTED) {
+        wrapped(&mut out, "not judged: ", &text::clean(line), ResultPaint::Unsure, style);
     }
-    if gate.not_judged.len() > LISTED {
-        out.push_str(&format!("not judged: and {} more\n", gate.not_judged.len() - LISTED));
+    if open.len() > LISTED {
+        out.push_str(&format!("not judged: and {} more, in the JSON\n", open.len() - LISTED));
     }
     let (judged, each) = (gate.figures.len(), 100.0 * gate.alpha / gate.comparisons.max(1) as f64);
     let line = format!(
@@ -46,14 +53,76 @@ pub fn gated(gate: &Gated, style: Style) -> String {
         wrapped(&mut out, "note: ", line, ResultPaint::Quiet, style);
     }
     let line = match gate.reasons.len() {
-        0 if gate.not_judged.is_empty() => banner("==> NOTHING GOT WORSE", "ok", style),
-        0 => {
-            let line = format!("==> NOTHING GOT WORSE, but {} NOT JUDGED", gate.not_judged.len());
-            banner(&line, "ok", style)
-        }
+        0 if open.is_empty() => banner("==> NOTHING GOT WORSE", "ok", style),
+        0 => banner(&format!("==> NOTHING GOT WORSE, but {} NOT JUDGED", open.len()), "ok", style),
         worse => banner(&format!("==> {worse} WORSE THAN THE BASELINE"), "late", style),
     };
     out.push('\n');
     out.push_str(&line);
     out
+}
+
+/// A block for each row that was judged: its maximum and limit, and a line for each of its figures.
+fn figures(out: &mut String, gate: &Gated, style: Style) {
+    let all = &gate.figures;
+    if all.is_empty() {
+        return;
+    }
+    let change = |one: &Judged, place: usize| one.change().map(|change| percent(100.0 * change[place]));
+    let mut columns = vec![
+        TextColumn::text("figure", 0, all, |one| short(one.figure).to_string()),
+        TextColumn::of("before", 0, all, |one| value(one.figure, one.before)),
+        TextColumn::of("now", 0, all, |one| value(one.figure, one.after)),
+        TextColumn::of("allowed", 3, all, |one| value(one.figure, one.allowed)),
+        TextColumn::of("change", 0, all, |one| change(one, 0).unwrap_or("-".to_string())),
+        TextColumn::text("interval", 1, all, |one| match (change(one, 1), change(one, 2)) {
+            (Some(low), Some(high)) => format!("{low} to {high}"),
+            _ => "-".to_string(),
+        }),
+        TextColumn::text("", 0, all, |one| if one.worse { "WORSE" } else { "ok" }.to_string()),
+    ];
+    column::fit(&mut columns, style.width());
+    let head = column::line(columns.iter().map(|column| column.set(column.head)));
+    let mut listed = 0;
+    for row in &gate.rows {
+        let of_row = |place: &usize| all[*place].key == row.key;
+        let places = (0..all.len()).filter(of_row).collect::<Vec<_>>();
+        if listed > 0 && listed + places.len() > FIGURES {
+            break;
+        }
+        listed += places.len();
+        wrapped(out, "", &text::clean(&format!("{}: {row}", row.key)), ResultPaint::Plain, style);
+        out.push_str(&style.paint(ResultPaint::Quiet, &head));
+        out.push('\n');
+        for place in places {
+            let paint = if all[place].worse { ResultPaint::Bad } else { ResultPaint::Good };
+            let cell = |column: &TextColumn| {
+                let text = column.set(&column.cells[place]);
+                if column.head.is_empty() { style.paint(paint, &text) } else { text }
+            };
+            out.push_str(&column::line(columns.iter().map(cell)));
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+    if listed < all.len() {
+        out.push_str(&format!("and {} more, in the JSON\n", text::plural(all.len() - listed, "figure")));
+    }
+}
+
+/// The figure in few words.
+fn short(figure: GateFigure) -> &'static str {
+    match figure {
+        GateFigure::SecondMax => "max a second",
+        GateFigure::LateSeconds => "late seconds",
+        other => other.label(),
+    }
+}
+
+/// A value with its unit, short enough for a column.
+fn value(figure: GateFigure, value: f64) -> String {
+    match figure {
+        GateFigure::LateSeconds | GateFigure::MissedRate => figure.format(value),
+        _ => format!("{} us", text::us(value)),
+    }
 }

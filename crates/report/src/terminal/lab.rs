@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
-use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, NO_VERDICT, StormDid, Witness};
+use evidence::lab::{
+    GateDocument, GateWindow, LabDocument, LabRow, MatrixDocument, Mode, NO_VERDICT, StormDid, Witness,
+};
 
 use super::column::{self, TextColumn};
 use super::{JOINT, ResultPaint, Style, banner, wrapped};
@@ -119,6 +121,10 @@ pub fn gate(document: &GateDocument, style: Style) -> String {
     for one in &document.not_counted {
         wrapped(&mut out, "- ", &text::clean(one), ResultPaint::Bad, style);
     }
+    windows(&mut out, &document.windows, style);
+    for one in &document.not_judged {
+        wrapped(&mut out, "not judged: ", &text::clean(one), ResultPaint::Unsure, style);
+    }
     let (before, after) = (text::clean(&document.kernel_before), text::clean(&document.kernel_after));
     wrapped(&mut out, "kernel: ", &format!("{before} before, {after} now"), ResultPaint::Plain, style);
     let (paint, verdict) = if document.held {
@@ -130,6 +136,38 @@ pub fn gate(document: &GateDocument, style: Style) -> String {
     };
     let _ = write!(out, "\n{}", style.paint(paint, verdict));
     out
+}
+
+/// The rows that were judged, with their counts and windows.
+fn windows(out: &mut String, windows: &[GateWindow], style: Style) {
+    if windows.is_empty() {
+        return;
+    }
+    let mut columns = vec![
+        TextColumn::text("scenario", 0, windows, |one| text::short(&one.scenario, 24)),
+        TextColumn::of("cpu", 2, windows, |one| one.cpu.to_string()),
+        TextColumn::of("excursions before", 0, windows, |one| text::count(one.excursions_before)),
+        TextColumn::of("now", 0, windows, |one| text::count(one.excursions_after)),
+        TextColumn::of("seconds before", 1, windows, |one| format!("{:.1}", one.before_s)),
+        TextColumn::of("now", 1, windows, |one| format!("{:.1}", one.after_s)),
+    ];
+    column::fit(&mut columns, style.width());
+    let head = column::line(columns.iter().map(|column| column.set(column.head)));
+    let _ = writeln!(out, "{}", style.paint(ResultPaint::Quiet, &head));
+    for n in 0..windows.len() {
+        let cells = columns.iter().map(|column| column.set(&column.cells[n]));
+        let _ = writeln!(out, "{}", column::line(cells));
+    }
+    for one in windows.iter().filter(|one| one.differs()) {
+        let line = format!(
+            "{} on cpu {}: the window was {:.1} s before and is {:.1} s now: counts are not scaled",
+            text::clean(&one.scenario),
+            one.cpu,
+            one.before_s,
+            one.after_s
+        );
+        wrapped(out, "note: ", &line, ResultPaint::Unsure, style);
+    }
 }
 
 fn rows(out: &mut String, rows: &[LabRow], style: Style) {

@@ -83,6 +83,7 @@ fn document(boot_line: &str) -> LabDocument {
         architecture: "x86_64".into(),
         boot_line: boot_line.into(),
         cpus: 2,
+        duration_s: Some(5.0),
         seed: 7,
         isolate: None,
         rows: Vec::new(),
