@@ -26,7 +26,7 @@ use crate::judged::{judged, live_page, this_program};
 use crate::live::{LiveDisplay, View};
 use crate::metrics::{Exposed, Metrics};
 use crate::output::{Exit, VerbResult};
-use crate::signals::stop_on_signals;
+use crate::signals::stops;
 use crate::snapshot::on_spike;
 use crate::started::MeasuredProgram;
 
@@ -91,7 +91,7 @@ pub fn measure(
     out: &Output,
 ) -> VerbResult {
     out.ready()?;
-    let stop = stop_on_signals()?;
+    let stop = stops(options)?;
     let on_spike = on_spike(&options.spikes)?;
     let machine = machine::read(Path::new("/"));
     let started = match &choice.target {

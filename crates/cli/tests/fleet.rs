@@ -2,8 +2,9 @@
 //! `isolator fleet`: bundles that the program measured or imported, stored and asked.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::common::*;
 use fleet::synthetic::{FleetSize, write};
@@ -117,12 +118,7 @@ fn a_machine_of_an_inventory_is_measured_once_and_its_bundle_is_brought() {
         return;
     }
     let folder = folder();
-    let here = folder.path().display();
-    let inventory = format!(
-        "here ansible_connection=local ansible_python_interpreter=/usr/bin/python3 isolator_become=false \
-         isolator_path={here}/isolator isolator_evidence={here}/kept/run\n"
-    );
-    fs::write(folder.path().join("inventory"), inventory).unwrap();
+    inventory(folder.path());
     let prove = |more: &[&str]| {
         let asked = ["fleet", "prove", "-i", "inventory", "-o", "monday", "--json=told.json"];
         isolator(folder.path(), &[&asked, more].concat()).judged();
@@ -138,8 +134,72 @@ fn a_machine_of_an_inventory_is_measured_once_and_its_bundle_is_brought() {
     let bundle = folder.path().join("monday").join(first["bundle"].as_str().unwrap());
     let shown = isolator(folder.path(), &["report", bundle.to_str().unwrap(), "--json"]).judged().json();
     assert_eq!(first["outcome"], shown["verdict"]["outcome"], "{first}");
+    // Neither the program that was brought nor what it wrote is left there.
+    nothing_is_left(folder.path());
     let again = prove(&words);
     assert_eq!((&again["changed"], &again["bundle"]), (&0.into(), &first["bundle"]), "{again}");
+    nothing_is_left(folder.path());
+}
+
+/// What a run brings to the machine of [`inventory`], and what it leaves there.
+fn nothing_is_left(folder: &Path) {
+    for name in ["isolator", "kept"] {
+        assert!(!folder.join(name).exists(), "{name} is left in {}", folder.display());
+    }
+    let exe = |entry: fs::DirEntry| fs::read_link(entry.path().join("exe")).unwrap_or_default();
+    let own = fs::read_dir("/proc").unwrap().flatten().map(exe).find(|exe| exe.starts_with(folder));
+    assert_eq!(own, None, "a process is left");
+}
+
+/// An inventory of this machine, whose files lie below `folder`.
+fn inventory(folder: &Path) {
+    let here = folder.display();
+    let inventory = format!(
+        "here ansible_connection=local ansible_python_interpreter=/usr/bin/python3 isolator_become=false \
+         isolator_path={here}/isolator isolator_evidence={here}/kept/run isolator_brought={here}/kept/brought \
+         isolator_plan_file={here}/kept/plan.json\n"
+    );
+    fs::write(folder.join("inventory"), inventory).unwrap();
+}
+
+#[test]
+fn a_run_that_is_interrupted_leaves_nothing_on_the_machine() {
+    if skipped(!installed("ansible-playbook"), ANSIBLE) || skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    inventory(folder.path());
+    let asked = ["fleet", "prove", "-i", "inventory", "-o", "monday", "--json=told.json"];
+    let words = ["--", "--duration", "10m", "--causes", "off"];
+    let mut fleet = command(folder.path(), &[&asked[..], &words].concat());
+    // A group of its own, as a shell gives it: Ctrl-C reaches Ansible as well.
+    let mut fleet = fleet.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the measurement", || folder.path().join("kept/run/manifest.json").exists());
+    let group = rustix::process::Pid::from_child(&fleet);
+    rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+    assert_eq!(fleet.wait().unwrap().code(), Some(1));
+    nothing_is_left(folder.path());
+}
+
+#[test]
+fn a_measurement_ends_with_the_session_that_started_it() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let asked = short("run", &["--duration", "10m", "--end-with-session"]).join(" ");
+    let mut shell = Command::new("sh");
+    // The shell stays, as sshd's does.
+    shell.args(["-c", &format!("{PROGRAM} {asked}; true")]).current_dir(folder.path());
+    let mut shell = shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let state = || {
+        let text = fs::read_to_string(folder.path().join("run/manifest.json")).unwrap_or_default();
+        serde_json::from_str::<serde_json::Value>(&text).map_or(String::new(), |all| all["state"].to_string())
+    };
+    wait_for("the measurement", || state() == "\"running\"");
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    wait_for("its end", || state() == "\"interrupted\"");
 }
 
 #[test]

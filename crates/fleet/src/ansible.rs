@@ -8,6 +8,9 @@
 //! The collection `isolator.rt` (`fleet/ansible`) comes with the program and is laid out in the run's folder,
 //! beside a playbook of one line, where Ansible finds it besides its own, and where it shows what was run. A
 //! machine's outcome is what its last event says, or what is in its bundle.
+//!
+//! Each playbook leaves machines as it found them. After Ctrl-C, and on machines that were lost meanwhile,
+//! the playbook `clear` does that in its place.
 
 pub mod document;
 pub mod inventory;
@@ -18,7 +21,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use evidence::{Error, Result};
 use serde_json::{Map, Value, json};
@@ -26,6 +29,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::{flag, low_level};
 
 pub use document::FleetRunDocument;
+use document::{HostOutcome, MachineOutcome};
 
 /// Version of the document.
 const SCHEMA_VERSION: u32 = 1;
@@ -120,8 +124,9 @@ pub fn run(job: &AnsibleJob) -> Result<FleetRunDocument> {
     // What an earlier run into this folder told is no outcome of this one.
     let events = job.folder.join(EVENTS);
     evidence::writer::replace(&events, b"")?;
-    let ended = play(job, &playbook, &events)?;
-    let hosts = outcome::of(job, &hosts, &events)?;
+    let (ended, is_interrupted) = play(job, &playbook, &events)?;
+    let mut hosts = outcome::of(job, &hosts, &events)?;
+    clear(job, &mut hosts, is_interrupted)?;
     // Ansible says 0, 2 (a host failed) and 4 (one was not reached); else it did nothing.
     if !matches!(ended, 0 | 2 | 4) && hosts.iter().all(|host| host.changed == 0 && host.bundle.is_none()) {
         let log = job.folder.join("ansible.log");
@@ -164,8 +169,37 @@ fn lay_out(job: &AnsibleJob) -> Result<PathBuf> {
     Ok(playbook)
 }
 
-/// Runs the playbook to its end, and gives its status.
-fn play(job: &AnsibleJob, playbook: &Path, events: &Path) -> Result<i32> {
+/// Clears what the playbook could not: machines that it was working on when it was interrupted, and those
+/// that it lost. The reason of a machine that cannot be cleared says what is left on it.
+fn clear(job: &AnsibleJob, hosts: &mut [HostOutcome], is_interrupted: bool) -> Result<()> {
+    let is_left = |host: &HostOutcome| {
+        let is_lost = host.outcome == MachineOutcome::Unreachable && host.changed > 0;
+        !job.check && (is_lost || is_interrupted && host.outcome != MachineOutcome::Held)
+    };
+    let left = hosts.iter().filter(|host| is_left(host)).map(|host| host.host.clone()).collect::<Vec<_>>();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let folder = job.folder.join("ansible");
+    let playbook = folder.join("clear.yml");
+    evidence::writer::replace(&playbook, b"- import_playbook: isolator.rt.clear\n")?;
+    let events = job.folder.join("clear.jsonl");
+    evidence::writer::replace(&events, b"")?;
+    let job = AnsibleJob { hosts: Some(left.join(",")), batches: None, ..job.clone() };
+    play(&job, &playbook, &events)?;
+    for (host, why) in outcome::not_cleared(&events)? {
+        for host in hosts.iter_mut().filter(|one| one.host == host) {
+            host.reason = format!(
+                "{}; not cleared: {why}; run the same again, or isolator fleet rollback",
+                host.reason
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Runs the playbook to its end, and gives its status, and whether it was interrupted.
+fn play(job: &AnsibleJob, playbook: &Path, events: &Path) -> Result<(i32, bool)> {
     let mut command = ansible("ansible-playbook", job);
     command.arg(playbook);
     command.arg("--extra-vars").arg(Value::Object(variables(job)?).to_string());
@@ -196,7 +230,7 @@ fn play(job: &AnsibleJob, playbook: &Path, events: &Path) -> Result<i32> {
     let kept = flag::register(SIGINT, Arc::clone(&interrupted));
     let status = command.status().map_err(|error| not_there("ansible-playbook", &error))?;
     kept.map(low_level::unregister).ok();
-    Ok(status.code().unwrap_or(-1))
+    Ok((status.code().unwrap_or(-1), interrupted.load(Ordering::Relaxed)))
 }
 
 /// What the playbook is told. They go before those of the inventory, so that only what was given is among

@@ -13,7 +13,7 @@ use crate::judged::{judged, live_page, this_program};
 use crate::live::{LiveDisplay, View};
 use crate::output::VerbResult;
 use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
-use crate::signals::stop_on_signals;
+use crate::signals::stops;
 use crate::snapshot::on_spike;
 use crate::{again, named, unused};
 
@@ -112,7 +112,7 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     let machine = machine::read(Path::new("/"));
     let spec = RunSpec::of(run::complete(options.over(asked), &machine))?;
     unused::refuse(options, &spec)?;
-    let stop = stop_on_signals()?;
+    let stop = stops(options)?;
     let page = live_page(options.live, &spec, &stop)?;
     let view = if out.quiet { View::Nothing } else { view };
     let mut live = LiveDisplay::new(view, &spec, out.clone(), page.clone());

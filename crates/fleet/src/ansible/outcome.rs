@@ -89,6 +89,13 @@ pub fn of(job: &AnsibleJob, hosts: &[String], events: &Path) -> Result<Vec<HostO
     Ok(hosts.iter().map(one).collect())
 }
 
+/// The machines that could not be cleared, and why.
+pub fn not_cleared(events: &Path) -> Result<Vec<(String, String)>> {
+    let text = untrusted::read(events, LONGEST).map_err(|error| Error::io("read", events, &error))?;
+    let known = read(&String::from_utf8_lossy(&text));
+    Ok(known.into_iter().filter_map(|(host, known)| Some((host, plain(&known.failed?.2)))).collect())
+}
+
 fn read(text: &str) -> BTreeMap<String, MachineProgress> {
     let mut all: BTreeMap<String, MachineProgress> = BTreeMap::new();
     // A line that was cut off, where the run was killed, tells nothing.
