@@ -10,6 +10,7 @@ use fleet::document::{
 use minijinja::value::Serde;
 use serde::Serialize;
 
+use crate::figures::{Tile, VerdictCard};
 use crate::text;
 
 /// Machines listed at either end, and lines of any other part.
@@ -19,11 +20,30 @@ const LISTED: usize = 100;
 struct FleetPage {
     title: String,
     heading: String,
+    card: VerdictCard,
+    /// Parts with a finding, and the sentences of those without one.
     parts: Vec<ListSection>,
+    quiet: Vec<&'static str>,
     best: Vec<MachineLine>,
     worst: Vec<MachineLine>,
     classes: Vec<ClassLine>,
+    columns: MachineColumns,
     version: &'static str,
+}
+
+/// Which columns of the tables say anything.
+#[derive(Serialize)]
+struct MachineColumns {
+    /// Any class has enough machines to be set against.
+    against: bool,
+    /// The measured CPUs of any machine are isolated.
+    set_apart: bool,
+    /// Any machine has several runs.
+    runs: bool,
+    /// There is more than one class.
+    class: bool,
+    /// Anything speaks against any machine.
+    reason: bool,
 }
 
 /// A list with what it means.
@@ -88,14 +108,88 @@ fn page(document: &FleetDocument) -> FleetPage {
     let machines = &document.machines;
     let half = (machines.len().div_ceil(2)).min(LISTED);
     let worst = machines.iter().rev().take(half.min(machines.len() - half));
+    let (parts, quiet): (Vec<_>, Vec<_>) =
+        parts(document, LISTED).into_iter().partition(|part| !part.lines.is_empty());
+    let any = |of: fn(&FleetMachine) -> bool| machines.iter().any(of);
     FleetPage {
         title: format!("Fleet: {}", text::clean(&document.store)),
         heading: heading(document),
-        parts: parts(document, LISTED),
+        card: card(document, &parts),
+        quiet: quiet.iter().map(|part| part.none).collect(),
+        parts,
+        columns: MachineColumns {
+            against: any(|one| one.against_class.is_some()),
+            set_apart: any(|one| one.set_apart),
+            runs: any(|one| one.runs > 1),
+            class: document.classes.len() > 1,
+            reason: any(|one| !one.reason.is_empty()),
+        },
         best: machines.iter().take(half).map(line).collect(),
         worst: worst.map(line).collect(),
         classes: document.classes.iter().take(LISTED).map(class_line).collect(),
         version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+/// The first screen: how many machines hold, which is the worst, and what stands out most.
+fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
+    let machines = &document.machines;
+    let number = |outcome: &str| machines.iter().filter(|one| one.outcome == outcome).count() as u64;
+    let (held, exceeded) = (number("held"), number("exceeded"));
+    let open = machines.len() as u64 - held - exceeded;
+    let (state, mark) = match (exceeded, open) {
+        (0, 0) if held > 0 => ("ok", "✓"),
+        (0, _) => ("unproven", "?"),
+        _ => ("late", "✗"),
+    };
+    let all = machines.len() as u64;
+    let words = match all {
+        0 => "No machine is stored".to_string(),
+        1 if held == 1 => "The machine holds its limit".to_string(),
+        _ if held == all => format!("All {} machines hold their limits", text::count(all)),
+        _ => format!("{} of {} hold their limit", text::count(held), several(all, "machine", "machines")),
+    };
+    let share = |part: u64| format!("of {}", text::count(all.max(part)));
+    let worst = machines.iter().filter(|one| one.max_ns.is_some()).max_by_key(|one| one.max_ns);
+    let mut tiles = vec![
+        Tile { name: "Held", value: text::count(held), note: share(held) },
+        Tile { name: "Exceeded", value: text::count(exceeded), note: share(exceeded) },
+        Tile { name: "Unproven", value: text::count(open), note: share(open) },
+    ];
+    // The first one bears the colour of the verdict.
+    if state == "late" {
+        tiles.swap(0, 1);
+    }
+    tiles.extend(worst.map(|one| Tile {
+        name: "Largest maximum",
+        value: text::us_unit(one.max_ns.unwrap_or(0)),
+        note: text::short(&one.hostname, 32),
+    }));
+    let days = machines.iter().filter_map(|one| one.started_at.as_deref()?.get(..10));
+    let (first, last) = (days.clone().min(), days.max());
+    let limits = machines.iter().filter_map(|one| one.limit_ns);
+    let (least, most) = (limits.clone().min(), limits.max());
+    let range = |from: String, to: String| if from == to { from } else { format!("{from} to {to}") };
+    let mut facts = vec![("Machines", heading(document))];
+    facts.extend(
+        least.zip(most).map(|(from, to)| ("Limit", range(text::time(from as f64), text::time(to as f64)))),
+    );
+    facts.extend(first.zip(last).map(|(from, to)| ("Measured", range(from.to_string(), to.to_string()))));
+    facts.push(("Store", text::clean(&document.store)));
+    let reasons =
+        parts.iter().flat_map(|part| part.lines.iter().take(2).map(|line| format!("{}: {line}", part.title)));
+    VerdictCard {
+        run: String::new(),
+        name: "Each machine by its latest run whose clock is plausible".to_string(),
+        state,
+        mark,
+        words,
+        but: String::new(),
+        claim: "A machine that held did so on its run, under its loads.".to_string(),
+        tiles,
+        facts,
+        reasons: reasons.collect(),
+        reasons_shown: 3,
     }
 }
 
@@ -216,9 +310,6 @@ fn state(outcome: &str) -> &'static str {
 /// `12 machines of 3 classes, 14 bundles, 345 rows, 1,000,000 samples`.
 pub(crate) fn heading(document: &FleetDocument) -> String {
     let totals = document.totals;
-    let several = |number: u64, one: &str, many: &str| {
-        format!("{} {}", text::count(number), if number == 1 { one } else { many })
-    };
     format!(
         "{} of {}, {}, {}, {}",
         several(totals.machines, "machine", "machines"),
@@ -229,9 +320,14 @@ pub(crate) fn heading(document: &FleetDocument) -> String {
     )
 }
 
+/// A number with the word for what it counts.
+fn several(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", text::count(number), if number == 1 { one } else { many })
+}
+
 /// Microseconds, where it is known.
 pub(crate) fn latency(ns: Option<u64>) -> String {
-    ns.map_or("-".to_string(), |ns| text::us(ns as f64))
+    ns.map_or("-".to_string(), |ns| text::figure(ns as f64))
 }
 
 /// `1.23×`.

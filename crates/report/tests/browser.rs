@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Plan, lab};
+use crate::common::{Plan, fleet, lab};
 use evidence::compare::compare;
 use serde_json::Value;
 
@@ -335,6 +335,7 @@ fn no_serious_barrier_is_found() {
         ("one", report::html(std::slice::from_ref(&before)).unwrap()),
         ("change", report::compared(&[before, after], &change).unwrap()),
         ("lab", report::html(&[lab::stock(), lab::isolated()]).unwrap()),
+        ("fleet", report::fleet(&fleet::large()).unwrap()),
     ];
     let run = "<script>axe.run(document, { resultTypes: ['violations'] }).then(found => {
         const told = found.violations.map(v => [v.impact, v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].any.map(a => a.message)]);
@@ -389,4 +390,42 @@ fn a_lab_page_is_whole_on_a_desk_and_on_a_phone_folded_and_unfolded() {
             assert_eq!(found["unfolded"].as_array().unwrap().len(), 5);
         }
     }
+}
+
+#[test]
+fn a_fleets_page_is_whole_on_a_desk_and_on_a_phone_without_empty_parts() {
+    let Some(browser) = browser() else { return };
+    let parts = ["verdict", "outliers", "settings", "drift", "unread", "classes", "machines", "quiet"];
+    for (name, document, sections) in [
+        ("fleet", fleet::large(), &parts[..]),
+        ("fleet-small", fleet::small(), &["verdict", "classes", "machines", "quiet"][..]),
+    ] {
+        let html = report::fleet(&document).unwrap();
+        let page = folder().join(format!("{name}.html"));
+        std::fs::write(&page, &html).unwrap();
+        for width in [1280, 390] {
+            let found = laid_out(browser, &page, width);
+            is_laid_out_within(&found, width, sections, 0);
+            assert_eq!(found["sections"].as_object().unwrap().len(), sections.len(), "{found:#}");
+        }
+        for (kind, more) in [("light", "1"), ("dark", "0")] {
+            let picture = folder().join(format!("{name}-{kind}.png"));
+            let scheme = format!("--blink-settings=preferredColorScheme={more}");
+            let shot = format!("--screenshot={}", picture.display());
+            browse(browser, &page, &[shot, scheme, "--window-size=1280,1600".into()]);
+            let (_, _, pixels) = pixels(&picture);
+            let is_dark = pixels[0].iter().all(|part| *part < 40);
+            assert_eq!(is_dark, kind == "dark", "{:?}", pixels[0]);
+        }
+        let paper = folder().join(format!("{name}.pdf"));
+        let print = format!("--print-to-pdf={}", paper.display());
+        browse(browser, &page, &[print, "--no-pdf-header-footer".into()]);
+        assert!(std::fs::read(&paper).unwrap().starts_with(b"%PDF-"));
+    }
+    let small = report::fleet(&fleet::small()).unwrap();
+    let (_, table) = small.split_once("aria-label=\"Best machines\"").unwrap();
+    for column in ["of class", "CPUs", "runs", ">class<", ">why<"] {
+        assert!(!table.contains(column), "{column} has nothing to say");
+    }
+    assert!(small.contains("The machine holds its limit") && !small.contains("<script>,"), "{small}");
 }

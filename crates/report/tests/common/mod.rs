@@ -2,6 +2,7 @@
 //! Generated evidence: plausible distributions, a few spikes, taints; the same bytes every time.
 #![allow(dead_code, reason = "every file of tests uses a part of it")]
 
+pub mod fleet;
 pub mod lab;
 
 use std::path::{Path, PathBuf};
