@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -111,6 +111,10 @@ proof-lab: build guest ## the same scenarios five times, their tables into docs/
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-proof
 	$(TARGET)/release/isolator-proof proof-lab $(ISOLATOR) docs/results/lab.md
+
+proof-live: build ## the same runs with and without --live and a browser, in alternation, their table into docs/results/performance.md; five minutes
+	cargo build --release --locked --package isolator-proof
+	$(TARGET)/release/isolator-proof proof-live $(ISOLATOR) docs/results/performance.md
 
 proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/results/lab.md; some minutes
 	@tools/bootstrap lab $(GUEST)

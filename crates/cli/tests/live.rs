@@ -6,10 +6,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use proof::live::LivePlan;
 use serde_json::Value;
 
-use crate::common::{command, folder, isolator, read, short, skipped, skipped_for_lack_of_cpus, wait_for};
+use crate::common::{
+    PROGRAM, command, folder, isolator, read, short, skipped, skipped_for_lack_of_cpus, wait_for,
+};
 
 /// A run of ten minutes with a page, and the page's address.
 fn live(folder: &Path, more: &[&str]) -> (Child, String) {
@@ -90,6 +94,28 @@ fn a_page_shows_the_run_and_ends_it_with_results() {
     let manifest = read(&folder.path().join("run/manifest.json"));
     assert_eq!(manifest["rows"][0]["state"], "interrupted");
     assert_eq!(manifest["rows"][0]["granted"]["page_faults"], 0);
+}
+
+/// The short form of `make proof-live`, which compares distributions, too.
+#[test]
+fn a_page_that_is_read_causes_no_page_fault_and_no_thread_on_the_measured_cpu() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let asked = short("run", &["--duration", "3s"]);
+    // Folder and length are the plan's.
+    let options = asked[3..].iter().filter(|word| !["--duration", "3s"].contains(word));
+    let options = options.map(ToString::to_string).collect::<Vec<_>>();
+    let plan = LivePlan { pairs: 1, duration: Duration::from_secs(3), options };
+    let (without, with) = proof::live::measure(Path::new(PROGRAM), folder.path(), &plan).unwrap();
+    assert_eq!((without.len(), with.len(), without[0].answers), (1, 1, 0));
+    let run = &with[0];
+    assert!(run.answers > 0 && run.looks > 0, "{} answers, {} looks", run.answers, run.looks);
+    assert_eq!(run.page_faults(), Some(0));
+    assert_eq!(run.on_measured_cpu, [] as [String; 0]);
+    let count = |run: &proof::live::LiveRun| run.bundle.rows[0].series.latency.count();
+    assert!(count(&without[0]) > 0 && count(run) > 0);
 }
 
 #[test]

@@ -2,13 +2,14 @@
 //! Tests the claims of the documentation in guests, and writes the results into the page with the claim.
 //!
 //! [`claims`]: the isolator's kernel part; [`causes`]: names of causes; [`repeats`] and [`responses`]: the
-//! lab; [`published`]: its matrix beside published figures. [`page`] puts a table between two comments of a
-//! page.
+//! lab; [`live`]: the page of a run; [`published`]: the lab's matrix beside published figures. [`page`] puts
+//! a table between two comments of a page.
 #![forbid(unsafe_code)]
 
 pub mod causes;
 pub mod claims;
 pub mod guests;
+pub mod live;
 pub mod page;
 pub mod published;
 pub mod repeats;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use evidence::lab::MatrixDocument;
 use lab::matrix;
-use proof::{causes, claims, guests, page, published, repeats, responses};
+use proof::{causes, claims, guests, live, page, published, repeats, responses};
 
 /// The heap of the measured program.
 #[global_allocator]
@@ -21,6 +21,7 @@ fn main() -> Result<()> {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
+        ["proof-live", isolator, page] => tables("proof-live", (isolator, page), live::run, "it disturbs"),
         ["proof-lab", isolator, page] => tables("proof-lab", (isolator, page), repeats::run, "did not repeat"),
         ["proof-response", isolator, page] => {
             tables(&guests::table("proof-response")?, (isolator, page), responses::run, "not reached")
@@ -34,7 +35,7 @@ fn main() -> Result<()> {
         ["causes-guest", collector, rounds, only @ ..] => causes::in_guest(collector, rounds.parse()?, only),
         ["causes-trial"] => causes::trials::in_guest(),
         ["causes-cost", collector] => causes::cost::in_guest(collector),
-        _ => Err("usage: isolator-proof lab-page|proof-lab|proof-response|proof-kernel|proof-causes PROGRAM PAGE [PART...]"
+        _ => Err("usage: isolator-proof lab-page|proof-live|proof-lab|proof-response|proof-kernel|proof-causes PROGRAM PAGE [PART...]"
             .into()),
     }
 }

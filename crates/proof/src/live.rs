@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether `--live` disturbs what it shows: the same measurement in alternation without a page, and with one
+//! that a reader asks four times a second, as the page itself does, and that a browser has open.
+//!
+//! Seen of every run with a page: page faults of the measuring thread, as the run's manifest counts them, and
+//! where the program's other threads may run and did run. The distributions are compared twice by statistics
+//! that the program has: all runs of a kind together, by the intervals of `compare`, and each run against all
+//! of the other kind, by `gate`, which knows the variation from run to run.
+//!
+//! Reader and browser stay on housekeeping CPUs: a person looks from another machine.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use evidence::Bundle;
+use evidence::compare::compare;
+use evidence::gate::{GateOptions, judge};
+use machine::CpuSet;
+
+use crate::guests::Proof;
+
+/// How often a page asks for the state of its run.
+const ASKS: Duration = Duration::from_millis(250);
+
+/// How often the program's threads are looked at.
+const LOOKS: Duration = Duration::from_millis(500);
+
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// What is measured.
+pub struct LivePlan {
+    /// Runs of each kind.
+    pub pairs: usize,
+    /// Length of a run.
+    pub duration: Duration,
+    /// More options of `isolator prove`.
+    pub options: Vec<String>,
+}
+
+impl LivePlan {
+    /// What `make proof-live` measures.
+    pub fn full() -> LivePlan {
+        LivePlan { pairs: 6, duration: Duration::from_secs(20), options: Vec::new() }
+    }
+}
+
+/// A run, and what was seen of it.
+pub struct LiveRun {
+    /// Its bundle.
+    pub bundle: Bundle,
+    /// Answers that the reader got.
+    pub answers: u64,
+    /// Looks at the program's threads.
+    pub looks: u64,
+    /// Threads besides the measuring one that may run on the measured CPU, or did: their names.
+    pub on_measured_cpu: Vec<String>,
+    /// Whether a browser had the page open.
+    pub browser: bool,
+}
+
+impl LiveRun {
+    /// Page faults of the measuring thread; `None` where they were not counted.
+    pub fn page_faults(&self) -> Option<u64> {
+        self.bundle.rows.first()?.entry.granted.page_faults
+    }
+}
+
+/// The tables in Markdown, and what is not as the documentation claims.
+pub fn run(isolator: &Path, scratch: &Path) -> Result<Proof, Box<dyn Error>> {
+    let plan = LivePlan::full();
+    let (without, with) = measure(isolator, scratch, &plan)?;
+    tables(&plan, &without, &with)
+}
+
+/// Measures in alternation; runs without a page, and runs with one.
+pub fn measure(
+    isolator: &Path,
+    scratch: &Path,
+    plan: &LivePlan,
+) -> Result<(Vec<LiveRun>, Vec<LiveRun>), Box<dyn Error>> {
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for pair in 0..plan.pairs {
+        // What changes with time must not meet one kind alone.
+        for is_live in if pair % 2 == 0 { [false, true] } else { [true, false] } {
+            let kind = if is_live { "with" } else { "without" };
+            eprintln!("{} of {}: {kind} a page", pair + 1, plan.pairs);
+            let ran = one(isolator, &scratch.join(format!("{kind}-{pair}")), plan, is_live)?;
+            if is_live { &mut with } else { &mut without }.push(ran);
+        }
+    }
+    Ok((without, with))
+}
+
+fn one(isolator: &Path, folder: &Path, plan: &LivePlan, is_live: bool) -> Result<LiveRun, Box<dyn Error>> {
+    let mut command = Command::new(isolator);
+    command.args(["prove", "--loads", "idle", "--causes", "off", "--duration"]);
+    command.arg(format!("{}ms", plan.duration.as_millis())).args(&plan.options).arg("-o").arg(folder);
+    if is_live {
+        command.arg("--live=127.0.0.1:0");
+    }
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let said = child.stderr.take().ok_or("no standard error")?;
+    let mut lines = BufReader::new(said).lines().map_while(Result::ok);
+    let address = match is_live {
+        true => Some(lines.find_map(|line| address_of(&line)).ok_or("the run served no page")?),
+        false => None,
+    };
+    // What it says further must not fill the pipe.
+    let rest = std::thread::spawn(move || lines.for_each(drop));
+    let (mut looks, mut on_measured_cpu) = (0, Vec::new());
+    let mut watching = None;
+    let ended = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if let Some((measured, others)) = cpus(folder) {
+            if let (None, Some(address)) = (&watching, &address) {
+                watching = Some(Viewers::start(address, folder, &others)?);
+            }
+            looks += 1;
+            for name in others_on(child.id(), &measured) {
+                if !on_measured_cpu.contains(&name) {
+                    on_measured_cpu.push(name);
+                }
+            }
+        }
+        std::thread::sleep(LOOKS);
+    };
+    rest.join().map_err(|_| "a reader failed")?;
+    let (answers, browser) = watching.map_or((0, false), Viewers::end);
+    if !matches!(ended.code(), Some(0 | 2)) {
+        return Err(format!("isolator prove ended with {ended}; see {}", folder.display()).into());
+    }
+    Ok(LiveRun { bundle: Bundle::open(folder)?, answers, looks, on_measured_cpu, browser })
+}
+
+/// `127.0.0.1:40123` of `live page: http://127.0.0.1:40123/`.
+fn address_of(line: &str) -> Option<String> {
+    Some(line.strip_prefix("live page: http://")?.trim_end_matches('/').to_string())
+}
+
+/// The measured CPUs and the others of the run in `folder`, once it measures.
+fn cpus(folder: &Path) -> Option<(CpuSet, CpuSet)> {
+    let series = fs::read_dir(folder.join("series")).ok()?.flatten();
+    series.map(|file| file.file_name()).find(|name| name.to_string_lossy().ends_with(".journal"))?;
+    let manifest = fs::read(folder.join("manifest.json")).ok()?;
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).ok()?;
+    let of = |name: &str| manifest["asked"][name].as_str()?.parse::<CpuSet>().ok();
+    Some((of("cpus")?, of("house_keeping")?))
+}
+
+/// Threads of a process that may run on the measured CPUs, or ran there last, besides those that measure:
+/// these are real-time threads that may run nowhere else.
+fn others_on(process: u32, measured: &CpuSet) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let one = |task: fs::DirEntry| {
+        let read = |name: &str| fs::read_to_string(task.path().join(name)).ok();
+        let (status, stat) = (read("status")?, read("stat")?);
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        let allowed: CpuSet = allowed.trim().parse().ok()?;
+        // Behind the name: the state is field 3, the processor 39, the policy 41.
+        let fields = stat.rsplit_once(')')?.1.split_whitespace().collect::<Vec<_>>();
+        let (processor, policy) =
+            (fields.get(36)?.parse::<u32>().ok()?, fields.get(38)?.parse::<u32>().ok()?);
+        let measures = policy != 0 && allowed.iter().all(|cpu| measured.contains(cpu));
+        let is_there = measured.contains(processor) || allowed.iter().any(|cpu| measured.contains(cpu));
+        (is_there && !measures).then(|| read("comm").unwrap_or_default().trim().to_string())
+    };
+    tasks.filter_map(one).collect()
+}
+
+/// A reader of the page, and a browser that shows it where there is one.
+struct Viewers {
+    stop: Arc<AtomicBool>,
+    answers: Arc<AtomicU64>,
+    reader: std::thread::JoinHandle<()>,
+    browser: Option<(Child, PathBuf)>,
+}
+
+impl Viewers {
+    fn start(address: &str, folder: &Path, on: &CpuSet) -> Result<Viewers, Box<dyn Error>> {
+        let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (ends, counts, at, cpus) =
+            (Arc::clone(&stop), Arc::clone(&answers), address.to_string(), on.clone());
+        let reader = std::thread::spawn(move || {
+            let _ = stay_on(&cpus);
+            while !ends.load(Ordering::Relaxed) {
+                if ask(&at).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 ")) {
+                    counts.fetch_add(1, Ordering::Relaxed);
+                }
+                std::thread::sleep(ASKS);
+            }
+        });
+        let profile = folder.with_extension("profile");
+        let browser = browser(address, &profile, on).map(|child| (child, profile));
+        Ok(Viewers { stop, answers, reader, browser })
+    }
+
+    /// Answers, and whether there was a browser.
+    fn end(mut self) -> (u64, bool) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.reader.join();
+        let shown = self.browser.is_some();
+        if let Some((child, profile)) = &mut self.browser {
+            let _ = child.kill();
+            let _ = child.wait();
+            let _ = fs::remove_dir_all(profile);
+        }
+        (self.answers.load(Ordering::Relaxed), shown)
+    }
+}
+
+fn browser(address: &str, profile: &Path, on: &CpuSet) -> Option<Child> {
+    let works =
+        |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|ran| ran.status.success());
+    let name = BROWSERS.into_iter().find(works)?;
+    let mut command = Command::new("taskset");
+    command.args([
+        "-c",
+        &on.to_string(),
+        name,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+    ]);
+    // It stays open for a debugger that never comes.
+    command.args(["--remote-debugging-port=0", &format!("--user-data-dir={}", profile.display())]);
+    command.arg(format!("http://{address}/")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+}
+
+fn stay_on(cpus: &CpuSet) -> rustix::io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(cpu as usize));
+    rustix::thread::sched_setaffinity(None, &set)
+}
+
+fn ask(address: &str) -> std::io::Result<String> {
+    let (mut peer, mut answer) = (TcpStream::connect(address)?, String::new());
+    peer.set_read_timeout(Some(Duration::from_secs(5)))?;
+    peer.write_all(format!("GET /state.json HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
+    peer.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The tables, and what is wrong.
+fn tables(plan: &LivePlan, without: &[LiveRun], with: &[LiveRun]) -> Result<Proof, Box<dyn Error>> {
+    let mut wrong = Vec::new();
+    let faults = with.iter().map(LiveRun::page_faults).collect::<Vec<_>>();
+    if faults.iter().any(|faults| *faults != Some(0)) {
+        wrong.push(format!("page faults of the measuring thread: {faults:?}"));
+    }
+    let mut there = with.iter().flat_map(|run| run.on_measured_cpu.clone()).collect::<Vec<_>>();
+    there.sort();
+    there.dedup();
+    if !there.is_empty() {
+        wrong.push(format!("threads on the measured CPU: {}", there.join(", ")));
+    }
+    if with.iter().any(|run| run.answers == 0 || run.looks == 0) {
+        wrong.push("a page that was not asked, or threads that were not looked at".to_string());
+    }
+    let sum = |of: &dyn Fn(&LiveRun) -> u64| with.iter().map(of).sum::<u64>();
+    let browser =
+        if with.iter().all(|run| run.browser) { "with a browser open" } else { "without a browser" };
+    let machine = &with.first().ok_or("nothing was measured")?.bundle.manifest.machine;
+    let mut out = format!(
+        "{} runs of each kind in alternation, {} s each, on {} CPUs with kernel {}; {browser} on the housekeeping CPUs.\n\n",
+        plan.pairs,
+        plan.duration.as_secs(),
+        machine.cpus.iter().filter(|cpu| cpu.online).count(),
+        machine.kernel.release.as_deref().unwrap_or("unknown"),
+    );
+    out.push_str("| seen in the runs with a page | |\n|---|---|\n");
+    let page_faults = faults.iter().map(|faults| faults.map_or("unknown".into(), |n| n.to_string()));
+    let page_faults = page_faults.collect::<Vec<_>>().join(", ");
+    let _ = writeln!(out, "| page faults of the measuring thread, each run | {page_faults} |");
+    let named = if there.is_empty() { "none".to_string() } else { there.join(", ") };
+    let looks = sum(&|run| run.looks);
+    let _ = writeln!(out, "| other threads of the program on the measured CPU, in {looks} looks | {named} |");
+    let _ = writeln!(out, "| answers that the reader got | {} |\n", sum(&|run| run.answers));
+    let change = compare(&joined(without)?, &joined(with)?, true);
+    out.push_str("| figure | without | with | change | 95 % interval |\n|---|---|---|---|---|\n");
+    for row in &change.rows {
+        let name = serde_json::to_value(row.figure)?;
+        let name = name.as_str().unwrap_or_default().trim_end_matches("_ns").replace('_', ".");
+        let us = |ns: Option<f64>| ns.map_or("-".into(), |ns| format!("{:.2} us", ns / 1e3));
+        let percent = row.change_percent.map_or("-".into(), |percent| format!("{percent:+.1} %"));
+        let interval = match row.interval_percent {
+            Some([low, high]) => format!("{low:+.1} % to {high:+.1} %"),
+            None => "-".to_string(),
+        };
+        let _ = writeln!(out, "| {name} | {} | {} | {percent} | {interval} |", us(row.before), us(row.after));
+    }
+    let (later, earlier) = (worse(without, with)?, worse(with, without)?);
+    let _ = write!(
+        out,
+        "\nBy `isolator gate`, which takes the variation from run to run from all runs of the other kind: {} of {} runs with a \
+         page were later than without one, {} of {} runs without a page later than with one.\n",
+        later.len(),
+        with.len(),
+        earlier.len(),
+        without.len(),
+    );
+    if !later.is_empty() {
+        wrong.push(format!("runs with a page were later: {}", later.join("; ")));
+    }
+    Ok((out, wrong))
+}
+
+/// All runs as one.
+fn joined(runs: &[LiveRun]) -> Result<Bundle, Box<dyn Error>> {
+    let (first, others) = runs.split_first().ok_or("nothing was measured")?;
+    let mut all = first.bundle.clone();
+    let row = all.rows.first_mut().ok_or("a run without a row")?;
+    for run in others {
+        let series = &run.bundle.rows.first().ok_or("a run without a row")?.series;
+        row.series.latency.merge(&series.latency);
+        let from = row.series.seconds.len() as u32;
+        row.series.seconds.extend(series.seconds.iter().map(|second| {
+            let mut second = *second;
+            second.second += from;
+            second
+        }));
+    }
+    Ok(all)
+}
+
+/// The figures of `runs` that are worse than in each of `others`.
+fn worse(others: &[LiveRun], runs: &[LiveRun]) -> Result<Vec<String>, Box<dyn Error>> {
+    let baselines = others.iter().map(|run| run.bundle.clone()).collect::<Vec<_>>();
+    let mut found = Vec::new();
+    for run in runs {
+        let gated = judge(&baselines, &run.bundle, &GateOptions::default())?;
+        found.extend(gated.figures.iter().find(|one| one.worse).map(ToString::to_string));
+    }
+    Ok(found)
+}
