@@ -343,7 +343,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8710", help_heading = OUTPUT)]
     pub live: Option<SocketAddr>,
     /// End in order when the session that started the run ends: a connection that is lost, a script
-    #[arg(long, help_heading = OUTPUT)]
+    #[arg(hide_short_help = true, long, help_heading = OUTPUT)]
     pub end_with_session: bool,
     /// How much is printed.
     #[command(flatten)]

@@ -315,13 +315,13 @@ fn what_cannot_be_followed_is_refused_in_one_line() {
     let brief = Stranger::start("sleep", &["0.3"]);
     let line = refused(&brief.process(), &[]);
     assert!(
-        line.starts_with("cannot follow the process N: it ended after ")
-            && line.ends_with("before its loops were known; start it so that it runs for longer"),
+        line.starts_with("cannot follow the process N: the process ended after ")
+            && line.ends_with("before its loops were known; let it run for longer"),
         "{line}"
     );
     // A zombie: it was not waited for.
     let line = refused(&brief.process(), &[]);
-    assert!(line.contains("it ended after"), "{line}");
+    assert!(line.contains("the process ended after"), "{line}");
     assert!(!folder.path().join("b").exists(), "something was left");
     // All of them can be looked at by lint, and one of the many can be measured.
     let ran = with(folder.path(), "lint --duration 1s --json -", &[&many.process()]);
@@ -387,8 +387,10 @@ fn a_process_of_another_namespace_is_followed_by_its_number_here_alone() {
         let ran: Ran = unshare.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap().into();
         let line = ran.line();
         assert!(
-            line.ends_with("is that of a PID namespace (a container), and the kernel part knows threads by those of the first; \
-                            run isolator outside of the container, with the number that the process has there"),
+            line.ends_with(
+                "this program runs in a PID namespace (a container), and BPF reports the numbers of the first namespace; \
+                 run isolator outside of the container, with the process number there"
+            ),
             "{verb}: {line}"
         );
     }
