@@ -24,6 +24,7 @@ use evidence::Bundle;
 use evidence::compare::compare;
 use evidence::gate::{GateOptions, judge};
 use machine::CpuSet;
+use machine::inventory::{Thread, ThreadPolicy, live_thread};
 
 use crate::guests::Proof;
 
@@ -161,20 +162,18 @@ fn cpus(folder: &Path) -> Option<(CpuSet, CpuSet)> {
 /// these are real-time threads that may run nowhere else.
 fn others_on(process: u32, measured: &CpuSet) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let one = |task: fs::DirEntry| {
-        let read = |name: &str| fs::read_to_string(task.path().join(name)).ok();
-        let (status, stat) = (read("status")?, read("stat")?);
-        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        let allowed: CpuSet = allowed.trim().parse().ok()?;
-        // Behind the name: the state is field 3, the processor 39, the policy 41.
-        let fields = stat.rsplit_once(')')?.1.split_whitespace().collect::<Vec<_>>();
-        let (processor, policy) =
-            (fields.get(36)?.parse::<u32>().ok()?, fields.get(38)?.parse::<u32>().ok()?);
-        let measures = policy != 0 && allowed.iter().all(|cpu| measured.contains(cpu));
-        let is_there = measured.contains(processor) || allowed.iter().any(|cpu| measured.contains(cpu));
-        (is_there && !measures).then(|| read("comm").unwrap_or_default().trim().to_string())
+    let numbers = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    let threads = numbers.filter_map(|number| live_thread(Some(process), number));
+    // A thread without a CPU has ended meanwhile.
+    let is_there = |thread: &Thread| {
+        !thread.cpus.is_empty()
+            && (thread.last_cpu.is_some_and(|cpu| measured.contains(cpu))
+                || thread.cpus.iter().any(|cpu| measured.contains(cpu)))
     };
-    tasks.filter_map(one).collect()
+    let measures = |thread: &Thread| {
+        thread.policy != ThreadPolicy::Other && thread.cpus.iter().all(|cpu| measured.contains(cpu))
+    };
+    threads.filter(|thread| is_there(thread) && !measures(thread)).map(|thread| thread.name).collect()
 }
 
 /// A reader of the page, and a browser that shows it where there is one.
@@ -189,9 +188,9 @@ impl Viewers {
     fn start(address: &str, folder: &Path, on: &CpuSet) -> Result<Viewers, Box<dyn Error>> {
         let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (ends, counts, at, cpus) =
-            (Arc::clone(&stop), Arc::clone(&answers), address.to_string(), on.clone());
+            (Arc::clone(&stop), Arc::clone(&answers), address.to_string(), on.iter().collect::<Vec<_>>());
         let reader = std::thread::spawn(move || {
-            let _ = stay_on(&cpus);
+            let _ = rt::thread::set_affinity(&cpus);
             while !ends.load(Ordering::Relaxed) {
                 if ask(&at).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 ")) {
                     counts.fetch_add(1, Ordering::Relaxed);
@@ -235,12 +234,6 @@ fn browser(address: &str, profile: &Path, on: &CpuSet) -> Option<Child> {
     // It stays open for a debugger that never comes.
     command.args(["--remote-debugging-port=0", &format!("--user-data-dir={}", profile.display())]);
     command.arg(format!("http://{address}/")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
-}
-
-fn stay_on(cpus: &CpuSet) -> rustix::io::Result<()> {
-    let mut set = rustix::thread::CpuSet::new();
-    cpus.iter().for_each(|cpu| set.set(cpu as usize));
-    rustix::thread::sched_setaffinity(None, &set)
 }
 
 fn ask(address: &str) -> std::io::Result<String> {
