@@ -219,7 +219,8 @@ pub struct Cause {
 pub struct ChainLink {
     /// The thread that did not run.
     pub thread: Owner,
-    /// [`CauseKind::Thread`] if another thread had its CPU, [`CauseKind::Lock`] or [`CauseKind::Wait`].
+    /// [`CauseKind::Thread`] if another thread had its CPU, [`CauseKind::IdleExit`] if that was leaving idle,
+    /// [`CauseKind::Lock`], or [`CauseKind::Wait`].
     pub kind: CauseKind,
     /// Which thread, lock or call.
     pub name: String,

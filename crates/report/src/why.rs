@@ -114,7 +114,8 @@ fn link_of_chain(link: &ChainLink) -> String {
     let owner = link.owner.as_ref().filter(|_| link.kind == CauseKind::Lock);
     let by = owner.map(|owner| format!(" {}", held(owner))).unwrap_or_default();
     match link.kind {
-        CauseKind::Thread => format!("{who} lost its CPU for {us} us to {name}"),
+        CauseKind::Thread => format!("{who} waited {us} us for its CPU, which {name} had"),
+        CauseKind::IdleExit => format!("{who} waited {us} us for its CPU to leave idle"),
         kind => format!("{who} waited {us} us for {}{by}", named(kind, &name).trim_start_matches("wait ")),
     }
 }
@@ -579,12 +580,14 @@ mod tests {
         cause.chain = vec![
             link(CauseKind::Wait, "poll", None),
             link(CauseKind::Thread, "rustc", Some(thread(9, "rustc", None))),
+            link(CauseKind::IdleExit, "idle", None),
             link(CauseKind::Lock, "servo!disk_lock", Some(thread(14, "writer", None))),
         ];
         assert_eq!(
             detail(&cause),
             "held by logger (thread 12) in servo!flush_log, logger waited 6,512.0 us for poll, \
-             logger lost its CPU for 6,512.0 us to rustc, \
+             logger waited 6,512.0 us for its CPU, which rustc had, \
+             logger waited 6,512.0 us for its CPU to leave idle, \
              logger waited 6,512.0 us for lock servo!disk_lock held by writer (thread 14), asked for in servo!step"
         );
     }

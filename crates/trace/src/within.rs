@@ -185,20 +185,29 @@ fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<Chai
                 Some(on) => add(CauseKind::Wait, on.to_string(), waited_ns, None),
                 None => {
                     let by = &pair[0].leaving.next;
-                    let owner =
-                        (by.id != 0).then(|| Owner { tid: by.id, name: by.name.clone(), ..Owner::default() });
-                    add(CauseKind::Thread, by.name.clone(), within(out_ns, in_ns), owner);
+                    let (kind, name, owner) = had_the_cpu(by.id, &by.name);
+                    add(kind, name, within(out_ns, in_ns), owner);
                     continue;
                 }
             }
-            let by = &pair[1].waking;
-            let owner = (by.waker != 0).then(|| Owner {
-                tid: by.waker,
-                name: by.waker_name.clone(),
-                ..Owner::default()
-            });
-            add(CauseKind::Thread, by.waker_name.clone(), ready_ns, owner);
+            // Of the threads that had the CPU after the wakeup, the record names the last.
+            if !pair[1].is_begin_unseen {
+                let by = &pair[1].after;
+                let (kind, name, owner) = had_the_cpu(by.id, &by.name);
+                add(kind, name, ready_ns, owner);
+            }
         }
     }
     links
+}
+
+/// The thread that had a CPU for which another one waited.
+fn had_the_cpu(id: u32, name: &str) -> (CauseKind, String, Option<Owner>) {
+    match id {
+        0 => (CauseKind::IdleExit, "idle".to_string(), None),
+        tid => {
+            let owner = Owner { tid, name: name.to_string(), ..Owner::default() };
+            (CauseKind::Thread, name.to_string(), Some(owner))
+        }
+    }
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use cause::names::Names;
+use evidence::cause::ChainLink;
+use syscalls::Sysno;
 
 use super::*;
 use crate::cycle::Blocked;
-use crate::record::{Predecessor, Stay, ThreadRecord, Waking};
+use crate::record::{Leaving, Predecessor, Stay, ThreadRecord, Waking};
 
 const THREAD: u32 = 10;
 const DUE_NS: u64 = 1_000_000;
@@ -161,6 +163,54 @@ fn a_lock_has_its_owner_and_inheritance() {
     assert_eq!(of(part(true, [12, 0, 0, 0])).detail.as_deref(), Some("its owner inherits priority"));
     // If a library keeps no owner, the thread that ended the wait held it.
     assert_eq!(of(part(false, [2, 0, 0, 0])).owner.unwrap().tid, 12);
+}
+
+#[test]
+fn an_owner_that_waits_for_its_cpu_names_the_thread_that_had_it() {
+    let polls = Leaving { sleeps: true, call: Some(Sysno::ppoll as u32), ..Leaving::default() };
+    let waker = || Waking { waker: 55, waker_name: "waker".to_string(), ..Waking::default() };
+    let stay = |woken_ns, in_ns, after, out_ns| {
+        let stay = Stay {
+            woken_ns,
+            in_ns,
+            after,
+            out_ns,
+            waking: waker(),
+            leaving: polls.clone(),
+            ..Stay::default()
+        };
+        record(out_ns, 12, ThreadEvent::Stay(Box::new(stay)))
+    };
+    let rustc = Predecessor { id: 77, prio: 120, is_kernel: false, name: "rustc".to_string() };
+    let records = [
+        stay(None, DUE_NS, Predecessor::default(), DUE_NS + 40_000),
+        stay(Some(DUE_NS + 60_000), DUE_NS + 90_000, rustc, DUE_NS + 100_000),
+        stay(Some(DUE_NS + 120_000), DUE_NS + 135_000, Predecessor::default(), DUE_NS + 140_000),
+    ];
+    let mut late = cycle();
+    late.ended_ns = DUE_NS + 200_000;
+    late.blocked.push(Blocked {
+        from_ns: DUE_NS + 40_000,
+        ns: 100_000,
+        on: Wait::Lock { address: 0x7000, inherits_priority: false },
+        words: [2, 0, 12, 1],
+        ended_by: Some((12, "owner".to_string())),
+    });
+    let names = names();
+    let causes = whole(&late, &scene(&records, &names, "PREEMPT"));
+    let lock = causes.iter().find(|cause| cause.kind == CauseKind::Lock).unwrap();
+    let link = |link: &ChainLink| (link.kind, link.name.clone(), link.duration_ns);
+    let links: Vec<_> = lock.chain.iter().map(link).collect();
+    let poll = "poll".to_string();
+    assert_eq!(
+        links,
+        [
+            (CauseKind::Wait, poll.clone(), 20_000),
+            (CauseKind::Thread, "rustc".to_string(), 30_000),
+            (CauseKind::Wait, poll, 20_000),
+            (CauseKind::IdleExit, "idle".to_string(), 15_000),
+        ]
+    );
 }
 
 #[test]

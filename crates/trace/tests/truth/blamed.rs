@@ -99,11 +99,10 @@ impl Plant {
         Some(match (self.kind.as_str(), cause.kind) {
             ("lock", CauseKind::Lock) => {
                 let released = owner.and_then(|owner| owner.function.as_deref());
-                let waited = cause.chain.iter().any(|link| {
-                    link.thread.tid == self.thread
-                        && link.kind == CauseKind::Wait
-                        && link.duration_ns * 2 > self.ns
-                });
+                // The owner sleeps while it has the lock; on a busy machine it then waits for its CPU.
+                let its_own = cause.chain.iter().filter(|link| link.thread.tid == self.thread);
+                let waited_ns: u64 = its_own.map(|link| link.duration_ns).sum();
+                let waited = waited_ns * 2 > self.ns;
                 let is_named = cause.name.starts_with("loops-c!helper");
                 [is_named && waited, is_owner, is_in("take_lock") && released == Some("loops-c!holder")]
             }
