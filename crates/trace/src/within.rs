@@ -160,7 +160,8 @@ fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<Chai
         let stays: Vec<_> = scene.stays(thread.tid).map(|(_, stay)| stay).collect();
         for pair in stays.windows(2) {
             let (out_ns, in_ns) = (pair[0].out_ns, pair[1].in_ns);
-            let woken_ns = pair[1].woken_ns.unwrap_or(out_ns).clamp(out_ns, in_ns);
+            // Where its wakeup was not seen, it counts as waiting until it ran.
+            let woken_ns = pair[1].woken_ns.unwrap_or(in_ns).clamp(out_ns, in_ns);
             let within = |begin_ns: u64, end_ns: u64| end_ns.min(to_ns).saturating_sub(begin_ns.max(from_ns));
             let (waited_ns, ready_ns) = (within(out_ns, woken_ns), within(woken_ns, in_ns));
             let mut add = |kind, name: String, duration_ns, owner| {

@@ -185,13 +185,25 @@ fn an_owner_that_waits_for_its_cpu_names_the_thread_that_had_it() {
     let records = [
         stay(None, DUE_NS, Predecessor::default(), DUE_NS + 40_000),
         stay(Some(DUE_NS + 60_000), DUE_NS + 90_000, rustc, DUE_NS + 100_000),
-        stay(Some(DUE_NS + 120_000), DUE_NS + 135_000, Predecessor::default(), DUE_NS + 140_000),
+        stay(Some(DUE_NS + 120_000), DUE_NS + 130_000, Predecessor::default(), DUE_NS + 135_000),
+        // Neither its wakeup nor its begin was seen.
+        record(
+            DUE_NS + 160_000,
+            12,
+            ThreadEvent::Stay(Box::new(Stay {
+                in_ns: DUE_NS + 150_000,
+                is_begin_unseen: true,
+                out_ns: DUE_NS + 160_000,
+                leaving: polls.clone(),
+                ..Stay::default()
+            })),
+        ),
     ];
     let mut late = cycle();
     late.ended_ns = DUE_NS + 200_000;
     late.blocked.push(Blocked {
         from_ns: DUE_NS + 40_000,
-        ns: 100_000,
+        ns: 110_000,
         on: Wait::Lock { address: 0x7000, inherits_priority: false },
         words: [2, 0, 12, 1],
         ended_by: Some((12, "owner".to_string())),
@@ -207,8 +219,9 @@ fn an_owner_that_waits_for_its_cpu_names_the_thread_that_had_it() {
         [
             (CauseKind::Wait, poll.clone(), 20_000),
             (CauseKind::Thread, "rustc".to_string(), 30_000),
-            (CauseKind::Wait, poll, 20_000),
-            (CauseKind::IdleExit, "idle".to_string(), 15_000),
+            (CauseKind::Wait, poll.clone(), 20_000),
+            (CauseKind::IdleExit, "idle".to_string(), 10_000),
+            (CauseKind::Wait, poll, 15_000),
         ]
     );
 }

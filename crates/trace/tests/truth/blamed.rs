@@ -102,7 +102,7 @@ impl Plant {
                 // The owner sleeps while it has the lock; on a busy machine it then waits for its CPU.
                 let its_own = cause.chain.iter().filter(|link| link.thread.tid == self.thread);
                 let waited_ns: u64 = its_own.map(|link| link.duration_ns).sum();
-                let waited = waited_ns * 2 > self.ns;
+                let waited = waited_ns * 2 > cause.duration_ns.unwrap_or(0);
                 let is_named = cause.name.starts_with("loops-c!helper");
                 [is_named && waited, is_owner, is_in("take_lock") && released == Some("loops-c!holder")]
             }
