@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -90,7 +90,7 @@ proof-messages: ## the rings between CPUs: every interleaving, the rules of memo
 
 proof-kills: ## 200 runs killed at random moments: nothing holds, at most a second is lost, what is left is read; BUSY=1 with all CPUs busy; a quarter of an hour
 	@tools/bootstrap build
-	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test all -- kills:: --nocapture
+	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test verbs -- kills:: --nocapture
 
 lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
 	@tools/bootstrap lab $(GUEST)
@@ -115,6 +115,9 @@ proof-lab: build guest ## the same scenarios five times, their tables into docs/
 proof-live: build ## the same runs with and without --live and a browser, in alternation, their table into docs/results/performance.md; five minutes
 	cargo build --release --locked --package isolator-proof
 	$(TARGET)/release/isolator-proof proof-live $(ISOLATOR) docs/results/performance.md
+
+proof-guests: guest ## the lab's tests in guests, of which make test runs one; some minutes
+	cargo test --locked --workspace --test verbs -- --include-ignored guests:: --test-threads 1
 
 proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/results/lab.md; some minutes
 	@tools/bootstrap lab $(GUEST)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lab with real kernels: what is asserted are counts and their order, which do not depend on the host's
-//! load.
+//! load. `make test` boots one of them, `make proof-guests` all.
 //!
 //! Needs QEMU, the guest program and the scope beside the program (`make guest`), and package sources that
 //! have the kernel; missing tools are printed and the test is skipped.
@@ -84,6 +84,7 @@ fn what_a_stock_kernel_delivers_the_isolator_defers_and_the_scope_sees_none_of_i
 }
 
 #[test]
+#[ignore = "minutes: make proof-guests"]
 fn a_guest_that_writes_files_has_a_disk() {
     let missing = ["fio", "/usr/sbin/mke2fs"].into_iter().find(|program| !common::installed(program));
     if common::skipped(missing.is_some(), &format!("it needs {missing:?}")) {
@@ -108,6 +109,7 @@ fn a_guest_that_writes_files_has_a_disk() {
 }
 
 #[test]
+#[ignore = "minutes: make proof-guests"]
 fn without_the_boot_line_the_tick_is_there_and_the_baseline_gate_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let run = |boot: &str, bundle: &str| {
@@ -136,6 +138,7 @@ fn without_the_boot_line_the_tick_is_there_and_the_baseline_gate_says_so() {
 }
 
 #[test]
+#[ignore = "minutes: make proof-guests"]
 fn in_virtual_time_two_runs_agree_to_a_thousandth_and_storms_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let run = |bundle: &str| {
@@ -161,6 +164,7 @@ fn in_virtual_time_two_runs_agree_to_a_thousandth_and_storms_are_refused() {
 
 /// A guest is quiet enough to see each sender; the newest kernel has to pass the trial like any other.
 #[test]
+#[ignore = "minutes: make proof-guests"]
 fn in_a_guest_watch_names_who_sends() {
     names_who_sends("debian-rt");
     names_who_sends("debian-rt:7.2");
@@ -196,6 +200,7 @@ fn names_who_sends(kernel: &str) {
 /// Who gives the edges is on the host here: what enters the guest is memory alone, and the scope bounds each
 /// answer all the same.
 #[test]
+#[ignore = "minutes: make proof-guests"]
 fn edges_that_the_host_gives_through_memory_are_answered() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = "[[scenario]]\nname='host'\nabout='no storm'\nprobe='response-ivshmem'\nperiod_us=100\n";
