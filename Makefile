@@ -116,7 +116,9 @@ proof-live: build ## the same runs with and without --live and a browser, in alt
 	cargo build --release --locked --package isolator-proof
 	$(TARGET)/release/isolator-proof proof-live $(ISOLATOR) docs/results/performance.md
 
-proof-guests: guest ## the lab's tests in guests, of which make test runs one; some minutes
+proof-guests: ## the lab's tests in guests, of which make test runs one; some minutes
+	@tools/bootstrap test
+	@$(MAKE) --no-print-directory guest BESIDE=$(TARGET)/debug
 	cargo test --locked --workspace --test verbs -- --include-ignored guests:: --test-threads 1
 
 proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/results/lab.md; some minutes

@@ -2,7 +2,7 @@
 /*
  * A loop of 2 ms in a real-time thread `servo`, and what is odd about it: changes [WHAT]
  *
- *   many        500 further threads, of 20 ms       busy    it never waits
+ *   many        500 further threads, of 100 ms      busy    it never waits
  *   late        every 50th cycle takes 5 ms         forks   it makes a process each 10 cycles
  *   late-begin  it begins a second late             eight   8 further threads, of 1 ms
  *
@@ -74,7 +74,7 @@ static void *run_for_ever(void *name)
 	set_policy(SCHED_FIFO, 30);
 	clock_gettime(CLOCK_MONOTONIC, &next);
 	for (;;)
-		wait_next(&next, asks("many") ? 20000000 : asks("eight") ? 1000000 : 4000000);
+		wait_next(&next, asks("many") ? 100000000 : asks("eight") ? 1000000 : 4000000);
 	return NULL;
 }
 
