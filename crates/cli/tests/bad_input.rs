@@ -93,7 +93,7 @@ fn a_run_of_which_too_little_is_known_is_refused() {
         ),
         (
             "export nothing --as excel",
-            "cannot export as excel: it is not a format that can be written; choose one of cyclictest, rtla, csv, json, archive",
+            "cannot export as excel: it is not a format that can be written; choose one of cyclictest, rtla, csv, json, ktap, lava, trace, openmetrics, archive",
         ),
     ]);
 }

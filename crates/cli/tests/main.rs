@@ -20,6 +20,7 @@ mod gate;
 mod granted;
 mod guests;
 mod guide;
+mod integrations;
 mod json;
 mod kept;
 mod kernel;

@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
+use evidence::cause::{Cause, CauseKind};
 use evidence::export::{ExportFormat, RowFilter, export};
 use evidence::import::{import, parse, set_load};
+use evidence::manifest::{NotRun, RowKey, Spike};
 use evidence::{Bundle, Summary};
 
 fn imported(name: &str) -> Bundle {
@@ -162,4 +164,78 @@ fn a_minimum_that_is_not_known_is_left_out_and_read_again() {
     assert_eq!(of(&bundle).len(), of(&again).len());
     assert!(of(&again).iter().all(|row| of(&bundle).contains(row)), "{:?}", of(&again));
     assert!(of(&again).iter().all(|(_, min_ns, _)| min_ns.is_none()));
+}
+
+fn spike(key: &RowKey, monotonic_ns: u64, causes: Vec<Cause>) -> Spike {
+    Spike {
+        key: key.clone(),
+        at_ns: 5_000,
+        monotonic_ns,
+        wall_time: None,
+        latency_ns: 400_500,
+        missed: 0,
+        causes,
+        unexplained_ns: Some(500),
+        siblings: Vec::new(),
+    }
+}
+
+#[test]
+fn a_trace_has_each_spike_and_puts_causes_that_overlap_on_lines_of_their_own() {
+    let mut bundle = imported("cyclictest-2.4.json");
+    let keys: Vec<RowKey> = bundle.rows.iter().map(|row| row.entry.key.clone()).collect();
+    let timed = |name: &str, begin_ns, ns| Cause::timed(CauseKind::Thread, name, begin_ns, ns);
+    let causes = vec![
+        timed("rustc\u{1b}", 0, 300_000),
+        timed("ld", 100_000, 50_000),
+        timed("sh", 300_000, 100_000),
+        Cause::suspect(CauseKind::Softirq, "NET_RX", 3),
+    ];
+    bundle.spikes = vec![spike(&keys[0], 1_000_000, causes), spike(&keys[1], 9_000_000, Vec::new())];
+    let text = exported(&bundle, ExportFormat::Trace);
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let spans: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
+    let of = |name: &str| spans.iter().find(|event| event["name"] == name).unwrap();
+    assert_eq!(spans.len(), 5, "{text}");
+    assert_eq!(spans.iter().filter(|event| event["name"] == "400.5 us").count(), 2);
+    assert_eq!((of("thread ld")["ts"].as_f64(), of("thread ld")["dur"].as_f64()), (Some(1_100.0), Some(50.0)));
+    let line = |name: &str| of(name)["tid"].as_u64().unwrap();
+    assert_eq!([line("thread rustc\u{fffd}"), line("thread ld"), line("thread sh")], [2, 3, 2]);
+    assert_eq!(of("400.5 us")["args"]["suspects"][0], "softirq NET_RX");
+    // Spans of one line never overlap: a viewer would take one for a part of the other.
+    for one in &spans {
+        for other in spans.iter().filter(|other| (&other["pid"], &other["tid"]) == (&one["pid"], &one["tid"])) {
+            let from = |event: &serde_json::Value| event["ts"].as_f64().unwrap();
+            let to = |event: &serde_json::Value| from(event) + event["dur"].as_f64().unwrap();
+            assert!(one == other || to(one) <= from(other) || to(other) <= from(one), "{text}");
+        }
+    }
+}
+
+#[test]
+fn test_results_have_a_line_a_row_what_was_not_measured_and_the_verdict() {
+    let mut bundle = imported("cyclictest-2.4.json");
+    bundle.rows[0].entry.limit_ns = Some(1);
+    bundle.rows[1].entry.limit_ns = Some(u64::MAX);
+    bundle.manifest.not_run.push(NotRun {
+        probe: "wakeup".into(),
+        load: "disk # 1".into(),
+        reason: "no fio\nok 9 verdict".into(),
+        optional: false,
+    });
+    let ktap = exported(&bundle, ExportFormat::Ktap);
+    let results: Vec<_> = ktap.lines().filter(|line| !line.starts_with("# ")).collect();
+    assert_eq!(results[..2], ["KTAP version 1", "1..4"], "{ktap}");
+    assert!(results[2].starts_with("not ok 1 wakeup/unknown/cpu0"), "{ktap}");
+    assert!(results[3].starts_with("ok 2 wakeup/unknown/cpu1"), "{ktap}");
+    assert!(results[4].starts_with("ok 3 wakeup/disk _ 1 # SKIP no fio"), "{ktap}");
+    assert_eq!(results[5..], ["not ok 4 verdict"], "{ktap}");
+
+    let lava = exported(&bundle, ExportFormat::Lava);
+    let lines: Vec<_> = lava.lines().collect();
+    assert!(lines[0].starts_with("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=wakeup-unknown-cpu0"), "{lava}");
+    assert!(lines[0].contains(" RESULT=fail MEASUREMENT=") && lines[0].ends_with(" UNITS=us>"), "{lava}");
+    assert_eq!(lines[2], "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=wakeup-disk---1 RESULT=skip>");
+    assert_eq!(lines[3], "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=verdict RESULT=fail>");
 }

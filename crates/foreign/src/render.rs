@@ -55,7 +55,8 @@ pub fn render(bundle: &Bundle) {
         lost: Some(0),
     });
     let families = monitor("loop", &rows.collect::<Vec<_>>());
-    let _ = (MetricsFormat::Text.of(&families), MetricsFormat::Protobuf.of(&families));
+    let formats = [MetricsFormat::Text, MetricsFormat::OpenMetrics, MetricsFormat::Protobuf];
+    formats.into_iter().for_each(|format| drop(format.of(&families)));
     let why = WhyDocument::of(bundle, &Question { top: 5, cpus: None, load: None });
     let _ = (terminal::why(&why, WhyExtent::All, STYLE), serde_json::to_string(&why));
     assert!(terminal::why(&why, WhyExtent::Screen(0), STYLE).lines().count() < 24);

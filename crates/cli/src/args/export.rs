@@ -11,15 +11,16 @@ use super::OUTPUT;
 pub const HELP: &str = "\
 Examples:
   isolator export before --as cyclictest --load idle > idle.txt
-  isolator export before --as csv -o before.csv";
+  isolator export before --as csv -o before.csv
+  isolator export before --as trace -o spikes.json    # open in ui.perfetto.dev";
 
 /// `isolator export`
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// The bundle: a folder, or a .tar.zst file
     pub bundle: PathBuf,
-    /// The format: cyclictest, rtla, csv, json; or archive: the whole bundle as one .tar.zst, which every
-    /// verb reads
+    /// The format: cyclictest, rtla, csv, json, openmetrics; ktap or lava: a test result a row; trace: spikes
+    /// for Perfetto; or archive: the whole bundle as one .tar.zst, which every verb reads
     #[arg(long = "as", value_name = "FORMAT")]
     pub format: String,
     /// Only rows of this load

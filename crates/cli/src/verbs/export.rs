@@ -5,22 +5,39 @@ use std::path::PathBuf;
 
 use evidence::Bundle;
 use evidence::export::{ExportFormat, RowFilter, export};
+use report::prometheus::{MetricsFormat, MonitoredRow, monitor};
 
 use crate::args::ExportArgs;
 use crate::output::{Exit, VerbResult, print};
 
 pub fn run(args: &ExportArgs) -> VerbResult {
-    if args.format == "archive" {
-        return archive(args);
-    }
-    let format: ExportFormat = args.format.parse()?;
     let choice = RowFilter { load: args.load.clone(), probe: args.probe.clone() };
-    let text = export(&Bundle::open(&args.bundle)?, format, &choice)?;
+    let text = match args.format.as_str() {
+        "archive" => return archive(args),
+        "openmetrics" => open_metrics(&Bundle::open(&args.bundle)?, &choice)?,
+        other => {
+            let format: ExportFormat = other.parse()?;
+            export(&Bundle::open(&args.bundle)?, format, &choice)?
+        }
+    };
     match &args.output {
         Some(path) => evidence::writer::replace(path, text.as_bytes())?,
         None => print(&text)?,
     }
     Ok(Exit::Held)
+}
+
+/// The rows as Prometheus' histograms and counters.
+fn open_metrics(bundle: &Bundle, choice: &RowFilter) -> evidence::Result<String> {
+    let rows = choice.of(bundle, "openmetrics")?.into_iter().map(|row| MonitoredRow {
+        key: row.entry.key.clone(),
+        latency: row.series.latency.clone(),
+        limit_ns: row.entry.limit_ns,
+        missed: row.entry.key.period_ns.is_some().then(|| row.missed()),
+        lost: None,
+    });
+    let text = MetricsFormat::OpenMetrics.of(&monitor("", &rows.collect::<Vec<_>>()));
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The whole bundle in one file, which every verb reads like the folder.

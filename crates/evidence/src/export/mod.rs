@@ -7,12 +7,17 @@
 //! | `rtla` | the text of `rtla timerlat hist` (timerlat and wakeup) or `rtla osnoise hist` (the others) |
 //! | `csv` | every bucket of every series, a row each, in nanoseconds; `to_ns` is empty where it is unknown |
 //! | `json` | the document of `prove --json` with the buckets of every row |
+//! | `ktap` | a test result for each row and for the verdict, as the kernel's own tests print them |
+//! | `lava` | the same as signals of LAVA |
+//! | `trace` | spikes and their causes for Perfetto and Chrome's trace viewer |
 //!
 //! The first two have buckets of 1 us and end at [`BUCKETS_US`], or where imported evidence ends to tell
 //! values apart; the rest is their overflow. A bucket of ours that lies in two of theirs goes to the higher
 //! one. They have no place for missed periods, taints and the limit.
 
+mod results;
 mod tables;
+mod trace;
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -40,12 +45,25 @@ pub enum ExportFormat {
     Csv,
     /// Our own document, with buckets.
     Json,
+    /// Test results of the kernel's form.
+    Ktap,
+    /// Test results as LAVA's signals.
+    Lava,
+    /// Spikes for a trace viewer.
+    Trace,
 }
 
 impl ExportFormat {
     /// All of them.
-    pub const ALL: [ExportFormat; 4] =
-        [ExportFormat::Cyclictest, ExportFormat::Rtla, ExportFormat::Csv, ExportFormat::Json];
+    pub const ALL: [ExportFormat; 7] = [
+        ExportFormat::Cyclictest,
+        ExportFormat::Rtla,
+        ExportFormat::Csv,
+        ExportFormat::Json,
+        ExportFormat::Ktap,
+        ExportFormat::Lava,
+        ExportFormat::Trace,
+    ];
 
     /// The name that chooses it.
     pub fn name(self) -> &'static str {
@@ -54,6 +72,9 @@ impl ExportFormat {
             ExportFormat::Rtla => "rtla",
             ExportFormat::Csv => "csv",
             ExportFormat::Json => "json",
+            ExportFormat::Ktap => "ktap",
+            ExportFormat::Lava => "lava",
+            ExportFormat::Trace => "trace",
         }
     }
 }
@@ -68,7 +89,7 @@ impl FromStr for ExportFormat {
                 "export as",
                 name,
                 "it is not a format that can be written",
-                format!("choose one of {names}, archive"),
+                format!("choose one of {names}, openmetrics, archive"),
             )
         })
     }
@@ -84,10 +105,34 @@ pub struct RowFilter {
 }
 
 impl RowFilter {
+    /// The rows of a bundle that are meant, one at least; `format` is for the message.
+    pub fn of<'a>(&self, bundle: &'a Bundle, format: &str) -> Result<Vec<&'a Row>> {
+        let rows: Vec<&Row> = bundle.rows.iter().filter(|row| self.takes(&row.entry.key)).collect();
+        if rows.is_empty() {
+            return Err(self.refused(bundle, format, "no row is left by the choice".to_string()));
+        }
+        Ok(rows)
+    }
+
+    /// A choice that does not fit, with those that there are.
+    fn refused(&self, bundle: &Bundle, format: &str, why: String) -> Error {
+        let text = |key: &RowKey| format!("--load {} --probe {}", key.load, key.probe);
+        let mut there = bundle.rows.iter().map(|row| text(&row.entry.key)).collect::<Vec<_>>();
+        there.dedup();
+        let cure = match there.as_slice() {
+            [] => "take a bundle with a measured row".to_string(),
+            there => format!("choose one of: {}", there.join(", ")),
+        };
+        Error::on(format!("export as {format}"), bundle.path.display(), why, cure)
+    }
+
     fn takes(&self, key: &RowKey) -> bool {
+        self.takes_load_and_probe(&key.load, &key.probe)
+    }
+
+    fn takes_load_and_probe(&self, load: &str, probe: &str) -> bool {
         let wanted = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
-        wanted(&self.load, &key.load)
-            && (wanted(&self.probe, &key.probe) || wanted(&self.probe, family(&key.probe)))
+        wanted(&self.load, load) && (wanted(&self.probe, probe) || wanted(&self.probe, family(probe)))
     }
 }
 
@@ -96,41 +141,38 @@ fn family(probe: &str) -> &str {
     if probe.starts_with("timerlat-") { "timerlat" } else { probe }
 }
 
-/// The text of a bundle in another format. The tables of cyclictest and rtla hold one load and one probe:
-/// where the choice leaves several, the error lists them.
+/// The text of a bundle in another format.
 pub fn export(bundle: &Bundle, format: ExportFormat, choice: &RowFilter) -> Result<String> {
-    let rows = bundle.rows.iter().filter(|row| choice.takes(&row.entry.key)).collect::<Vec<_>>();
-    let fail = |why: String| {
-        let text = |key: &RowKey| format!("--load {} --probe {}", key.load, key.probe);
-        let mut there = bundle.rows.iter().map(|row| text(&row.entry.key)).collect::<Vec<_>>();
-        there.dedup();
-        let cure = match there.as_slice() {
-            [] => "take a bundle with a measured row".to_string(),
-            there => format!("choose one of: {}", there.join(", ")),
-        };
-        Error::on(format!("export as {}", format.name()), bundle.path.display(), why, cure)
-    };
-    let Some(first) = rows.first() else { return Err(fail("no row is left by the choice".into())) };
+    let rows = || choice.of(bundle, format.name());
+    let fail = |error: serde_json::Error| choice.refused(bundle, format.name(), error.to_string());
+    match format {
+        ExportFormat::Cyclictest => Ok(tables::cyclictest(&of_one_table(bundle, format, choice)?)),
+        ExportFormat::Rtla => Ok(tables::rtla(bundle, &of_one_table(bundle, format, choice)?)),
+        ExportFormat::Csv => Ok(csv(&rows()?)),
+        ExportFormat::Json => json(bundle, choice, &rows()?).map_err(fail),
+        // What was not measured is a result, too.
+        ExportFormat::Ktap => Ok(results::ktap(bundle, choice)),
+        ExportFormat::Lava => Ok(results::lava(bundle, choice)),
+        ExportFormat::Trace => trace::trace(bundle, choice).map_err(fail),
+    }
+}
+
+/// The rows for a table of cyclictest or rtla, which holds one load and one probe: where the choice leaves
+/// several, the error lists them.
+fn of_one_table<'a>(bundle: &'a Bundle, format: ExportFormat, choice: &RowFilter) -> Result<Vec<&'a Row>> {
+    let rows = choice.of(bundle, format.name())?;
     let name = |row: &Row| match format {
         ExportFormat::Rtla => family(&row.entry.key.probe).to_string(),
         _ => row.entry.key.probe.clone(),
     };
-    let several =
-        |what: fn(&RowKey) -> &str| rows.iter().any(|row| what(&row.entry.key) != what(&first.entry.key));
-    if matches!(format, ExportFormat::Cyclictest | ExportFormat::Rtla) {
-        if several(|key| &key.load) {
-            return Err(fail("a table holds one load".into()));
-        }
-        if rows.iter().any(|row| name(row) != name(first)) {
-            return Err(fail("a table holds one probe".into()));
-        }
+    let refused = |why: &str| Err(choice.refused(bundle, format.name(), why.to_string()));
+    if rows.iter().any(|row| row.entry.key.load != rows[0].entry.key.load) {
+        return refused("a table holds one load");
     }
-    match format {
-        ExportFormat::Cyclictest => Ok(tables::cyclictest(&rows)),
-        ExportFormat::Rtla => Ok(tables::rtla(bundle, &rows)),
-        ExportFormat::Csv => Ok(csv(&rows)),
-        ExportFormat::Json => json(bundle, choice, &rows).map_err(|e| fail(e.to_string())),
+    if rows.iter().any(|row| name(row) != name(rows[0])) {
+        return refused("a table holds one probe");
     }
+    Ok(rows)
 }
 
 fn csv(rows: &[&Row]) -> String {

@@ -21,16 +21,15 @@ pub struct MonitoredRow {
     pub lost: Option<u64>,
 }
 
-/// The rows of the loop `name` as metrics.
+/// The rows of the loop `name` as metrics; rows of a probe have no name of a loop.
 pub fn monitor(name: &str, rows: &[MonitoredRow]) -> Vec<Family> {
     let labels = |row: &MonitoredRow| -> Labels {
         let key = &row.key;
-        vec![
-            label("loop", key.thread_name.as_deref().unwrap_or(name)),
-            label("probe", &key.probe),
-            label("load", &key.load),
-            label("cpu", &key.cpu.to_string()),
-        ]
+        let name = key.thread_name.as_deref().unwrap_or(name);
+        let own = (!name.is_empty()).then(|| label("loop", name));
+        let others =
+            [label("probe", &key.probe), label("load", &key.load), label("cpu", &key.cpu.to_string())];
+        own.into_iter().chain(others).collect()
     };
     let each = |value: &dyn Fn(&MonitoredRow) -> Option<f64>| -> Vec<(Labels, f64)> {
         rows.iter().filter_map(|row| Some((labels(row), value(row)?))).collect()

@@ -8,6 +8,8 @@ use super::{Family, protobuf, text};
 pub enum MetricsFormat {
     /// Text, version 0.0.4: what everybody reads, files too.
     Text,
+    /// OpenMetrics, version 1.0.0: text, too.
+    OpenMetrics,
     /// Families in protobuf: native histograms.
     Protobuf,
 }
@@ -17,6 +19,7 @@ impl MetricsFormat {
     pub fn content_type(self) -> &'static str {
         match self {
             MetricsFormat::Text => "text/plain; version=0.0.4; charset=utf-8",
+            MetricsFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             MetricsFormat::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
@@ -27,14 +30,15 @@ impl MetricsFormat {
     pub fn of(self, families: &[Family]) -> Vec<u8> {
         match self {
             MetricsFormat::Text => text::text(families).into_bytes(),
+            MetricsFormat::OpenMetrics => text::open_metrics(families).into_bytes(),
             MetricsFormat::Protobuf => protobuf::protobuf(families),
         }
     }
 
-    /// Protobuf where `accept` takes it by name and prefers nothing of the text's; else text, whatever is
-    /// accepted.
+    /// Protobuf, or else OpenMetrics, where `accept` takes it by name and prefers no other; else text, whatever
+    /// is accepted.
     pub fn accepted(accept: &str) -> MetricsFormat {
-        let (mut text, mut protobuf) = (0.0, 0.0);
+        let (mut text, mut open, mut protobuf) = (0.0, 0.0, 0.0);
         for range in accept.to_ascii_lowercase().split(',') {
             let mut parts = range.split(';').map(str::trim);
             let kind = parts.next().unwrap_or_default();
@@ -50,11 +54,18 @@ impl MetricsFormat {
                 "text/plain" if option("version").is_none_or(|version| version == "0.0.4") => {
                     text = weight.max(text);
                 }
+                "application/openmetrics-text" if option("version").is_none_or(|version| version == "1.0.0") => {
+                    open = weight.max(open);
+                }
                 "*/*" | "text/*" => text = weight.max(text),
                 _ => {}
             }
         }
-        if protobuf > 0.0 && protobuf >= text { MetricsFormat::Protobuf } else { MetricsFormat::Text }
+        match (protobuf, open) {
+            (protobuf, open) if protobuf > 0.0 && protobuf >= text && protobuf >= open => MetricsFormat::Protobuf,
+            (_, open) if open > 0.0 && open >= text => MetricsFormat::OpenMetrics,
+            _ => MetricsFormat::Text,
+        }
     }
 }
 
@@ -72,7 +83,7 @@ mod tests {
             // Prometheus 2.42 without and with native histograms, and 3.
             (
                 "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                MetricsFormat::Text,
+                MetricsFormat::OpenMetrics,
             ),
             (
                 "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
@@ -87,6 +98,9 @@ mod tests {
             (&format!("{family};encoding=delimited;q=0"), MetricsFormat::Text),
             (&format!("{family};encoding=text"), MetricsFormat::Text),
             ("application/vnd.google.protobuf", MetricsFormat::Text),
+            ("application/openmetrics-text;version=0.0.1", MetricsFormat::Text),
+            ("application/openmetrics-text;q=0.5,text/plain", MetricsFormat::Text),
+            ("application/openmetrics-text, text/plain;q=0.5", MetricsFormat::OpenMetrics),
             (&format!("{family};encoding=delimited;q=x"), MetricsFormat::Text),
         ] {
             assert_eq!(MetricsFormat::accepted(accept), format, "{accept}");

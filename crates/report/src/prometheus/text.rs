@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prometheus' text format, version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+//! Prometheus' text format, version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>), and OpenMetrics 1.0
+//! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), which has another name for a counter's family, units, and an end.
 
 use std::fmt::Write;
 
@@ -9,23 +10,41 @@ use super::{CLASSIC, Exponential, Family, Labels, MetricSamples};
 
 pub(super) fn text(families: &[Family]) -> String {
     let mut out = String::new();
-    for Family { name, help, samples } in families {
-        let kind = match samples {
-            MetricSamples::Counters(_) => "counter",
-            MetricSamples::Gauges(_) => "gauge",
-            MetricSamples::Histograms(_) => "histogram",
+    families.iter().for_each(|family| of_family(&mut out, family, family.name));
+    out
+}
+
+pub(super) fn open_metrics(families: &[Family]) -> String {
+    let mut out = String::new();
+    for family in families {
+        let name = match family.samples {
+            MetricSamples::Counters(_) => family.name.strip_suffix("_total").unwrap_or(family.name),
+            _ => family.name,
         };
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        match samples {
-            MetricSamples::Counters(samples) | MetricSamples::Gauges(samples) => {
-                samples.iter().for_each(|(labels, value)| line(&mut out, name, labels, None, *value));
-            }
-            MetricSamples::Histograms(samples) => {
-                samples.iter().for_each(|(labels, value)| histogram(&mut out, name, labels, value));
-            }
+        if name.ends_with("_seconds") {
+            let _ = writeln!(out, "# UNIT {name} seconds");
+        }
+        of_family(&mut out, family, name);
+    }
+    out + "# EOF\n"
+}
+
+/// The samples of a family, whose own name is `of`.
+fn of_family(out: &mut String, Family { name, help, samples }: &Family, of: &str) {
+    let kind = match samples {
+        MetricSamples::Counters(_) => "counter",
+        MetricSamples::Gauges(_) => "gauge",
+        MetricSamples::Histograms(_) => "histogram",
+    };
+    let _ = writeln!(out, "# HELP {of} {help}\n# TYPE {of} {kind}");
+    match samples {
+        MetricSamples::Counters(samples) | MetricSamples::Gauges(samples) => {
+            samples.iter().for_each(|(labels, value)| line(out, name, labels, None, *value));
+        }
+        MetricSamples::Histograms(samples) => {
+            samples.iter().for_each(|(labels, value)| histogram(out, name, labels, value));
         }
     }
-    out
 }
 
 fn histogram(out: &mut String, name: &str, labels: &Labels, value: &Exponential) {
@@ -82,5 +101,20 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert_eq!(text.lines().filter(|line| line.starts_with("t_bucket")).count(), 22);
+    }
+
+    #[test]
+    fn open_metrics_name_a_counters_family_without_its_suffix_and_have_an_end() {
+        let samples = || MetricSamples::Counters(vec![(vec![("cpu", "1".to_string())], 3.0)]);
+        let families = [
+            Family { name: "late_cycles_total", help: "Late.", samples: samples() },
+            Family { name: "limit_seconds", help: "Limit.", samples: MetricSamples::Gauges(Vec::new()) },
+        ];
+        assert_eq!(
+            open_metrics(&families),
+            "# HELP late_cycles Late.\n# TYPE late_cycles counter\nlate_cycles_total{cpu=\"1\"} 3\n\
+             # UNIT limit_seconds seconds\n# HELP limit_seconds Limit.\n# TYPE limit_seconds gauge\n# EOF\n"
+        );
+        assert!(text(&families).starts_with("# HELP late_cycles_total Late.\n# TYPE late_cycles_total counter\n"));
     }
 }
