@@ -43,13 +43,17 @@ fn alerts_and_dashboard_name_metrics_that_the_program_exposes() {
     }
 }
 
+/// Prometheus' own checker: the system's, or what the bootstrap put beside the tools.
+fn promtool() -> Option<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/prometheus/usr/bin/promtool");
+    let found = if installed("promtool") { Some("promtool".into()) } else { own.is_file().then_some(own) };
+    skipped(found.is_none(), "it needs promtool: apt-get install prometheus");
+    found
+}
+
 #[test]
 fn promtool_accepts_the_alerts_and_they_fire_as_they_should() {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/prometheus/usr/bin/promtool");
-    let promtool = if installed("promtool") { PathBuf::from("promtool") } else { own };
-    if skipped(promtool.is_absolute() && !promtool.is_file(), "it needs promtool: apt-get install prometheus") {
-        return;
-    }
+    let Some(promtool) = promtool() else { return };
     for args in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts.test.yml"]] {
         let ran = Command::new(&promtool).args(args).current_dir(shipped("prometheus")).output().unwrap();
         let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
@@ -59,27 +63,27 @@ fn promtool_accepts_the_alerts_and_they_fire_as_they_should() {
 
 #[test]
 fn each_query_of_the_dashboard_is_one_that_prometheus_parses() {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/prometheus/usr/bin/promtool");
-    let promtool = if installed("promtool") { PathBuf::from("promtool") } else { own };
-    if skipped(promtool.is_absolute() && !promtool.is_file(), "it needs promtool: apt-get install prometheus") {
-        return;
-    }
+    let Some(promtool) = promtool() else { return };
     let dashboard: Value = serde_json::from_str(&text("grafana/isolator.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
     let queries: Vec<&str> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
     assert!(queries.len() >= panels.len());
-    // As recording rules: the check that every version of promtool has. Grafana's variables have values there.
+    // As recording rules: every version of promtool checks those. Grafana's variables have values there.
     let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_string();
     for (number, query) in queries.iter().enumerate() {
         let query = query.replace("$__rate_interval", "1m").replace("$__range", "1h");
         let query = query.replace("$instance", ".*").replace("$loop", ".*").replace("$probe", ".*");
         assert!(!query.contains('$'), "{query}");
-        rules += &format!("  - {{record: \"panel:{number}\", expr: {}}}\n", serde_json::to_string(&query).unwrap());
+        rules += &format!(
+            "  - {{record: \"panel:{number}\", expr: {}}}\n",
+            serde_json::to_string(&query).unwrap()
+        );
     }
     let folder = folder();
     fs::write(folder.path().join("rules.yml"), &rules).unwrap();
-    let ran = Command::new(promtool).args(["check", "rules", "rules.yml"]).current_dir(folder.path()).output();
+    let ran =
+        Command::new(promtool).args(["check", "rules", "rules.yml"]).current_dir(folder.path()).output();
     let ran = ran.unwrap();
     assert!(ran.status.success(), "{rules}\n{}", String::from_utf8_lossy(&ran.stderr));
 }

@@ -85,7 +85,7 @@ fn the_file_holds_at_last_what_the_bundle_holds() {
 }
 
 #[test]
-fn who_accepts_protobuf_gets_it_and_everybody_else_text() {
+fn a_scraper_gets_the_format_that_it_accepts() {
     let folder = folder();
     let _looping = Looping::start("negotiated", u64::MAX);
     let (mut child, address) = serving(folder.path(), "negotiated", &[]);
@@ -97,6 +97,11 @@ fn who_accepts_protobuf_gets_it_and_everybody_else_text() {
     let (head, body) = get(&address, "/metrics", "text/html, */*;q=0.8");
     assert!(head.contains("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{head}");
     assert!(body.starts_with(b"# HELP isolator_latency_seconds "));
+    let (head, body) =
+        get(&address, "/metrics", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+    let open = "\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+    assert!(head.contains(open), "{head}");
+    assert!(body.ends_with(b"# EOF\n"), "{}", String::from_utf8_lossy(&body));
     assert!(get(&address, "/nothing", PROTOBUF).0.starts_with("HTTP/1.1 404 "));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert!(matches!(child.wait().unwrap().code(), Some(0 | 2)));

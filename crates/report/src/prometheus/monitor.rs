@@ -26,7 +26,12 @@ pub fn monitor(name: &str, rows: &[MonitoredRow]) -> Vec<Family> {
     let labels = |row: &MonitoredRow| -> Labels {
         let key = &row.key;
         let name = key.thread_name.as_deref().unwrap_or(name);
-        let own = (!name.is_empty()).then(|| label("loop", name));
+        // A probe may run with several periods on one CPU.
+        let own = match (name, key.period_ns) {
+            ("", None) => None,
+            ("", Some(ns)) => Some(label("period_ns", &ns.to_string())),
+            (name, _) => Some(label("loop", name)),
+        };
         let others =
             [label("probe", &key.probe), label("load", &key.load), label("cpu", &key.cpu.to_string())];
         own.into_iter().chain(others).collect()

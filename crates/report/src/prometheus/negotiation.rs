@@ -35,8 +35,8 @@ impl MetricsFormat {
         }
     }
 
-    /// Protobuf, or else OpenMetrics, where `accept` takes it by name and prefers no other; else text, whatever
-    /// is accepted.
+    /// Protobuf, or else OpenMetrics, where `accept` takes it by name and prefers no other; else text,
+    /// whatever is accepted.
     pub fn accepted(accept: &str) -> MetricsFormat {
         let (mut text, mut open, mut protobuf) = (0.0, 0.0, 0.0);
         for range in accept.to_ascii_lowercase().split(',') {
@@ -54,7 +54,9 @@ impl MetricsFormat {
                 "text/plain" if option("version").is_none_or(|version| version == "0.0.4") => {
                     text = weight.max(text);
                 }
-                "application/openmetrics-text" if option("version").is_none_or(|version| version == "1.0.0") => {
+                "application/openmetrics-text"
+                    if option("version").is_none_or(|version| version == "1.0.0") =>
+                {
                     open = weight.max(open);
                 }
                 "*/*" | "text/*" => text = weight.max(text),
@@ -62,7 +64,9 @@ impl MetricsFormat {
             }
         }
         match (protobuf, open) {
-            (protobuf, open) if protobuf > 0.0 && protobuf >= text && protobuf >= open => MetricsFormat::Protobuf,
+            (protobuf, open) if protobuf > 0.0 && protobuf >= text && protobuf >= open => {
+                MetricsFormat::Protobuf
+            }
             (_, open) if open > 0.0 && open >= text => MetricsFormat::OpenMetrics,
             _ => MetricsFormat::Text,
         }

@@ -115,6 +115,8 @@ mod tests {
             "# HELP late_cycles Late.\n# TYPE late_cycles counter\nlate_cycles_total{cpu=\"1\"} 3\n\
              # UNIT limit_seconds seconds\n# HELP limit_seconds Limit.\n# TYPE limit_seconds gauge\n# EOF\n"
         );
-        assert!(text(&families).starts_with("# HELP late_cycles_total Late.\n# TYPE late_cycles_total counter\n"));
+        assert!(
+            text(&families).starts_with("# HELP late_cycles_total Late.\n# TYPE late_cycles_total counter\n")
+        );
     }
 }
