@@ -147,6 +147,8 @@ fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
         0 => "No machine is stored".to_string(),
         1 if held == 1 => "The machine holds its limit".to_string(),
         _ if held == all => format!("All {} machines hold their limits", text::count(all)),
+        1 if exceeded == 0 => "The machine's limit is not proven".to_string(),
+        1 => "The machine does not hold its limit".to_string(),
         _ => format!("{} of {} hold their limit", text::count(held), several(all, "machine", "machines")),
     };
     let share = |part: u64| format!("of {}", text::count(all.max(part)));
@@ -185,7 +187,7 @@ fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
         mark,
         words,
         but: String::new(),
-        claim: "A machine that held did so on its run, under its loads.".to_string(),
+        claim: "A verdict is about one run of a machine, under the loads of that run.".to_string(),
         tiles,
         facts,
         reasons: reasons.collect(),
@@ -209,7 +211,7 @@ pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<ListSection>
             "unfit",
             "Unfit platforms",
             "Classes of which most machines exceed their limit even where the measured CPUs are isolated: isolation does not make them fit.",
-            "No class does.",
+            "No class has mostly machines that exceed their limit in spite of isolation.",
             document.unfit.iter().map(unfit).collect(),
         ),
         part(
@@ -248,14 +250,14 @@ pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<ListSection>
             "duplicates",
             "Ambiguous machine names",
             "The same name on other hardware, or in two runs at the same time. Machines are told apart by name and hardware.",
-            "Every name is one machine's.",
+            "Each name belongs to one machine.",
             document.duplicates.iter().map(|one| format!("{}: {}", one.hostname, one.why)).collect(),
         ),
         part(
             "unread",
             "Not read",
             "Bundles in the store that no figure includes.",
-            "Everything could be read.",
+            "All bundles were readable.",
             document.unread.iter().map(|one| format!("{}: {}", one.path, one.why)).collect(),
         ),
     ]

@@ -32,7 +32,7 @@ const COUNTED: [&str; 6] = ["samples", "periods", "cycles", "without", "late", "
 
 /// A text as the page shows it: its microseconds by their sign, and they and numbers of samples in groups of
 /// three digits, as all figures there. Other numbers may be names, and stay as they are.
-pub(crate) fn with_signs(text: &str) -> Cow<'_, str> {
+pub fn with_signs(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte.is_ascii_digit()) {
         return Cow::Borrowed(text);
     }

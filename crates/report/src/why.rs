@@ -71,6 +71,15 @@ pub(crate) fn named(kind: CauseKind, name: &str) -> String {
     if name == label { label.to_string() } else { text::clean(format!("{label} {name}").trim_end()) }
 }
 
+/// The same with its time, in a line of several.
+pub fn brief(cause: &Cause) -> String {
+    let name = named(cause.kind, &cause.name);
+    match cause.duration_ns {
+        Some(ns) => format!("{name} {} µs", tenth(ns)),
+        None => name,
+    }
+}
+
 /// The same in a table, where a suspect is to be told from a cause.
 pub(crate) fn summed(sum: &CauseTotal) -> String {
     let name = named(sum.kind, &sum.name);

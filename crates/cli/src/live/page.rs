@@ -239,7 +239,7 @@ impl LivePage {
 impl PageState {
     fn take(&mut self, progress: &RowProgress) {
         let at_s = progress.elapsed.as_secs_f64();
-        let names = progress.series.iter().map(|series| series.key.to_string());
+        let names = progress.series.iter().map(shown);
         if !names.eq(self.series.iter().map(|known| known.name.clone())) {
             self.series = progress.series.iter().map(PageSeries::of).collect();
         }
@@ -261,7 +261,7 @@ impl PageState {
 impl PageSeries {
     fn of(series: &SeriesProgress) -> PageSeries {
         PageSeries {
-            name: series.key.to_string(),
+            name: shown(series),
             limit_ns: series.limit_ns,
             count: 0,
             min_ns: 0,
@@ -349,15 +349,16 @@ fn bars(latency: &Histogram) -> Vec<(u64, u64, u64)> {
     bars
 }
 
+/// A series' name, with its period as figures of the page are written.
+fn shown(series: &SeriesProgress) -> String {
+    report::with_signs(&series.key.to_string()).into_owned()
+}
+
 /// The causes that took longest.
 fn longest(causes: &[Cause]) -> Vec<String> {
     let mut causes = causes.iter().collect::<Vec<_>>();
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.duration_ns));
-    let words = |cause: &&Cause| match cause.duration_ns {
-        Some(ns) => format!("{} {} {:.1} µs", cause.kind.label(), cause.name, ns as f64 / 1e3),
-        None => format!("{} {}", cause.kind.label(), cause.name),
-    };
-    causes.iter().take(CAUSES).map(words).collect()
+    causes.iter().take(CAUSES).map(|cause| report::brief(cause)).collect()
 }
 
 fn page_row(row: &PictureRow) -> PageRow {
