@@ -2,20 +2,21 @@
 //! A file of frames that Wireshark and tshark read (pcap, nanoseconds).
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{DataLink, Endianness, TsResolution};
-
 use crate::{Error, Result};
+
+/// What begins the file: little-endian, times in nanoseconds, version 2.4, no zone, no accuracy stated,
+/// whole frames, Ethernet.
+const HEADER: [u32; 6] = [0xA1B2_3C4D, 2 | 4 << 16, 0, 0, 65_535, 1];
 
 /// The file, while it is written.
 #[derive(Debug)]
 pub struct Capture {
     name: String,
-    writer: PcapWriter<BufWriter<File>>,
+    file: BufWriter<File>,
 }
 
 impl Capture {
@@ -25,23 +26,22 @@ impl Capture {
         let cure = "choose a folder that may be written";
         let file =
             File::create(path).map_err(|e| Error::os(format!("write the capture {name}"), &e, cure))?;
-        let header = PcapHeader {
-            endianness: Endianness::Little,
-            ts_resolution: TsResolution::NanoSecond,
-            datalink: DataLink::ETHERNET,
-            ..PcapHeader::default()
-        };
-        let writer = PcapWriter::with_header(BufWriter::new(file), header)
-            .map_err(|e| Error::new(format!("write the capture {name}"), e.to_string(), "free some space"))?;
-        Ok(Capture { name, writer })
+        let mut capture = Capture { name, file: BufWriter::new(file) };
+        capture.write(&HEADER, &[])?;
+        Ok(capture)
     }
 
     /// Adds a frame that passed now.
     pub fn add(&mut self, frame: &[u8]) -> Result<()> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let packet = PcapPacket::new(now, frame.len() as u32, frame);
-        self.writer.write_packet(&packet).map(drop).map_err(|e| {
-            Error::new(format!("write the capture {}", self.name), e.to_string(), "free some space")
-        })
+        let length = frame.len() as u32;
+        self.write(&[now.as_secs() as u32, now.subsec_nanos(), length, length], frame)
+    }
+
+    fn write(&mut self, numbers: &[u32], frame: &[u8]) -> Result<()> {
+        let mut bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+        bytes.extend(frame);
+        let wrote = self.file.write_all(&bytes);
+        wrote.map_err(|e| Error::os(format!("write the capture {}", self.name), &e, "free some space"))
     }
 }

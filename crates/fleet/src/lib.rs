@@ -14,13 +14,22 @@
 
 pub mod ansible;
 pub mod document;
+#[cfg(feature = "parquet")]
 mod entry;
+mod parts;
 pub mod query;
+#[cfg(feature = "parquet")]
 mod settings;
-pub mod store;
+#[cfg(feature = "parquet")]
+mod store;
 pub mod synthetic;
+#[cfg(feature = "parquet")]
 mod table;
 
 pub use document::FleetDocument;
+pub use parts::Stored;
+#[cfg(not(feature = "parquet"))]
+pub use parts::store;
 pub use query::{QUERIES, Query, report};
-pub use store::{Stored, store};
+#[cfg(feature = "parquet")]
+pub use store::store;

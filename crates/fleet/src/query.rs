@@ -10,7 +10,7 @@ use evidence::{Error, Result};
 use serde_json::{Map, Value};
 
 use crate::document::FleetDocument;
-use crate::store::parts;
+use crate::parts::parts;
 
 /// What asks DuckDB.
 const PROGRAM: &str = "duckdb";

@@ -21,21 +21,8 @@ use parquet::schema::parser::parse_message_type;
 use untrusted::Folder;
 
 use crate::entry::{self, BundleEntry};
+use crate::parts::{PART, Stored, number, parts};
 use crate::table::{CellValue, ColumnKind, ParquetTable};
-
-/// The actions that were done.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stored {
-    /// Bundles that were added.
-    pub added: usize,
-    /// Bundles that were there already.
-    pub known: usize,
-    /// Bundles that could not be read, and why.
-    pub unread: Vec<(PathBuf, String)>,
-}
-
-/// How the folders of parts begin.
-const PART: &str = "part-";
 
 /// How deep bundles are looked for below a folder that is none.
 const DEPTH: usize = 8;
@@ -72,19 +59,6 @@ pub fn store(folder: &Path, paths: &[PathBuf]) -> Result<Stored> {
     let kept = half.sync().and_then(|()| store.rename(&hidden, &part)).and_then(|()| store.sync());
     kept.map_err(|e| Error::io("write", &folder.join(part), &e))?;
     Ok(stored)
-}
-
-/// The parts of a store, oldest first.
-pub fn parts(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(|e| Error::io("open the store", folder, &e))?;
-    let mut parts =
-        entries.flatten().map(|entry| entry.path()).filter(|path| number(path).is_some()).collect::<Vec<_>>();
-    parts.sort_by_key(|path| number(path));
-    Ok(parts)
-}
-
-fn number(part: &Path) -> Option<u64> {
-    part.file_name()?.to_str()?.strip_prefix(PART)?.parse().ok()
 }
 
 /// A column of text of a part's table.

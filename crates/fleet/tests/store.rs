@@ -40,6 +40,12 @@ fn stored(folder: &Path, bundles: &Path) -> FleetDocument {
     report(&at).unwrap()
 }
 
+/// How many parts a store has.
+fn parts(store: &std::path::Path) -> usize {
+    let names = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("part-")).count()
+}
+
 #[test]
 fn a_bundle_is_stored_once_be_it_a_folder_or_an_archive() {
     let folder = tempfile::tempdir().unwrap();
@@ -48,7 +54,7 @@ fn a_bundle_is_stored_once_be_it_a_folder_or_an_archive() {
     let all = [bundles.clone()];
     assert_eq!(store(&at, &all).unwrap(), Stored { added: 3, known: 0, unread: vec![] });
     assert_eq!(store(&at, &all).unwrap(), Stored { added: 0, known: 3, unread: vec![] });
-    assert_eq!(fleet::store::parts(&at).unwrap().len(), 1, "nothing new makes no part");
+    assert_eq!(parts(&at), 1, "nothing new makes no part");
     let unpacked = folder.path().join("unpacked");
     for (name, bytes) in files(1, 0, 1.0, SMALL) {
         let path = unpacked.join(name);
@@ -58,7 +64,7 @@ fn a_bundle_is_stored_once_be_it_a_folder_or_an_archive() {
     assert_eq!(store(&at, &[unpacked]).unwrap(), Stored { added: 0, known: 1, unread: vec![] });
     write(&bundles.join("new.tar.zst"), 4, 0, 1.0, SMALL).unwrap();
     assert_eq!(store(&at, &all).unwrap(), Stored { added: 1, known: 3, unread: vec![] });
-    assert_eq!(fleet::store::parts(&at).unwrap().len(), 2);
+    assert_eq!(parts(&at), 2);
 }
 
 #[test]
@@ -76,7 +82,7 @@ fn what_cannot_be_read_is_said_and_stays_said() {
     assert_eq!(why("version.tar.zst"), "its schema version is 2, this program reads 1");
     assert_eq!(why("letter.tar.zst"), "it is not a complete .tar.zst (it does not begin as one)");
     assert_eq!(store(&at, std::slice::from_ref(&bundles)).unwrap().known, 1);
-    assert_eq!(fleet::store::parts(&at).unwrap().len(), 1, "what was said once makes no part");
+    assert_eq!(parts(&at), 1, "what was said once makes no part");
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let line = store(&at, std::slice::from_ref(&empty)).unwrap_err().to_string();
