@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -189,8 +189,20 @@ docs: build ## docs/schema and docs/reference, from the program
 	rm -rf docs/schema docs/reference
 	cp -r $(SHARE)/schema $(SHARE)/reference docs
 
-dist: build ## static binaries for x86_64 and aarch64 in dist/
-	@tools/dist $(SHARE)
+# MACHINES: this machine's alone, or others.
+dist: ## static binaries for x86_64 and aarch64 in dist/, with checksums and bills of materials
+	@tools/bootstrap guest $(MUSL)
+	@tools/dist $(MACHINES)
+
+packages: ## .deb, .rpm, wheel and image of what dist builds, in dist/; docs/packages.md lists them
+	@tools/bootstrap packages $(MUSL)
+	@tools/dist $(MACHINES)
+	@tools/packages
+
+# PACKAGES: lint deb tarball wheel rpm image.
+test-packages: ## install each of dist/ without a compiler, prove, remove it, see that nothing is left; root only, minutes
+	@tools/bootstrap packages $(MUSL)
+	@tools/test-packages $(PACKAGES)
 
 install: | $(SHARE) $(PARTS) ## program, what its lab needs, man pages, completions; PREFIX and DESTDIR as usual
 	install -d $(BIN) $(LIB) $(MAN) $(BASH) $(ZSH) $(FISH)

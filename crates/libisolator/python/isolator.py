@@ -2,7 +2,8 @@
 """libisolator from Python, to supervise and to read; a loop with a deadline is written in another language.
 
 Declarations come from isolator.h itself, through cffi (package python3-cffi): nothing is compiled. The header is looked for beside this
-file, in the source tree and in ../include of a prefix; the library by the system, or by its path in the variable LIBISOLATOR.
+file, in the source tree and in ../include of a prefix; the library by its path in the variable LIBISOLATOR, beside this file, or by the
+system.
 
     with isolator.Reader(pid) as reader:
         for cycle in reader.poll():
@@ -31,6 +32,11 @@ def _header() -> str:
     raise ImportError("cannot use libisolator: isolator.h is neither beside isolator.py nor in a prefix; run make install-lib")
 
 
+def _library() -> str:
+    beside = Path(__file__).resolve().with_name("libisolator.so.1")
+    return os.environ.get("LIBISOLATOR", str(beside) if beside.is_file() else beside.name)
+
+
 def _declarations(header: str) -> str:
     """What cffi takes of the header: no comments, no conditions, no includes, no linkage."""
     header = re.sub(r"/\*.*?\*/|//[^\n]*", "", header, flags=re.S)
@@ -41,7 +47,7 @@ def _declarations(header: str) -> str:
 _ffi = FFI()
 _ffi.cdef(_declarations(_header()))
 try:
-    _lib = _ffi.dlopen(os.environ.get("LIBISOLATOR", "libisolator.so.1"))
+    _lib = _ffi.dlopen(_library())
 except OSError as error:
     raise ImportError(f"cannot load libisolator: {error}; run make install-lib, or give its path in LIBISOLATOR") from error
 

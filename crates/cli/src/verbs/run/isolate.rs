@@ -23,8 +23,10 @@ use rt::{Error, Result};
 /// What tells the library to start a session, and what it is to defer (`crates/libisolator/src/preload.rs`).
 const VARIABLE: &str = "ISOLATOR_SESSION";
 
-/// The library, beside the program or where `make install-lib` puts it.
-const LIBRARIES: [&str; 2] = ["libisolator.so", "../lib/libisolator.so.1"];
+/// Folders of the library's file: that of `make install-lib`, and those of packages.
+fn folders() -> [String; 3] {
+    ["../lib".into(), format!("../lib/{}-linux-gnu", env::consts::ARCH), "../lib64".into()]
+}
 
 /// Program headers and the line of a script lie within the first so many bytes.
 const HEAD: u64 = 64 << 10;
@@ -48,10 +50,12 @@ pub fn prepare(command: &mut Command, program: &OsStr, names: &str) -> Result<()
 
 fn library() -> Result<PathBuf> {
     let program = env::current_exe().unwrap_or_default();
-    let places = LIBRARIES.map(|place| program.with_file_name(place));
+    let installed = folders().map(|folder| format!("{folder}/libisolator.so.1"));
+    let beside = "libisolator.so".to_string();
     let refuse = |why: &str, cure| Error::new("isolate a program", why, cure);
-    let place = places
-        .into_iter()
+    let place = std::iter::once(beside)
+        .chain(installed)
+        .map(|place| program.with_file_name(place))
         .find(|place| place.is_file())
         .ok_or_else(|| refuse("libisolator.so is not beside this one", "make lib, or make install-lib"))?;
     // The linker's list is divided by them, and what it does not find it leaves out.
