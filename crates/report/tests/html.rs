@@ -287,7 +287,7 @@ fn a_spike_is_one_line_that_folds_out() {
     let list = part(&page, "<section id=\"spikes\">", "</section>");
     let lines = list.matches("<details class=\"fold\"><summary>").count();
     assert_eq!(lines, bundles[0].spikes.len().min(20));
-    assert!(list.contains("kernel thread kworker/3:1H <span class=\"soft\">90 %</span>"), "{list}");
+    assert!(list.contains("kernel thread kworker/3:1H <span class=\"soft\">90&nbsp;%</span>"), "{list}");
     assert!(list.contains("<svg class=\"timeline\"") && !list.contains(" open"));
 }
 
