@@ -273,7 +273,7 @@ impl Observer for LoopDisplay {
     }
 
     fn wants_latency(&self) -> bool {
-        self.live.wants_latency() || self.exposed.is_some()
+        self.live.wants_latency()
     }
 
     fn progress(&mut self, progress: &RowProgress) {

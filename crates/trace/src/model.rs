@@ -19,7 +19,6 @@
 //!
 //! The period is the mean distance of releases, after distances with skipped periods were divided, if the
 //! releases keep to a grid: by a timer with absolute times, or a regular trigger. Otherwise it is the median.
-//! A loop that another thread triggers in each of its cycles has the period of that thread ([`infer_all`]).
 //! The jitter is the distance of the releases from the grid (timers with absolute times) or from that period
 //! (all others).
 
@@ -259,48 +258,6 @@ fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
         model.has_grid() && is_own_timer(model.wait, model.releases as u64, found.releases as u64)
     };
     Some(lowest(short.filter(is_own).collect()).unwrap_or(found))
-}
-
-/// The models of threads of one program. A loop that another one of them triggers has its period: on a loaded
-/// machine the triggers come irregularly, and some together.
-pub fn infer_all(threads: &BTreeMap<u32, &[Stay]>) -> BTreeMap<u32, Model> {
-    let inferred = threads.iter().filter_map(|(thread, stays)| Some((*thread, infer(stays)?)));
-    let mut models: BTreeMap<u32, Model> = inferred.collect();
-    let triggered = |(thread, model): (&u32, &Model)| Some((*thread, trigger(model, threads.get(thread)?)?));
-    let mut triggers: BTreeMap<u32, u32> = models.iter().filter_map(triggered).collect();
-    // From the thread with a timer to the end of a chain.
-    let mut settled: Vec<u32> =
-        models.iter().filter(|(_, model)| model.has_grid()).map(|(thread, _)| *thread).collect();
-    while let Some(by) = settled.pop() {
-        let Some((period_ns, cycles)) = models.get(&by).map(|by| (by.period_ns, by.releases)) else {
-            continue;
-        };
-        triggers.retain(|thread, trigger| {
-            let Some(model) = models.get_mut(thread).filter(|_| *trigger == by) else { return true };
-            if 4 * model.releases.abs_diff(cycles) <= cycles {
-                model.period_ns = period_ns;
-                settled.push(*thread);
-            }
-            false
-        });
-    }
-    models
-}
-
-/// The thread that releases nearly all cycles of an event-driven loop.
-fn trigger(model: &Model, stays: &[Stay]) -> Option<u32> {
-    if !matches!(model.release, Release::Event { waker: Some(_) }) {
-        return None;
-    }
-    let mut wakers: BTreeMap<u32, usize> = BTreeMap::new();
-    for pair in stays.windows(2) {
-        if Wait::of(&pair[0]).is_some_and(|wait| model.ends_with(wait)) {
-            *wakers.entry(pair[1].waking.waker).or_default() += 1;
-        }
-    }
-    let ends: usize = wakers.values().sum();
-    let (waker, count) = wakers.into_iter().max_by_key(|(_, count)| *count)?;
-    (waker != 0 && count as f64 >= MOSTLY * ends as f64).then_some(waker)
 }
 
 /// Whether a thread's cycles end at its own timer although it waits longer at another place: it sleeps until

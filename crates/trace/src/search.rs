@@ -14,7 +14,7 @@ use machine::inventory::{Thread, live_thread};
 use crate::boundary::{CycleBounds, FoundPlaces};
 use crate::bpf::ThreadWatch;
 use crate::cycle::{CycleCutter, LoopCycle};
-use crate::model::{FEWEST, Model, Release, infer, infer_all, repeats};
+use crate::model::{FEWEST, Model, Release, infer, repeats};
 use crate::process;
 use crate::record::{Boundary, Stay, ThreadEvent};
 use crate::{Error, Result};
@@ -241,14 +241,9 @@ impl Search<'_> {
 
     fn found(&self) -> Vec<FollowedLoop> {
         let is_given = self.choice.period.is_some();
-        let stays = self.pasts.iter().map(|(thread, past)| (*thread, past.stays.as_slice()));
-        let mut models = match self.choice.bounds {
-            Some(_) => BTreeMap::new(),
-            None => infer_all(&stays.collect()),
-        };
         let of_thread = |thread: &Thread| {
             let (cycles, kind) = match (&self.choice.bounds, &self.bound) {
-                (None, _) => self.by_waits(models.remove(&thread.id)?)?,
+                (None, _) => self.by_waits(thread.id)?,
                 (Some(bounds), Some(found)) => self.between(thread.id, bounds.shown(found))?,
                 (Some(_), None) => return None,
             };
@@ -263,7 +258,8 @@ impl Search<'_> {
     }
 
     /// A thread's loop that ends with a wait.
-    fn by_waits(&self, model: Model) -> Option<(CycleCutter, LoopKind)> {
+    fn by_waits(&self, thread: u32) -> Option<(CycleCutter, LoopKind)> {
+        let model = self.model(thread)?;
         let period = self.choice.period.or(model.period_ns.and_then(NonZeroU64::new))?;
         let (waits_with, has_grid) = (model.wait.to_string(), model.has_grid());
         Some((CycleCutter::new(model), LoopKind { waits_with, has_grid, due: None, period }))

@@ -197,17 +197,18 @@ impl ThreadWatch {
 
     /// The records since the last call. Those of one CPU are in the order of time.
     pub fn take(&mut self) -> Vec<ThreadRecord> {
-        std::iter::from_fn(|| self.take_one()).collect()
+        self.take_some(usize::MAX)
     }
 
-    /// The next record.
-    pub fn take_one(&mut self) -> Option<ThreadRecord> {
-        while let Some(bytes) = self.records.next() {
-            if let Some(record) = self.reader.read(&bytes) {
-                return Some(record);
-            }
+    /// As [`ThreadWatch::take`], but at most so many.
+    pub fn take_some(&mut self, most: usize) -> Vec<ThreadRecord> {
+        let mut records = Vec::new();
+        while records.len() < most
+            && let Some(bytes) = self.records.next()
+        {
+            records.extend(self.reader.read(&bytes));
         }
-        None
+        records
     }
 
     /// The number of records that were lost so far for lack of room.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use syscalls::Sysno;
 
 use super::*;
-use crate::model::{Source, infer, infer_all};
+use crate::model::{Source, infer};
 use crate::record::{Leaving, Waking};
 
 const PERIOD_NS: u64 = 1_000_000;
@@ -432,51 +432,6 @@ fn cycles_that_catch_up_do_not_shorten_the_period() {
     }
     let period_ns = infer(&story.stays).unwrap().period_ns.unwrap();
     assert!(period_ns.abs_diff(PERIOD_NS) < PERIOD_NS / 500, "{period_ns}");
-}
-
-/// A thread with a timer, one that it triggers late in each cycle, and one that this one triggers in each
-/// second cycle. The lateness of the n-th trigger is `late_ns`.
-fn chain(late_ns: impl Fn(u64) -> u64) -> [Vec<Stay>; 3] {
-    let mut n = 0;
-    let first = periodic(100, |story, due_ns| {
-        n += 1;
-        story.runs(timer(due_ns), 2_000, 30_000 + late_ns(n), sleep(true));
-    });
-    let triggered = |by_number, each: u64, address| {
-        let mut story = Story::new();
-        for n in (1..=100).filter(|n| n % each == 0) {
-            story.now_ns = OFFSET_NS + n * PERIOD_NS + 40_000 + late_ns(n);
-            story.runs(by(by_number, "trigger"), 2_000, 10_000, leaving(Sysno::futex, [address, 0x80, 0, 0]));
-        }
-        story.stays
-    };
-    [first, triggered(1, 1, 0x7000), triggered(2, 2, 0x8000)]
-}
-
-#[test]
-fn a_triggered_loop_has_the_period_of_its_trigger() {
-    // Every third trigger is late by most of a period.
-    let threads = chain(|n| n % 3 / 2 * 700_000);
-    assert_eq!(infer(&threads[1]).unwrap().period_ns, None);
-    let of_each = (1..).zip(threads.iter().map(Vec::as_slice)).collect();
-    let models = infer_all(&of_each);
-    assert_eq!(models[&2].release, Release::Event { waker: Some("trigger".to_string()) });
-    assert_eq!([1, 2].map(|thread| models[&thread].period_ns), [Some(PERIOD_NS); 2]);
-    // It does not run as often.
-    assert_ne!(models[&3].period_ns, Some(PERIOD_NS));
-    // Nor is anything known of a trigger that is not followed.
-    assert_eq!(infer_all(&[(2, threads[1].as_slice())].into_iter().collect())[&2].period_ns, None);
-}
-
-#[test]
-fn a_chain_has_the_period_of_its_first_thread() {
-    let mut threads = chain(|n| n % 3 / 2 * 700_000);
-    // Some triggers came together.
-    threads[2] =
-        threads[1].iter().enumerate().filter(|(n, _)| n % 9 != 4).map(|(_, stay)| stay.clone()).collect();
-    threads[2].iter_mut().for_each(|stay| stay.waking = by(2, "second"));
-    let models = infer_all(&(1..).zip(threads.iter().map(Vec::as_slice)).collect());
-    assert_eq!([1, 2, 3].map(|thread| models[&thread].period_ns), [Some(PERIOD_NS); 3]);
 }
 
 /// A thread of an executor. Sometimes it waits for the timer itself, sometimes `reactor` did and wakes it. At

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use trace::bpf::ThreadWatch;
 use trace::code::ProgramCode;
 use trace::cycle::CycleCutter;
-use trace::model::infer_all;
+use trace::model::infer;
 use trace::record::{Stay, ThreadEvent, ThreadRecord};
 
 use super::{Seen, Truth, Watched, build, stamps};
@@ -91,12 +91,9 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     for record in seen.records() {
         by_thread.entry(record.thread).or_default().push(record.clone());
     }
-    let stays: BTreeMap<u32, Vec<Stay>> =
-        by_thread.iter().map(|(thread, records)| (*thread, stays(records))).collect();
-    let mut models = infer_all(&stays.iter().map(|(thread, stays)| (*thread, stays.as_slice())).collect());
     let threads = stamps::read(&text).into_iter().map(|truth| {
         let records = by_thread.remove(&truth.id).unwrap_or_default();
-        let model = models.remove(&truth.id);
+        let model = infer(&stays(&records));
         let cycles = model.clone().map(|model| cycles(CycleCutter::new(model), &records)).unwrap_or_default();
         Watched::new(truth, model, cycles, attached_ns, seen.clone())
     });
