@@ -91,7 +91,7 @@ proof-messages: ## the rings between CPUs: every interleaving, the rules of memo
 
 proof-kills: ## 200 runs killed at random moments: nothing holds, at most a second is lost, what is left is read; BUSY=1 with all CPUs busy; a quarter of an hour
 	@tools/bootstrap build
-	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test verbs -- kills:: --nocapture
+	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test all -- kills:: --nocapture
 
 lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
 	@tools/bootstrap lab $(GUEST)
@@ -120,7 +120,7 @@ proof-live: build ## the same runs with and without --live and a browser, in alt
 proof-guests: ## the lab's tests in guests, of which make test runs one; some minutes
 	@tools/bootstrap test
 	@$(MAKE) --no-print-directory guest BESIDE=$(TARGET)/debug
-	cargo test --locked --workspace --test verbs -- --include-ignored guests:: --test-threads 1
+	cargo test --locked --workspace --test all -- --include-ignored guests:: --test-threads 1
 
 proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/results/lab.md; some minutes
 	@tools/bootstrap lab $(GUEST)

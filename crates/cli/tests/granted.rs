@@ -208,7 +208,7 @@ fn a_load_that_is_stopped_taints_its_row() {
 }
 
 #[test]
-#[ignore = "takes a CPU of this machine offline for some seconds; as root: cargo test --test verbs -- --ignored offline"]
+#[ignore = "takes a CPU of this machine offline for some seconds; as root: cargo test --test all -- --ignored offline"]
 fn a_measured_cpu_that_goes_offline_taints() {
     struct Online(PathBuf);
     impl Drop for Online {

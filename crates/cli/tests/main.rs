@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tests of the program, in one binary: it is linked once, and a test that waits leaves its CPU to
-//! another. One file alone: `cargo test --package isolator --test verbs -- json::`.
+//! another. One file alone: `cargo test --package isolator --test all -- json::`.
 
 mod advice;
 mod agreement;
