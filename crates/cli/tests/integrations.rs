@@ -43,10 +43,9 @@ fn alerts_and_dashboard_name_metrics_that_the_program_exposes() {
     }
 }
 
-/// Prometheus' own checker: the system's, or what the bootstrap put beside the tools.
+/// Prometheus' own checker.
 fn promtool() -> Option<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/prometheus/usr/bin/promtool");
-    let found = if installed("promtool") { Some("promtool".into()) } else { own.is_file().then_some(own) };
+    let found = of_prometheus("promtool");
     skipped(found.is_none(), "it needs promtool: apt-get install prometheus");
     found
 }

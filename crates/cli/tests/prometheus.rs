@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::looping::{Looping, me};
@@ -140,12 +140,6 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// The program: the system's, or what the bootstrap put beside the tools.
-    fn program() -> Option<PathBuf> {
-        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/prometheus/usr/bin/prometheus");
-        if installed("prometheus") { Some("prometheus".into()) } else { own.is_file().then_some(own) }
-    }
-
     fn start(program: &Path, folder: &Path, target: &str) -> Prometheus {
         // Where it is no longer an experiment a setting has taken the flag's place.
         let version = Command::new(program).arg("--version").output().unwrap();
@@ -190,7 +184,7 @@ impl Prometheus {
 
 #[test]
 fn a_real_prometheus_counts_what_the_bundle_counts() {
-    let Some(program) = Prometheus::program() else {
+    let Some(program) = of_prometheus("prometheus") else {
         skipped(true, "it needs prometheus: apt-get install prometheus");
         return;
     };

@@ -120,6 +120,12 @@ impl CauseKind {
         }
     }
 
+    /// The kind and the name of a cause: `irq 45 nvme0q3`. The tick is called so by its kind and by its name.
+    pub fn named(self, name: &str) -> String {
+        let label = self.label();
+        if name == label { label.to_string() } else { format!("{label} {name}").trim_end().to_string() }
+    }
+
     /// As people read it: `IRQ thread`.
     pub fn label(self) -> &'static str {
         match self {

@@ -66,9 +66,7 @@ fn colour(kind: CauseKind) -> usize {
 
 /// `kernel thread kworker/3:1H`.
 pub(crate) fn named(kind: CauseKind, name: &str) -> String {
-    let label = kind.label();
-    // The tick is called so by its kind and by its name.
-    if name == label { label.to_string() } else { text::clean(format!("{label} {name}").trim_end()) }
+    text::clean(&kind.named(name))
 }
 
 /// The same with its time, in a line of several.

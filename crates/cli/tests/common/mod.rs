@@ -183,6 +183,12 @@ pub fn installed(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
+/// A program of Prometheus: the system's, or what the bootstrap put beside the tools.
+pub fn of_prometheus(name: &str) -> Option<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/prometheus/usr/bin").join(name);
+    if installed(name) { Some(name.into()) } else { own.is_file().then_some(own) }
+}
+
 /// Makes a program of the name, a shell script; the search path that finds it first.
 pub fn tool(folder: &Path, name: &str, script: &str) -> String {
     let tools = folder.join("tools");

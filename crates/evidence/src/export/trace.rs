@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::cause::Cause;
 use crate::manifest::{RowKey, Spike};
 use crate::reader::Bundle;
 
@@ -67,7 +66,8 @@ fn micros(ns: u64) -> f64 {
 }
 
 fn late(spike: &Spike, row: u64) -> Value {
-    let suspects: Vec<_> = spike.causes.iter().filter(|cause| cause.is_suspect()).collect();
+    let suspects = spike.causes.iter().filter(|cause| cause.is_suspect());
+    let suspects: Vec<String> = suspects.map(|cause| cause.kind.named(&cause.name)).collect();
     json!({
         "ph": "X", "cat": "spike", "pid": row, "tid": 1,
         "name": format!("{} us", micros(spike.latency_ns)),
@@ -76,14 +76,9 @@ fn late(spike: &Spike, row: u64) -> Value {
             "missed periods": spike.missed,
             "unexplained_ns": spike.unexplained_ns,
             "wall time": spike.wall_time,
-            "suspects": suspects.iter().map(|cause| label(cause)).collect::<Vec<_>>(),
+            "suspects": suspects,
         },
     })
-}
-
-fn label(cause: &Cause) -> String {
-    let kind = cause.kind.label();
-    if cause.name == kind { kind.to_string() } else { format!("{kind} {}", cause.name) }
 }
 
 /// Adds the causes with times; the number of lines that they take.
@@ -100,7 +95,7 @@ fn causes(spike: &Spike, row: u64, events: &mut Vec<Value>) -> usize {
         }
         events.push(json!({
             "ph": "X", "cat": cause.kind.label(), "pid": row, "tid": line as u64 + 2,
-            "name": label(cause),
+            "name": cause.kind.named(&cause.name),
             "ts": micros(spike.monotonic_ns.saturating_add(begin_ns)), "dur": micros(duration_ns),
             "args": { "detail": cause.detail, "function": cause.function, "stack": cause.stack, "owner": cause.owner },
         }));
