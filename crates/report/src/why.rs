@@ -11,6 +11,9 @@ use serde::Serialize;
 use crate::runs::{self, ShownRun};
 use crate::text;
 
+#[cfg(test)]
+mod tests;
+
 /// Causes of one spike that are listed one by one; the shortest others are joined.
 const CAUSES: usize = 16;
 
@@ -545,73 +548,4 @@ pub(crate) fn bar(spike: &ExplainedSpike, width: usize) -> String {
         cause.and_then(|place| spike.causes.get(place)).map_or('.', |cause| letter(cause.kind))
     };
     columns.iter().map(letter_of).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_has_a_letter_of_its_own() {
-        let letters: std::collections::BTreeSet<char> = CauseKind::ALL.into_iter().map(letter).collect();
-        assert_eq!(letters.len(), CauseKind::ALL.len());
-        assert!(CauseKind::ALL.into_iter().all(|kind| colour(kind) < 8));
-    }
-
-    #[test]
-    fn tenths_are_rounded_and_grouped() {
-        assert_eq!(
-            [0, 49, 50, 1_100, 999_950, 40_005_020].map(tenth),
-            ["0.0", "0.0", "0.1", "1.1", "1,000.0", "40,005.0"]
-        );
-    }
-
-    #[test]
-    fn a_lock_names_its_owner_and_what_that_waited_for() {
-        let thread = |tid, name: &str, function: Option<&str>| Owner {
-            tid,
-            name: name.into(),
-            function: function.map(str::to_string),
-        };
-        let logger = thread(12, "logger", Some("servo!flush_log"));
-        let link = |kind, name: &str, owner| ChainLink {
-            thread: thread(12, "logger", None),
-            kind,
-            name: name.into(),
-            duration_ns: 6_512_000,
-            owner,
-        };
-        let mut cause = Cause::timed(CauseKind::Lock, "servo!buffer_lock", 0, 7_000_000);
-        cause.owner = Some(logger);
-        cause.function = Some("servo!step".into());
-        cause.chain = vec![
-            link(CauseKind::Wait, "poll", None),
-            link(CauseKind::Thread, "rustc", Some(thread(9, "rustc", None))),
-            link(CauseKind::IdleExit, "idle", None),
-            link(CauseKind::Lock, "servo!disk_lock", Some(thread(14, "writer", None))),
-        ];
-        assert_eq!(
-            detail(&cause),
-            "held by logger (thread 12) in servo!flush_log, logger waited 6,512.0 us for poll, \
-             logger waited 6,512.0 us for its CPU, which rustc had, \
-             logger waited 6,512.0 us for its CPU to leave idle, \
-             logger waited 6,512.0 us for lock servo!disk_lock held by writer (thread 14), asked for in servo!step"
-        );
-    }
-
-    #[test]
-    fn a_sender_is_said_as_far_as_it_is_known() {
-        let known = Sender {
-            cpu: Some(0),
-            comm: Some("ec\u{1b}ho".into()),
-            pid: Some(4211),
-            call_site: Some("text_poke_bp_batch".into()),
-            function: None,
-        };
-        assert_eq!(
-            sent(&known, "call function"),
-            "sent by cpu 0 `ec\u{fffd}ho` (pid 4211) in text_poke_bp_batch"
-        );
-        assert_eq!(sent(&Sender::default(), ""), "");
-    }
 }
