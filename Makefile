@@ -120,7 +120,7 @@ proof-live: build ## the same runs with and without --live and a browser, in alt
 proof-guests: ## the lab's tests in guests, of which make test runs one; some minutes
 	@tools/bootstrap test
 	@$(MAKE) --no-print-directory guest BESIDE=$(TARGET)/debug
-	cargo test --locked --workspace --test all -- --include-ignored guests:: --test-threads 1
+	cargo test --locked --workspace --test all -- --include-ignored guests:: lab:: --test-threads 1
 
 proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/results/lab.md; some minutes
 	@tools/bootstrap lab $(GUEST)

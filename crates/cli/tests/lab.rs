@@ -282,6 +282,7 @@ fn emulator_of(going: &Going) -> u32 {
 }
 
 #[test]
+#[ignore = "minutes: make proof-guests"]
 fn a_panic_is_told_in_the_kernels_own_words() {
     let kernel = real_kernel();
     let missing = kernel.is_none() || !installed(EMULATOR);
@@ -307,6 +308,7 @@ fn a_panic_is_told_in_the_kernels_own_words() {
 }
 
 #[test]
+#[ignore = "minutes: make proof-guests"]
 fn a_guest_without_a_console_is_told_and_one_whose_console_another_wants_is_not_lost() {
     let kernel = real_kernel();
     let parts = ["isolator-x86_64", "isolator-scope.so"].map(beside);
