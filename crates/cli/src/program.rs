@@ -273,7 +273,7 @@ impl Observer for LoopDisplay {
     }
 
     fn wants_latency(&self) -> bool {
-        self.live.wants_latency()
+        self.live.wants_latency() || self.exposed.is_some()
     }
 
     fn progress(&mut self, progress: &RowProgress) {

@@ -49,7 +49,7 @@ pub(crate) fn of_row(
         ("its jitter", series.early.count().saturating_add(series.late.count())),
         (
             "its persistence picture",
-            series.persistence.cells.values().map(|cell| cell.0).fold(0, u64::saturating_add),
+            series.persistence.cells.iter().map(|(.., cell)| cell.count).fold(0, u64::saturating_add),
         ),
     ];
     let more = more.into_iter().filter(|(_, count)| *count > samples);

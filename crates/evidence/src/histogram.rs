@@ -6,12 +6,17 @@
 //! so that the hot loop finds a bucket with one count of leading zeros and one shift.
 //!
 //! [`index`] is shared with the hot loop, which counts into a flat array; [`Histogram`] is the same thing at
-//! rest: only octaves that hold a count take memory. Its sums saturate, for a foreign file may state any
-//! number.
+//! rest: only blocks of buckets that hold a count take memory. Its sums saturate, for a foreign file may
+//! state any number.
 
 /// Buckets of one octave, as a power of two: the relative error is at most 1/1024.
 const OCTAVE_BITS: u32 = 10;
 const OCTAVE: usize = 1 << OCTAVE_BITS;
+
+/// Buckets that take memory together, as a power of two: most values of a long run lie close together, and
+/// the others far apart.
+const BLOCK_BITS: u32 = 7;
+const BLOCK: usize = 1 << BLOCK_BITS;
 
 /// How many buckets cover all of `u64`.
 pub const BUCKETS: usize = ((64 - OCTAVE_BITS as usize) + 1) << OCTAVE_BITS;
@@ -57,7 +62,7 @@ pub struct Bucket {
 /// Counts of values in nanoseconds, with their exact number, sum, minimum and maximum.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
-    octaves: Vec<Option<Box<[u64; OCTAVE]>>>,
+    blocks: Vec<Option<Box<[u64; BLOCK]>>>,
     count: u64,
     sum_ns: u128,
     extremes: Option<(u64, u64)>,
@@ -84,11 +89,11 @@ impl Histogram {
         if times == 0 {
             return;
         }
-        let (octave, place) = (index >> OCTAVE_BITS, index & (OCTAVE - 1));
-        if octave >= self.octaves.len() {
-            self.octaves.resize(octave + 1, None);
+        let (block, place) = (index >> BLOCK_BITS, index & (BLOCK - 1));
+        if block >= self.blocks.len() {
+            self.blocks.resize(block + 1, None);
         }
-        let counted = &mut self.octaves[octave].get_or_insert_with(|| Box::new([0; OCTAVE]))[place];
+        let counted = &mut self.blocks[block].get_or_insert_with(|| Box::new([0; BLOCK]))[place];
         *counted = counted.saturating_add(times);
         self.count = self.count.saturating_add(times);
         self.sum_ns = self.sum_ns.saturating_add(sum_ns);
@@ -121,12 +126,16 @@ impl Histogram {
 
     /// Bytes of memory that the counts take.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.octaves.iter().flatten().count() * size_of::<[u64; OCTAVE]>()
+        self.blocks.iter().flatten().count() * size_of::<[u64; BLOCK]>()
+            + self.blocks.len() * size_of::<usize>()
     }
 
     /// How many values were counted in bucket `index`.
     pub fn count_at(&self, index: usize) -> u64 {
-        self.octaves.get(index >> OCTAVE_BITS).and_then(Option::as_ref).map_or(0, |o| o[index & (OCTAVE - 1)])
+        self.blocks
+            .get(index >> BLOCK_BITS)
+            .and_then(Option::as_ref)
+            .map_or(0, |block| block[index & (BLOCK - 1)])
     }
 
     /// Sum of all values.
@@ -189,14 +198,13 @@ impl Histogram {
 
     /// All non-empty buckets, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
-        self.octaves.iter().enumerate().filter_map(|(n, o)| o.as_ref().map(|o| (n, o))).flat_map(
-            |(n, octave)| {
-                octave.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(place, count)| {
-                    let index = (n << OCTAVE_BITS) + place;
-                    Bucket { index, from_ns: lowest(index), to_ns: highest(index), count: *count }
-                })
-            },
-        )
+        let blocks = self.blocks.iter().enumerate().filter_map(|(n, block)| Some((n, block.as_ref()?)));
+        blocks.flat_map(|(n, block)| {
+            block.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(place, count)| {
+                let index = (n << BLOCK_BITS) + place;
+                Bucket { index, from_ns: lowest(index), to_ns: highest(index), count: *count }
+            })
+        })
     }
 
     /// This histogram as it would look had no cycle been omitted while a late one was waited for: a value `v`

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spikes of a run that goes on for days: of each series the longest and the latest ones.
+//! Spikes of a run that goes on for days: of each series the longest and the latest ones. Their lines, of
+//! some kilobytes each, stay in the file that lists them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,21 +24,22 @@ struct KeptOfRow {
     latest: VecDeque<KeptSpike>,
 }
 
-/// A spike as its line of the list, which takes a fraction of the memory of its causes and their stacks.
+/// A spike, by the place of its line in the list.
 #[derive(Debug)]
 pub(crate) struct KeptSpike {
     latency_ns: u64,
     monotonic_ns: u64,
-    /// The line, with its end.
-    pub(crate) line: Box<str>,
+    /// Where the line begins, and its length with its end.
+    pub(crate) at: u64,
+    pub(crate) length: usize,
 }
 
 impl KeptSpikes {
-    /// Takes in a spike and its line; another one may have to go.
-    pub(crate) fn add(&mut self, spike: &Spike, line: &str) {
+    /// Takes in a spike whose line has this place and length; another one may have to go.
+    pub(crate) fn add(&mut self, spike: &Spike, at: u64, length: usize) {
         let row = self.rows.entry(spike.key.clone()).or_default();
         let Spike { latency_ns, monotonic_ns, .. } = *spike;
-        row.latest.push_back(KeptSpike { latency_ns, monotonic_ns, line: line.into() });
+        row.latest.push_back(KeptSpike { latency_ns, monotonic_ns, at, length });
         if row.latest.len() <= KEPT {
             return;
         }
@@ -58,9 +60,10 @@ impl KeptSpikes {
     }
 
     /// All that are kept, in the order of time.
-    pub(crate) fn all(&self) -> Vec<&KeptSpike> {
-        let mut all: Vec<&KeptSpike> =
-            self.rows.values().flat_map(|row| row.longest.iter().chain(&row.latest)).collect();
+    pub(crate) fn all(&mut self) -> Vec<&mut KeptSpike> {
+        let rows = self.rows.values_mut();
+        let mut all: Vec<&mut KeptSpike> =
+            rows.flat_map(|row| row.longest.iter_mut().chain(&mut row.latest)).collect();
         all.sort_by_key(|spike| spike.monotonic_ns);
         all
     }
@@ -96,8 +99,8 @@ mod tests {
         let mut kept = KeptSpikes::default();
         // The longest come in the middle, and get shorter from there on.
         let latency_ns = |at: u64| if at < 500 { at } else { 1_000 - at };
-        (0..1_000).for_each(|at| kept.add(&spike(at, 10 + latency_ns(at)), &format!("{at}\n")));
-        let times: Vec<u64> = kept.all().iter().map(|kept| kept.line.trim().parse().unwrap()).collect();
+        (0..1_000).for_each(|at| kept.add(&spike(at, 10 + latency_ns(at)), at, 1));
+        let times: Vec<u64> = kept.all().iter().map(|kept| kept.at).collect();
         assert_eq!((times.len(), kept.len()), (2 * KEPT, 2 * KEPT));
         assert_eq!(kept.count(&spike(0, 0).key), 2 * KEPT as u64);
         let latest: Vec<u64> = (950..1_000).collect();

@@ -13,7 +13,6 @@
 //! reading is right after a kill at any moment: of a line, what a file already holds is passed over (its
 //! counts, its row, or both), and a line cut short is dropped.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::Read;
 
@@ -62,8 +61,8 @@ pub struct Series {
 /// The persistence picture: sweeps of [`SWEEP_COLUMNS`] periods laid over each other, older ones fading.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Persistence {
-    /// (column, level) to (count, glow); glow halves every [`Persistence::half_life_s`].
-    pub cells: BTreeMap<(u16, u16), (u64, f64)>,
+    /// Its cells; their glow halves every [`Persistence::half_life_s`].
+    pub cells: Cells,
     /// Seconds after which a count glows half as bright; 0: nothing fades.
     pub half_life_s: f64,
     /// The second that glow is stated for; less than 1/64 of a half-life ago.
@@ -74,9 +73,9 @@ impl Persistence {
     /// Adds `count` samples of second `second`, which must not go backwards.
     pub fn add(&mut self, column: u16, level: u16, count: u64, second: u32) {
         self.fade_to(second);
-        let cell = self.cells.entry((column, level)).or_default();
-        cell.0 = cell.0.saturating_add(count);
-        cell.1 += count as f64;
+        let cell = self.cells.at_mut(usize::from(column), usize::from(level));
+        cell.count = cell.count.saturating_add(count);
+        cell.glow += count as f64;
     }
 
     /// Lets every cell fade until `second`, in steps too small to see: a step costs a look at every cell.
@@ -84,7 +83,7 @@ impl Persistence {
         let passed_s = f64::from(second.saturating_sub(self.now_s));
         if self.half_life_s > 0.0 && passed_s >= self.half_life_s * FADE_STEP {
             let fade = (-passed_s / self.half_life_s).exp2();
-            self.cells.values_mut().for_each(|cell| cell.1 *= fade);
+            self.cells.fade(fade);
             self.now_s = second;
         }
     }
@@ -92,6 +91,60 @@ impl Persistence {
     /// The smallest latency that `level` stands for.
     pub fn level_from_ns(level: u16) -> u64 {
         histogram::lowest(usize::from(level) << LEVEL_SHIFT)
+    }
+}
+
+/// The samples in one cell of the persistence picture.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Cell {
+    /// Their number.
+    pub count: u64,
+    /// The brightness of what is left of them.
+    pub glow: f64,
+}
+
+/// The cells of a persistence picture, in whole levels: a series has few levels and, in time, all of their
+/// cells. A map would take three times the memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cells(Vec<Option<Box<[Cell; SWEEP_COLUMNS]>>>);
+
+impl Cells {
+    /// The cells with samples, each with column and level, in the order of these.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u16, Cell)> + '_ {
+        (0..SWEEP_COLUMNS).flat_map(move |column| {
+            let levels = self.0.iter().enumerate();
+            levels.filter_map(move |(level, cells)| {
+                let cell = cells.as_ref()?[column];
+                (cell != Cell::default()).then_some((column as u16, level as u16, cell))
+            })
+        })
+    }
+
+    /// Whether it has no samples.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// The number of samples in a cell.
+    pub(crate) fn count_at(&self, column: usize, level: usize) -> u64 {
+        self.0.get(level).and_then(Option::as_ref).map_or(0, |cells| cells[column].count)
+    }
+
+    fn at_mut(&mut self, column: usize, level: usize) -> &mut Cell {
+        if level >= self.0.len() {
+            self.0.resize(level + 1, None);
+        }
+        &mut self.0[level].get_or_insert_with(|| Box::new([Cell::default(); SWEEP_COLUMNS]))[column]
+    }
+
+    fn fade(&mut self, by: f64) {
+        self.0.iter_mut().flatten().flat_map(|cells| cells.iter_mut()).for_each(|cell| cell.glow *= by);
+    }
+
+    /// Bytes of memory that they take.
+    fn held_bytes(&self) -> usize {
+        self.0.len() * size_of::<usize>()
+            + self.0.iter().flatten().count() * size_of::<[Cell; SWEEP_COLUMNS]>()
     }
 }
 
@@ -241,8 +294,8 @@ impl Series {
             let _ = writeln!(out, "{},{},{}", b.from_ns, b.to_ns, b.count);
         }
         out.push_str("\n\n# persistence: column,from_ns,count,glow\n");
-        for ((column, level), (count, glow)) in &self.persistence.cells {
-            let _ = writeln!(out, "{column},{},{count},{glow:.6}", Persistence::level_from_ns(*level));
+        for (column, level, Cell { count, glow }) in self.persistence.cells.iter() {
+            let _ = writeln!(out, "{column},{},{count},{glow:.6}", Persistence::level_from_ns(level));
         }
         out.push_str("# end\n");
         out
@@ -251,8 +304,8 @@ impl Series {
     /// Bytes of memory that it takes.
     pub(crate) fn held_bytes(&self) -> usize {
         let histograms = [&self.latency, &self.early, &self.late].map(Histogram::held_bytes);
-        let (cell, second) = (2 * size_of::<((u16, u16), (u64, f64))>(), size_of::<Second>());
-        histograms.iter().sum::<usize>() + self.persistence.cells.len() * cell + self.seconds.len() * second
+        let seconds = self.seconds.len() * size_of::<Second>();
+        histograms.iter().sum::<usize>() + self.persistence.cells.held_bytes() + seconds
     }
 
     /// Reads `STEM.histograms.csv` into this series; says through which second it speaks. Of a damaged file
@@ -347,7 +400,7 @@ impl Series {
                         return Err(bad("no such column"));
                     }
                     let level = histogram::index(number(from_ns)?) >> LEVEL_SHIFT;
-                    self.persistence.cells.insert((column as u16, level as u16), (number_of(count)?, glow));
+                    *self.persistence.cells.at_mut(column, level) = Cell { count: number_of(count)?, glow };
                 }
                 ("", _) => return Err(bad("data before a block began")),
                 _ => return Err(bad("not a row of its block")),
@@ -509,7 +562,7 @@ mod tests {
         let mut picture = Persistence { half_life_s: 2.0, ..Persistence::default() };
         picture.add(0, 0, 8, 0);
         picture.add(1, 0, 1, 4);
-        assert_eq!(picture.cells[&(0, 0)], (8, 2.0));
-        assert_eq!(picture.cells[&(1, 0)], (1, 1.0));
+        let cell = |count, glow| Cell { count, glow };
+        assert_eq!(picture.cells.iter().collect::<Vec<_>>(), [(0, 0, cell(8, 2.0)), (1, 0, cell(1, 1.0))]);
     }
 }

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use untrusted::Folder;
 
 use crate::kept::KeptSpikes;
 use crate::manifest::{Manifest, RowKey, Second, Spike};
-use crate::series::{JournalLine, LEVELS, SECONDS_HEAD, SWEEP_COLUMNS, Series, second_text};
+use crate::series::{JournalLine, LEVELS, SECONDS_HEAD, Series, second_text};
 use crate::{Error, Result};
 
 /// Journal lines kept before they move into the series' files, and their bytes: a second of a thousand
@@ -41,6 +42,9 @@ pub const SPIKES_LISTED: u64 = 10_000;
 /// how many seconds a line of the finished file has.
 const SPIKES_AT_ONCE: usize = 8;
 const FLIGHT_LINE_S: u32 = 60;
+
+/// The list of spikes.
+const SPIKES: &str = "spikes.jsonl";
 
 /// In flight, lines of the list of spikes beyond those that are kept before it is written anew.
 const SPIKES_BEYOND: usize = 2_000;
@@ -68,11 +72,46 @@ pub struct BundleWriter {
 }
 
 /// The spikes of a run that goes on for days.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Flight {
     kept: KeptSpikes,
-    /// Lines of the list.
+    /// The list, to read it.
+    list: File,
+    /// Its bytes and, since it was last written anew, its lines.
+    bytes: u64,
     lines: usize,
+}
+
+impl Flight {
+    fn begin(folder: &Folder) -> io::Result<Flight> {
+        let list = folder.file(SPIKES)?;
+        Ok(Flight { kept: KeptSpikes::default(), bytes: list.metadata()?.len(), list, lines: 0 })
+    }
+
+    /// Writes the list anew with the spikes that are kept. Returns it, to append to it.
+    fn settle(&mut self, folder: &Folder) -> io::Result<File> {
+        let new = "spikes.jsonl.new";
+        if folder.has(new) {
+            folder.remove(new)?;
+        }
+        let mut file = folder.append(new)?;
+        // Megabytes, which are not in memory at once.
+        let mut line = Vec::new();
+        let mut kept = self.kept.all();
+        for spike in &kept {
+            line.resize(spike.length, 0);
+            self.list.read_exact_at(&mut line, spike.at)?;
+            file.write_all(&line)?;
+        }
+        folder.rename(new, SPIKES)?;
+        (self.bytes, self.lines) = (0, kept.len());
+        for spike in &mut kept {
+            spike.at = self.bytes;
+            self.bytes += spike.length as u64;
+        }
+        self.list = folder.file(SPIKES)?;
+        Ok(file)
+    }
 }
 
 impl BundleWriter {
@@ -84,8 +123,9 @@ impl BundleWriter {
         let failed = |e: io::Error| Error::io("write a bundle to", path, &e);
         let folder = Folder::ours(path).map_err(failed)?;
         let series = Arc::new(folder.ours_within("series").map_err(failed)?);
-        let spikes = append_to(&folder, "spikes.jsonl")?;
-        let flight = manifest.asked.flight.then(Flight::default);
+        let spikes = append_to(&folder, SPIKES)?;
+        let flight = manifest.asked.flight.then(|| Flight::begin(&folder)).transpose();
+        let flight = flight.map_err(|e| self::failed(&folder, SPIKES, &e))?;
         let writer = BundleWriter { folder, series, made, spikes, listed: BTreeMap::new(), flight };
         match writer.manifest(manifest) {
             Ok(()) => Ok(writer),
@@ -100,7 +140,7 @@ impl BundleWriter {
     /// stays.
     pub fn abandon(self) {
         // A folder that is not empty stays; nothing that fails here does any harm.
-        for name in ["manifest.json", "spikes.jsonl"] {
+        for name in ["manifest.json", SPIKES] {
             let _ = self.folder.remove(name);
         }
         let _ = self.folder.remove_folder("series");
@@ -174,34 +214,23 @@ impl BundleWriter {
             let begin = text.len();
             spike_line(spike, &mut text);
             match &mut self.flight {
-                Some(flight) => flight.kept.add(spike, &text[begin..]),
+                Some(flight) => {
+                    flight.kept.add(spike, flight.bytes + begin as u64, text.len() - begin);
+                }
                 None => *self.listed.entry(spike.key.clone()).or_default() += 1,
             }
         }
-        self.spikes.write_all(text.as_bytes()).map_err(|e| failed(&self.folder, "spikes.jsonl", &e))?;
+        self.spikes.write_all(text.as_bytes()).map_err(|e| failed(&self.folder, SPIKES, &e))?;
         let Some(flight) = &mut self.flight else { return Ok(()) };
         flight.lines += spikes.len();
+        flight.bytes += text.len() as u64;
         if flight.lines > flight.kept.len() + SPIKES_BEYOND { self.settle_spikes() } else { Ok(()) }
     }
 
     /// In flight, leaves in the list the spikes that are kept, and no others: before a row ends.
     pub fn settle_spikes(&mut self) -> Result<()> {
         let Some(flight) = &mut self.flight else { return Ok(()) };
-        flight.lines = flight.kept.len();
-        // Megabytes, which are not in memory at once.
-        let new = "spikes.jsonl.new";
-        let written = || -> io::Result<File> {
-            if self.folder.has(new) {
-                self.folder.remove(new)?;
-            }
-            let mut file = self.folder.append(new)?;
-            for spike in flight.kept.all() {
-                file.write_all(spike.line.as_bytes())?;
-            }
-            self.folder.rename(new, "spikes.jsonl")?;
-            Ok(file)
-        };
-        self.spikes = written().map_err(|e| failed(&self.folder, "spikes.jsonl", &e))?;
+        self.spikes = flight.settle(&self.folder).map_err(|e| failed(&self.folder, SPIKES, &e))?;
         Ok(())
     }
 
@@ -213,7 +242,6 @@ impl BundleWriter {
             folder: Arc::clone(&self.series),
             stem,
             series: Series::default(),
-            cells: WrittenCells::default(),
             lines: Vec::new(),
             journal_bytes: 0,
             line_s: if self.is_in_flight() { FLIGHT_LINE_S } else { 1 },
@@ -243,31 +271,11 @@ pub struct SeriesWriter {
     stem: String,
     journal: File,
     series: Series,
-    cells: WrittenCells,
     /// Seconds that the journal has, and its length.
     lines: Vec<Second>,
     journal_bytes: usize,
     /// Seconds of a line of the finished file.
     line_s: u32,
-}
-
-/// Totals of the persistence cells that were written: looked up too often for a map, and of few levels.
-#[derive(Debug, Default)]
-struct WrittenCells(Vec<Option<Box<[u64; SWEEP_COLUMNS]>>>);
-
-impl WrittenCells {
-    fn at(&self, cell: usize) -> u64 {
-        let level = self.0.get(cell % LEVELS).and_then(Option::as_ref);
-        level.map_or(0, |columns| columns[cell / LEVELS])
-    }
-
-    fn add(&mut self, cell: usize, count: u64) {
-        let level = cell % LEVELS;
-        if self.0.len() <= level {
-            self.0.resize(level + 1, None);
-        }
-        self.0[level].get_or_insert_with(|| Box::new([0; SWEEP_COLUMNS]))[cell / LEVELS] += count;
-    }
 }
 
 /// The recorder's running totals at one moment: every non-empty bucket with its count since the row began.
@@ -302,9 +310,8 @@ impl SeriesWriter {
             row: *last,
             latency: grown(totals.latency, |key| series.latency.count_at(key)),
             jitter: grown(totals.jitter, jitter),
-            cells: grown(totals.cells, |key| self.cells.at(key)),
+            cells: grown(totals.cells, |key| series.persistence.cells.count_at(key / LEVELS, key % LEVELS)),
         };
-        line.cells.iter().for_each(|(key, count)| self.cells.add(*key, *count));
         self.take(line, &mut text);
         self.journal.write_all(text.as_bytes()).map_err(|e| self.failed("journal", &e))?;
         self.journal_bytes += text.len();

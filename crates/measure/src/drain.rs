@@ -13,7 +13,7 @@ use evidence::writer::{BundleWriter, RunningTotals, SeriesWriter};
 use rt::clock::Calibration;
 
 use crate::error::Result;
-use crate::recorder::{LiveSeries, RawSpike, Recorder, recorder};
+use crate::recorder::{FEW_SECONDS, LiveSeries, RawSpike, Recorder, recorder, with_room};
 use crate::samples::{Arrivals, Sample, Samples, way};
 use crate::schedule::{Schedule, Window, missed};
 use crate::series::SeriesSpec;
@@ -103,7 +103,8 @@ impl Drain {
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<(Recorder, Drain)> {
-        let (recorder, live) = recorder(series.threshold_ns, Schedule::Periodic(period));
+        let schedule = Schedule::Periodic(period);
+        let (recorder, live) = with_room(series.threshold_ns, schedule, FEW_SECONDS);
         Ok((recorder, Drain::new(series, live, DrainSource::Recorded, bundle, half_life_s)?))
     }
 

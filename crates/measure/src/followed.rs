@@ -146,9 +146,14 @@ impl Program for FollowedProgram {
         let threads = self.follower.loops().iter().zip(series);
         let threads: Vec<(u32, u32)> = threads.map(|(found, spec)| (spec.key.cpu, found.thread.id)).collect();
         recording.explainer.arm(&threads);
-        let (steal, mut lost) = (Steal::now(), 0);
+        let (steal, mut lost, mut swept_ns) = (Steal::now(), 0, None);
         loop {
             let now_ns = monotonic_ns();
+            // The start needs most memory: it reads the kernel's types.
+            if swept_ns.is_none_or(|at_ns| now_ns >= at_ns + SWEEP_EVERY_NS) {
+                rt::heap::sweep();
+                swept_ns = Some(now_ns);
+            }
             let over = recording.is_stopped() || now_ns >= end_ns;
             recording.explainer.look();
             watch.look();
@@ -190,7 +195,7 @@ impl Program for FollowedProgram {
             // But for each loop's last cycle, which waits for the next one.
             let waits_ns = rows.iter().map(|open| open.due_ns).min();
             recording.explainer.forget_before(waits_ns.unwrap_or(0));
-            (recording.observe)(&progress(&rows, lost));
+            (recording.observe)(&progress(&rows, lost, recording.wants_latency));
             if over {
                 break;
             }
@@ -218,6 +223,9 @@ impl Program for FollowedProgram {
 
 /// Loops that are looked at less often in flight: of more, records of a quarter of a second may find no room.
 const FEW: usize = 16;
+
+/// How often memory that is free goes back to the kernel.
+const SWEEP_EVERY_NS: u64 = 60_000_000_000;
 
 /// Looks that bring what the kernel part's ring holds.
 const LOOKS: usize = 16;
@@ -270,8 +278,8 @@ impl OpenLoop<'_> {
     }
 }
 
-fn progress(rows: &[OpenLoop<'_>], lost: u64) -> RowProgress {
-    let mut all = rows.iter().map(|open| open.row.progress(lost));
+fn progress(rows: &[OpenLoop<'_>], lost: u64, wants_latency: bool) -> RowProgress {
+    let mut all = rows.iter().map(|open| open.row.progress(lost, wants_latency));
     let mut progress =
         all.next().unwrap_or(RowProgress { elapsed: Default::default(), length: None, series: Vec::new() });
     progress.series.extend(all.flat_map(|more| more.series));

@@ -147,8 +147,8 @@ impl<'a> LoopRow<'a> {
         Ok(())
     }
 
-    /// How it stands, for a live display.
-    pub(crate) fn progress(&self, lost: u64) -> RowProgress {
+    /// How it stands, for a live display; with all samples so far where it wants these.
+    pub(crate) fn progress(&self, lost: u64, wants_latency: bool) -> RowProgress {
         let one = |series: &LoopSeries| {
             let so_far = series.recorder.second().joined(&series.drain.so_far());
             SeriesProgress {
@@ -160,7 +160,7 @@ impl<'a> LoopRow<'a> {
                 limit_ns: series.spec.limit_ns,
                 // Said once, of the loop itself.
                 lost: if series.spec.key.probe == LOOP { lost } else { 0 },
-                latency: Some(Arc::new(series.drain.latency(&so_far))),
+                latency: wants_latency.then(|| Arc::new(series.drain.latency(&so_far))),
                 spike: series.drain.new_spike(),
             }
         };

@@ -143,7 +143,7 @@ impl Program for Attached {
                 row.rest(goes_on.then_some(now_ns.min(end_ns)));
             }
             row.carry(over, recording)?;
-            (recording.observe)(&row.progress(self.reader.lost()));
+            (recording.observe)(&row.progress(self.reader.lost(), recording.wants_latency));
             if over {
                 break standing;
             }

@@ -20,6 +20,9 @@ use crate::tally::Tally;
 /// Seconds that the control thread may be late before rows are joined: over a quarter of an hour.
 const SECONDS_RING: usize = 1024;
 
+/// The same where the control thread records itself, and hands on at each look.
+pub(crate) const FEW_SECONDS: usize = 64;
+
 /// Spikes that may wait for the control thread: those of two seconds in which every cycle is one.
 const SPIKES_RING: std::ops::RangeInclusive<u64> = 1_024..=8_192;
 
@@ -145,12 +148,17 @@ pub struct Recorder {
 /// Makes both sides of a series; `threshold_ns` is the latency above which a sample is a spike. Only one with
 /// a period counts wakeups.
 pub fn recorder(threshold_ns: u64, schedule: Schedule) -> (Recorder, LiveSeries) {
+    with_room(threshold_ns, schedule, SECONDS_RING)
+}
+
+/// The same with room for so many seconds.
+pub(crate) fn with_room(threshold_ns: u64, schedule: Schedule, seconds: usize) -> (Recorder, LiveSeries) {
     let period_ns = match schedule {
         Schedule::Periodic(period) => period.get(),
         Schedule::Continuous => 0,
     };
     let counts = Arc::new(SharedCounts::new(period_ns));
-    let (seconds, seconds_out) = RingBuffer::new(SECONDS_RING);
+    let (seconds, seconds_out) = RingBuffer::new(seconds);
     let (spikes, spikes_out) = RingBuffer::new(spikes_ring(period_ns));
     let recorder = Recorder {
         counts: Arc::clone(&counts),

@@ -67,7 +67,7 @@ pub struct SeriesProgress {
     pub limit_ns: u64,
     /// Cycles lost so far.
     pub lost: u64,
-    /// All samples so far, where they are wanted live: those of a program's own loop.
+    /// All samples so far, where they are wanted live.
     pub latency: Option<Arc<Histogram>>,
     /// The longest spike since the last progress.
     pub spike: Option<Spike>,

@@ -8,7 +8,8 @@
 //! dlmalloc (D. Lea), over mappings that only grow.
 //!
 //! A process that runs for days and measures nothing by threads of its own interrupts no other program so:
-//! [`give_back`] lets it return the pages of large blocks.
+//! [`give_back`] lets it return the pages of large blocks, and [`sweep`] those of all that is free. The heap
+//! has no huge pages: the kernel would fill the gaps that were returned.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
@@ -33,6 +34,34 @@ static GIVES_BACK: AtomicBool = AtomicBool::new(false);
 /// ```
 pub fn give_back() {
     GIVES_BACK.store(true, Ordering::Relaxed);
+}
+
+static IS_TO_SWEEP: AtomicBool = AtomicBool::new(false);
+
+/// At its next allocation the heap gives the pages of free blocks back to the kernel, also of those that
+/// became large only together. It takes some milliseconds, and interrupts CPUs as [`give_back`] does.
+///
+/// ```
+/// drop((0..10_000).map(|n| Box::new([n; 64])).collect::<Vec<_>>());
+/// rt::heap::sweep();
+/// ```
+pub fn sweep() {
+    IS_TO_SWEEP.store(true, Ordering::Relaxed);
+}
+
+/// Gives back the pages within `size` bytes at `block`.
+///
+/// # Safety
+///
+/// They hold nothing that is read again before it is written.
+unsafe fn forget(block: *mut u8, size: usize) {
+    let page = rustix::param::page_size();
+    let begin = block.addr().next_multiple_of(page) - block.addr();
+    let whole = size.saturating_sub(begin) / page * page;
+    if whole > 0 {
+        // SAFETY: the caller vouches for these bytes. A refusal leaves all as it is.
+        let _ = unsafe { madvise(block.add(begin).cast::<c_void>(), whole, Advice::LinuxDontNeed) };
+    }
 }
 
 fn gives_back(size: usize) -> bool {
@@ -68,7 +97,7 @@ impl KeepingHeap {
     /// }
     /// ```
     pub const fn new() -> Self {
-        KeepingHeap(Mutex::new(Dlmalloc::new_with_allocator(Growing)))
+        KeepingHeap(Mutex::new(Dlmalloc::new_with_allocator(Growing { is_full: false })))
     }
 
     /// A panic while the lock is held cannot happen: dlmalloc aborts instead.
@@ -86,19 +115,19 @@ impl Default for KeepingHeap {
 // SAFETY: every call goes to one allocator under one lock, with the layout that the caller vouches for.
 unsafe impl GlobalAlloc for KeepingHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let mut heap = self.locked();
+        if IS_TO_SWEEP.load(Ordering::Relaxed) && IS_TO_SWEEP.swap(false, Ordering::Relaxed) {
+            sweep_now(&mut heap);
+        }
         // SAFETY: the caller gives a layout that malloc takes as it is.
-        unsafe { self.locked().malloc(layout.size(), layout.align()) }
+        unsafe { heap.malloc(layout.size(), layout.align()) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if gives_back(layout.size()) {
-            let page = rustix::param::page_size();
-            let begin = block.addr().next_multiple_of(page) - block.addr();
-            let whole = (layout.size() - begin) / page * page;
-            // SAFETY: these pages hold nothing but the block, which its owner gives up; what the heap notes
-            // of it lies before and behind, and is written again into what is free. A refusal leaves all as
-            // it is.
-            let _ = unsafe { madvise(block.add(begin).cast::<c_void>(), whole, Advice::LinuxDontNeed) };
+            // SAFETY: its owner gives the block up; what the heap notes of it lies before and behind, and is
+            // written again into what is free.
+            unsafe { forget(block, layout.size()) };
         }
         // SAFETY: the block came from this heap with this layout.
         unsafe { self.locked().free(block, layout.size(), layout.align()) }
@@ -127,16 +156,63 @@ unsafe impl GlobalAlloc for KeepingHeap {
     }
 }
 
+/// The largest and the smallest block that a sweep looks for: one that has a page for itself.
+const SWEPT: std::ops::RangeInclusive<usize> = 8 << 10..=64 << 20;
+
+/// Takes every free block, gives its pages back, and frees all of them again. The heap cannot be asked where
+/// they are; a heap that must not grow has no others.
+fn sweep_now(heap: &mut Dlmalloc<Growing>) {
+    heap.allocator_mut().is_full = true;
+    let mut taken: *mut *mut u8 = ptr::null_mut();
+    let mut size = *SWEPT.end();
+    while size >= *SWEPT.start() {
+        // SAFETY: a block of this heap, or null.
+        let block = unsafe { heap.c_malloc(size) };
+        if block.is_null() {
+            size -= size / 8;
+            continue;
+        }
+        // SAFETY: the block is ours, is aligned for a pointer and longer than one. The pages behind it hold
+        // nothing yet.
+        unsafe {
+            forget(block.add(size_of::<*mut u8>()), size - size_of::<*mut u8>());
+            block.cast::<*mut u8>().write(taken.cast());
+        }
+        taken = block.cast();
+    }
+    heap.allocator_mut().is_full = false;
+    while !taken.is_null() {
+        // SAFETY: each block begins with the address of the one that was taken before it, and is freed once.
+        unsafe {
+            let before = taken.read();
+            heap.c_free(taken.cast());
+            taken = before.cast();
+        }
+    }
+}
+
 /// Memory from the kernel that never goes back.
-struct Growing;
+struct Growing {
+    /// Whether there is no more, for now.
+    is_full: bool,
+}
 
 // SAFETY: `alloc` gives fresh private mappings of the size asked for, nothing else is ever given or taken.
 unsafe impl Allocator for Growing {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        if self.is_full {
+            return (ptr::null_mut(), 0, 0);
+        }
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
         let memory = unsafe { libc::mmap(ptr::null_mut(), size, access, kind, -1, 0) };
-        if memory == libc::MAP_FAILED { (ptr::null_mut(), 0, 0) } else { (memory.cast(), size, 0) }
+        if memory == libc::MAP_FAILED {
+            return (ptr::null_mut(), 0, 0);
+        }
+        // A kernel without huge pages refuses.
+        // SAFETY: the range is the mapping that was just made.
+        let _ = unsafe { madvise(memory, size, Advice::LinuxNoHugepage) };
+        (memory.cast(), size, 0)
     }
 
     fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
@@ -208,6 +284,41 @@ mod tests {
             let again = heap.alloc_zeroed(layout(large));
             assert_eq!((again, *again.add(large - 1)), (larger, 0));
             heap.dealloc(again, layout(large));
+        }
+    }
+
+    #[test]
+    fn a_sweep_gives_back_free_blocks_and_no_others() {
+        let mut heap = Dlmalloc::new_with_allocator(Growing { is_full: false });
+        const BLOCKS: usize = 4_096;
+        const BYTES: usize = 1 << 10;
+        // SAFETY: every block is freed once, and what it held is not looked at after that.
+        unsafe {
+            // So that all lie in one mapping.
+            let room = heap.c_malloc(2 * BLOCKS * BYTES);
+            heap.c_free(room);
+            let blocks: Vec<*mut u8> = (0..BLOCKS).map(|_| heap.c_malloc(BYTES)).collect();
+            for (number, block) in blocks.iter().enumerate() {
+                block.write_bytes(number as u8, BYTES);
+            }
+            let stays = |number: &usize| number.is_multiple_of(64);
+            (0..BLOCKS).filter(|number| !stays(number)).for_each(|number| heap.c_free(blocks[number]));
+            let before = resident(room, 2 * BLOCKS * BYTES);
+            sweep_now(&mut heap);
+            let after = resident(room, 2 * BLOCKS * BYTES);
+            assert!(after * 3 < before, "{after} of {before} pages");
+            for number in (0..BLOCKS).filter(stays) {
+                let bytes = std::slice::from_raw_parts(blocks[number], BYTES);
+                assert!(bytes.iter().all(|byte| *byte == number as u8), "block {number}");
+            }
+            // It grows again, and uses what was free.
+            let again: Vec<*mut u8> = (0..2 * BLOCKS).map(|_| heap.c_malloc(BYTES)).collect();
+            assert!(again.iter().all(|block| !block.is_null()));
+            assert!(again.iter().any(|block| blocks.contains(block)));
+            again.iter().for_each(|block| block.write_bytes(1, BYTES));
+            let kept = (0..BLOCKS).filter(stays).map(|number| blocks[number]);
+            again.iter().copied().chain(kept).for_each(|block| heap.c_free(block));
+            sweep_now(&mut heap);
         }
     }
 

@@ -64,8 +64,8 @@ pub struct Follower {
 const RECENT_OF_ONE: usize = 1_024;
 const RECENT: std::ops::RangeInclusive<usize> = 4_096..=16_384;
 
-/// The most records of one look. After a delay of seconds this program has more, and not all should be in
-/// memory at once; a third of a second of eight loops of 1 kHz fits.
+/// The most records of one look: their cycles are in memory at once. A third of a second of eight loops of
+/// 1 kHz fits.
 const AT_ONCE: usize = 8_192;
 
 /// Stacks that are kept, of 4 KiB each.
@@ -198,20 +198,27 @@ impl Follower {
         }
     }
 
-    /// Takes the cycles that have ended since the last call, or the first of many.
-    pub fn look(&mut self) -> Look {
-        let mut look = Look::default();
-        let mut owner = None;
-        let records = self.bpf.take_some(AT_ONCE);
-        look.is_more = records.len() == AT_ONCE;
+    /// The records that were lost since the last call. A cycle is not continued after them.
+    fn restart_after_loss(&mut self) -> u64 {
         let lost = self.bpf.lost();
-        look.lost = lost - self.lost;
+        let new = lost - self.lost;
         self.lost = lost;
-        if look.lost > 0 {
+        if new > 0 {
             self.loops.iter_mut().for_each(|found| found.cycles.restart());
         }
+        new
+    }
+
+    /// Takes the cycles that have ended since the last call, or the first of many.
+    pub fn look(&mut self) -> Look {
+        let mut look = Look { lost: self.restart_after_loss(), ..Look::default() };
+        let mut owner = None;
         let recent = (RECENT_OF_ONE * self.loops.len()).clamp(*RECENT.start(), *RECENT.end());
-        for record in records {
+        let mut taken = 0;
+        while taken < AT_ONCE
+            && let Some(record) = self.bpf.take_one()
+        {
+            taken += 1;
             if matches!(record.kind, ThreadEvent::UserStack(_)) {
                 keep(&mut self.stacks, record, STACKS);
                 continue;
@@ -237,6 +244,8 @@ impl Follower {
                 _ => {}
             }
         }
+        look.is_more = taken == AT_ONCE;
+        look.lost += self.restart_after_loss();
         if let Some(owner) = owner {
             self.watch_owner(owner);
         }

@@ -36,7 +36,7 @@ const MOSTLY: f64 = 0.8;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The most stays of one thread that are kept for its model.
-const KEPT: usize = 1 << 16;
+const KEPT: usize = 1 << 14;
 
 /// The most threads of one process that are watched.
 const THREADS: usize = 4_096;

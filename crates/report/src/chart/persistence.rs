@@ -93,7 +93,7 @@ impl Levels {
 pub(crate) fn pictures(runs: &Runs, kind: &ProbePeriod) -> Result<Option<Pictures>> {
     let drawable = |row: &RowView| !row.row.series.persistence.cells.is_empty();
     let levels =
-        || runs.rows_of(kind).flat_map(|row| row.row.series.persistence.cells.keys().map(|key| key.1));
+        || runs.rows_of(kind).flat_map(|row| row.row.series.persistence.cells.iter().map(|cell| cell.1));
     let (Some(lowest), Some(highest)) = (levels().min(), levels().max()) else { return Ok(None) };
     let limit = runs.rows_of(kind).filter_map(|row| row.row.entry.limit_ns).max();
     let limit_level = limit.map_or(0, |ns| (index(ns) >> LEVEL_SHIFT) as u16);
@@ -169,14 +169,12 @@ fn plot(runs: &Runs, run: &ShownRun, row: RowView, levels: Levels) -> Result<Plo
 
 /// The palette entry of every pixel, from the top left, a row at a time.
 fn pixels(picture: &Persistence, levels: Levels) -> Vec<u8> {
-    let brightest = picture.cells.values().map(|cell| cell.1).fold(0.0, f64::max);
+    let brightest = picture.cells.iter().map(|(.., cell)| cell.glow).fold(0.0, f64::max);
     let mut pixels = vec![0; SWEEP_COLUMNS * usize::from(levels.height())];
-    for ((column, level), (_, glow)) in &picture.cells {
-        if usize::from(*column) >= SWEEP_COLUMNS || !(levels.lowest..=levels.highest).contains(level) {
-            continue;
-        }
+    let drawn = picture.cells.iter().filter(|(_, level, _)| (levels.lowest..=levels.highest).contains(level));
+    for (column, level, cell) in drawn {
         let row = usize::from(levels.highest - level);
-        pixels[row * SWEEP_COLUMNS + usize::from(*column)] = strength(*glow, brightest);
+        pixels[row * SWEEP_COLUMNS + usize::from(column)] = strength(cell.glow, brightest);
     }
     pixels
 }

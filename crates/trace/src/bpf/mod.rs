@@ -33,6 +33,10 @@ static THREADS: KernelPart = KernelPart {
 /// The answer of the program `watch_thread` without a free slot.
 const NO_ROOM: u32 = 0;
 
+/// The most records that are taken at once: about as many as the ring holds. Where others keep this process
+/// from its CPU, records may come as fast as it takes them.
+const AT_ONCE: usize = 1 << 16;
+
 /// The most threads whose page faults are timed.
 const TIMED: usize = 256;
 
@@ -195,20 +199,19 @@ impl ThreadWatch {
         })
     }
 
-    /// The records since the last call. Those of one CPU are in the order of time.
+    /// The records since the last call, at most [`AT_ONCE`]. Those of one CPU are in the order of time.
     pub fn take(&mut self) -> Vec<ThreadRecord> {
-        self.take_some(usize::MAX)
+        std::iter::from_fn(|| self.take_one()).take(AT_ONCE).collect()
     }
 
-    /// As [`ThreadWatch::take`], but at most so many.
-    pub fn take_some(&mut self, most: usize) -> Vec<ThreadRecord> {
-        let mut records = Vec::new();
-        while records.len() < most
-            && let Some(bytes) = self.records.next()
-        {
-            records.extend(self.reader.read(&bytes));
+    /// The next record.
+    pub fn take_one(&mut self) -> Option<ThreadRecord> {
+        while let Some(bytes) = self.records.next() {
+            if let Some(record) = self.reader.read(&bytes) {
+                return Some(record);
+            }
         }
-        records
+        None
     }
 
     /// The number of records that were lost so far for lack of room.
