@@ -295,7 +295,7 @@ fn facts(folder: &Path, series: &SeriesProgress, spike: &Spike) -> Vec<(&'static
     ];
     let longest = spike.causes.iter().max_by_key(|cause| cause.duration_ns);
     if let Some(cause) = longest {
-        facts.push(("ISOLATOR_CAUSE", text(&format!("{} {}", cause.kind.label(), cause.name))));
+        facts.push(("ISOLATOR_CAUSE", text(&cause.kind.named(&cause.name))));
         facts.push(("ISOLATOR_CAUSE_NS", number(cause.duration_ns.unwrap_or(0))));
     }
     facts

@@ -84,7 +84,7 @@ impl<'a> Place<'a> {
     /// The kernel did not allow preemption of this cause while it was in that function.
     fn kept(&self, cause: &Cause, function: &str) -> Advice {
         let Place { off, aim, .. } = self;
-        let named = format!("{} {}", cause.kind.label(), cause.name);
+        let named = cause.kind.named(&cause.name);
         let kernel = &aim.machine.kernel;
         match kernel.preemption {
             Preemption::RealTime => self.on(cause).after(format!(
@@ -102,6 +102,11 @@ impl<'a> Place<'a> {
                 format!(", boot a real-time kernel (PREEMPT_RT), which preempts more, or keep it off {off}"),
             ),
         }
+    }
+
+    /// Whether a row of the run is about a thread of that name.
+    fn is_measured(&self, thread: &str) -> bool {
+        self.manifest.rows.iter().any(|row| row.key.thread_name.as_deref() == Some(thread))
     }
 
     fn on(&self, cause: &Cause) -> Advice {
@@ -124,6 +129,9 @@ impl<'a> Place<'a> {
             CauseKind::Softirq => self.softirq(name),
             CauseKind::Workqueue => self.workqueue(name),
             CauseKind::Kthread => self.kthread(name),
+            CauseKind::Thread if self.is_measured(name) => Hand::Program.advice(format!(
+                "thread {name} is measured here too and goes first: shorten its cycle, or give it a CPU of its own"
+            )),
             CauseKind::Thread => Advice::plan(format!(
                 "keep thread {name} off {off}: isolate {off}, and give what must stay there a lower priority than \
                  your program's"

@@ -203,6 +203,21 @@ fn every_kind_has_advice() {
 }
 
 #[test]
+fn a_thread_that_is_measured_too_is_not_to_be_kept_off() {
+    let mut manifest = bundle(Vec::new()).manifest;
+    manifest.rows[0].key.thread_name = Some("base".into());
+    let of = |name| {
+        let cause = Cause::timed(CauseKind::Thread, name, 0, 1);
+        advice::on(&cause, &CpuSet::from_iter([3]), &KeptIn::new(), &manifest).unwrap()
+    };
+    assert_eq!(
+        of("base"),
+        "thread base is measured here too and goes first: shorten its cycle, or give it a CPU of its own"
+    );
+    assert!(of("rustc").starts_with("keep thread rustc off cpu 3"));
+}
+
+#[test]
 fn durations_beyond_all_bounds_do_not_overflow() {
     let huge = || Cause::timed(CauseKind::Thread, "x", u64::MAX, u64::MAX);
     let mut one = spike(2, "idle", 5, Vec::new());
