@@ -75,8 +75,8 @@ proof-monitor: build guest ## the tests of monitor's loops, cycles and causes in
 	@tools/bootstrap lab
 	@tools/proof-monitor docs/results/monitor.md $(ISOLATOR) $(ON)
 
-# PROGRAM: cyclictest JACK PipeWire ethercrab. One alone leaves the page as it is.
-proof-programs: ## the loops of cyclictest, jackd, PipeWire and ethercrab, beside what these say of themselves, into docs/results/monitor.md; root only, two minutes
+# PROGRAM: cyclictest JACK PipeWire LinuxCNC ethercrab. One alone leaves the page as it is.
+proof-programs: ## the loops of cyclictest, jackd, PipeWire, LinuxCNC and ethercrab, beside what these say of themselves, into docs/results/monitor.md; root only, two minutes
 	@tools/bootstrap programs
 	cargo build --locked --package isolator
 	@tools/proof-programs docs/results/monitor.md $(TARGET)/debug/isolator $(PROGRAM)
