@@ -162,7 +162,7 @@ fn a_plan_repeats_a_run_and_both_are_comparable() {
     let args = ["prove", "--plan", "plan.json", "--loads", "idle", "--duration", "900ms", "-o", "other"];
     isolator(folder.path(), &args).judged();
     let line = isolator(folder.path(), &["compare", "before", "other"]).line();
-    let differences = "not the same was asked: duration_ns 1000000000 before but 900000000 after, loads custom=echo 1, 2; sleep 60,idle before but idle after";
+    let differences = "not the same was asked: duration 1s before but 900ms after, loads custom=echo 1, 2; sleep 60,idle before but idle after";
     assert!(line.contains(differences), "{line}");
     let ran = isolator(folder.path(), &["compare", "before", "other", "--force"]).ended(0);
     let said = ran.stdout.to_lowercase();

@@ -183,7 +183,7 @@ fn place(percent: f64) -> f64 {
 }
 
 fn ticks() -> Vec<GridLine> {
-    let ticks = [(-90.0, "÷ 10"), (-50.0, "÷ 2"), (0.0, "same"), (100.0, "× 2"), (900.0, "× 10")];
+    let ticks = [(-90.0, "÷ 10"), (-50.0, "÷ 2"), (0.0, "="), (100.0, "× 2"), (900.0, "× 10")];
     ticks.map(|(percent, label)| GridLine { at: place(percent), label: label.to_string() }).into()
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 use machine::CpuSet;
 use machine::snapshot::Cpu;
@@ -33,9 +34,27 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stated = |value: &Option<String>| value.clone().unwrap_or_else(|| "not stated".to_string());
-        write!(out, "{} {} before but {} after", self.field, stated(&self.before), stated(&self.after))
+        // The manifest has times as nanoseconds.
+        let (field, is_time) = match self.field.strip_suffix("_ns") {
+            Some(field) => (field, true),
+            None => (self.field.as_str(), false),
+        };
+        let stated = |value: &Option<String>| match value {
+            Some(value) if is_time => with_units(value),
+            Some(value) => value.clone(),
+            None => "not stated".to_string(),
+        };
+        write!(out, "{field} {} before but {} after", stated(&self.before), stated(&self.after))
     }
+}
+
+/// A list of numbers of nanoseconds, as `25us,1ms`.
+fn with_units(list: &str) -> String {
+    let one = |item: &str| match item.parse() {
+        Ok(ns) => format!("{:?}", Duration::from_nanos(ns)).replace('µ', "u"),
+        Err(_) => item.to_string(),
+    };
+    list.split(',').map(one).collect::<Vec<_>>().join(",")
 }
 
 /// Where what was asked differs. A field that one run states and the other does not is a difference.
