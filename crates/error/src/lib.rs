@@ -103,6 +103,11 @@ fn line(part: &dyn Display) -> String {
     part.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,3 +42,8 @@ pub mod uprobe;
 
 pub use error::{Error, Result};
 pub use policy::Policy;
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
