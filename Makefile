@@ -21,6 +21,7 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 SITE = $(shell python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null)
 PYTHON = $(DESTDIR)$(or $(if $(filter /usr/local,$(PREFIX)),$(SITE)),$(PREFIX)/lib/python3/dist-packages)
 MAN3 := $(DESTDIR)$(PREFIX)/share/man/man3
+CMAKE := $(DESTDIR)$(PREFIX)/lib/cmake/isolator
 BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -218,8 +219,8 @@ lib: ## libisolator for C: header in crates/libisolator/include, libraries in ta
 	cargo build --release --locked --package isolator-c
 	crates/libisolator/link $(TARGET)/release/libisolator.a $(TARGET)/release/libisolator.so
 
-install-lib: lib | $(SHARE) ## libisolator with its headers, pkg-config file, man pages and Python module
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(MAN3) $(PYTHON)
+install-lib: lib | $(SHARE) ## libisolator with its headers, files for pkg-config and CMake, man pages and Python module
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(CMAKE) $(DESTDIR)$(PREFIX)/include $(MAN3) $(PYTHON)
 	install -m 644 $(SHARE)/man/isolator_*.3 $(MAN3)
 	install -m 644 crates/libisolator/include/isolator.h crates/libisolator/include/isolator.hpp $(DESTDIR)$(PREFIX)/include
 	install -m 644 crates/libisolator/python/isolator.py $(PYTHON)
@@ -227,6 +228,8 @@ install-lib: lib | $(SHARE) ## libisolator with its headers, pkg-config file, ma
 	install -m 755 $(TARGET)/release/libisolator.so $(DESTDIR)$(PREFIX)/lib/libisolator.so.1
 	ln -sf libisolator.so.1 $(DESTDIR)$(PREFIX)/lib/libisolator.so
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/libisolator/isolator.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
+	install -m 644 crates/libisolator/cmake/isolator-config.cmake $(CMAKE)
+	sed 's|@VERSION@|$(VERSION)|' crates/libisolator/cmake/isolator-config-version.cmake.in >$(CMAKE)/isolator-config-version.cmake
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
 
 $(SHARE):
@@ -237,7 +240,7 @@ $(PARTS):
 
 uninstall: ## what install and install-lib put there
 	rm -f $(DESTDIR)$(PREFIX)/include/isolator.h $(DESTDIR)$(PREFIX)/include/isolator.hpp $(DESTDIR)$(PREFIX)/lib/libisolator.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
-	rm -rf $(LIB)
+	rm -rf $(LIB) $(CMAKE)
 	rm -f $(MAN3)/isolator_*.3 $(PYTHON)/isolator.py
 	rm -f $(BIN)/isolator $(MAN)/isolator.1 $(MAN)/isolator-*.1
 	rm -f $(BASH)/isolator $(ZSH)/_isolator $(FISH)/isolator.fish
