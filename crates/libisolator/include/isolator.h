@@ -8,15 +8,27 @@
  * success, and a negative errno on failure. isolator_last_error() then gives one line
  * of text: what failed, on what, why and what to do.
  *
- * A function that makes an object stores it through its last parameter,
- * and only if it succeeds. The object belongs to the caller until it is passed to the
- * function that ends it: once, and never used afterwards.
+ * A function that makes an object stores it through its last parameter. If it fails, it
+ * stores NULL, which the functions that end objects accept: a cleanup at the end of a
+ * function may end all of them. The object belongs to the caller until it is passed to
+ * the function that ends it: once, and never used afterwards.
  *
  * Functions may be called from any thread at any time, objects only as the
  * group of their functions says.
  *
- * No function is safe in a signal handler. A child must not use
- * the objects of its parent: pass it a descriptor.
+ * No function is safe in a signal handler. A call with an object that the interrupted
+ * call uses is refused with -EBUSY: isolator_sender_post() and what takes a receiver or
+ * a reader.
+ *
+ * A child of fork() has no part in the objects of its parent, except a ring: senders,
+ * receivers, readers and set-ups are refused with -EPERM, what a monitor records in the
+ * child is discarded, and closing a copy does not close the parent's object. To take part,
+ * the child opens its own sender, receiver or reader.
+ *
+ * A function that a program passes to the library may throw a C++ exception, which
+ * leaves through the library's function. It must not leave by longjmp().
+ *
+ * docs/library.md lists the ways to misuse the library, and what happens.
  *
  * A complete program is examples/loop.c. One header, though a long one: its groups share
  * their types, and most of it is what the functions take and return.
@@ -40,8 +52,9 @@ extern "C" {
  * @brief Get the message of the calling thread's last failure.
  * @return One line: what failed, on what, why and what to do. Never NULL; empty if no
  *        call has failed.
- * @note The string belongs to the library. It is valid until the next failure in this
- *        thread.
+ * @note The string belongs to the library. A thread has one buffer, which the next failure
+ *        in this thread overwrites and which is never freed. The pointer may be taken
+ *        before the call that fails, for example as another argument of one printf().
  * @note Functions that make no system call set no message, so that they stay fast;
  *        their descriptions say so. Use isolator_strerror().
  */
@@ -125,7 +138,10 @@ struct isolator_rt_config {
 	uint64_t deadline_ns;
 	/** Period, for SCHED_DEADLINE. */
 	uint64_t period_ns;
-	/** Bytes of stack to prefault. */
+	/**
+	 * Bytes of stack to prefault. If the stack of the thread is smaller, all but its
+	 * last 16 KiB is prefaulted; the step "prefault" reports how much that is.
+	 */
 	size_t stack_bytes;
 	/** Bytes of heap to prefault. malloc() of glibc keeps them from then on. */
 	size_t heap_bytes;
@@ -155,20 +171,27 @@ void isolator_rt_defaults(struct isolator_rt_config *config);
 /**
  * @brief Set up the calling thread.
  *
- * The first step that fails ends the set-up, and the steps before it are undone.
+ * The first step that fails ends the set-up, and the steps before it are undone. An
+ * exception of isolator_rt_config.report does the same.
  *
  * @param config Configuration. It and what it points to must be valid during the call.
  * @param undo Where to store the set-up for isolator_rt_undo(). If it is NULL, the
  *        set-up is permanent.
  * @return 0, or the negative errno of the step that failed.
+ * @note Memory is locked for the whole process, until as many set-ups were undone as have
+ *        locked it.
  */
 int isolator_rt_setup(const struct isolator_rt_config *config, struct isolator_rt **undo);
 
 /**
  * @brief Undo a set-up, in reverse order.
- * @param done Set-up; it must have been made by the calling thread. It is invalid
- *        afterwards, also on failure.
- * @return 0, or the negative errno of the first step that could not be undone.
+ * @param done Set-up, invalid afterwards, except after -EPERM; or NULL.
+ * @return 0; -EPERM if another thread was set up that still runs, or if the set-up is that
+ *        of the parent of this process; or the negative errno of the first step that could
+ *        not be undone.
+ * @note If the thread that was set up has ended, any thread may undo what is left: locked
+ *        memory and the limit on idle states.
+ * @note Memory of which some was locked before the first set-up stays locked.
  */
 int isolator_rt_undo(struct isolator_rt *done);
 
@@ -220,8 +243,8 @@ int isolator_session_pending(const struct isolator_session *session);
 
 /**
  * @brief End the isolation and the session.
- * @param session Session of the calling thread. It is invalid afterwards, also on
- *        failure.
+ * @param session Session of the calling thread, invalid afterwards, also on failure; or
+ *        NULL.
  * @return 0, or a negative errno if the kernel had ended the isolation before.
  */
 int isolator_session_stop(struct isolator_session *session);
@@ -252,6 +275,12 @@ struct isolator_cpu_status {
 	uint32_t ended;
 };
 
+/* The struct's name is the function's, which g++ reports as shadowing. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 /**
  * @brief Get the state of a CPU.
  * @param cpu Number of the CPU; negative: the one of the calling thread.
@@ -260,12 +289,15 @@ struct isolator_cpu_status {
  */
 int isolator_cpu_status(int cpu, struct isolator_cpu_status *status);
 
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
 /**
  * @brief Read the isolator's counters of a CPU since boot.
  * @param cpu Number of the CPU; negative: the one of the calling thread.
  * @param each Called once for each counter with its name, its value and data. The name
- *        is valid during the call. It must return normally: no exception, no
- *        longjmp().
+ *        is valid during the call. It may throw, which ends the call; no longjmp().
  * @param data Passed to each.
  * @return 0; -ENOSYS if the kernel has no isolator; or another negative errno.
  */
@@ -289,9 +321,22 @@ const char *isolator_reason_text(uint32_t reason);
  * two processes. Posting and polling wait for nothing and make no system call, so that
  * an isolated CPU can do both. They set no message for isolator_last_error().
  *
- * A sender is used by one thread at a time. A receiver takes one call at a time: a
- * second one, by another thread or by the callback of isolator_receiver_poll(), is
- * refused with -EBUSY.
+ * A sender is used by one thread at a time: threads that share one need a lock, or each a
+ * ring of its own. A post in a signal handler that interrupts a post of the same sender is
+ * refused with -EBUSY. Two threads that post at once are refused so only if each post is
+ * checked: if ISOLATOR_CHECK=1 is in the environment when the sender is opened, or the
+ * library is a debug build (ISOLATOR_CHECK=0: even then not). Otherwise their messages may
+ * be lost, or mixed with each other.
+ *
+ * A receiver takes one call at a time: a second one, by another thread or by the callback
+ * of isolator_receiver_poll(), is refused with -EBUSY.
+ *
+ * A sender that was killed has lost no message that it had posted. After a receiver that was
+ * killed, the next one gets again what the first had taken last: at most a quarter of the
+ * ring.
+ *
+ * ThreadSanitizer does not see the order that a ring makes: tell it with
+ * __tsan_release(ring) before a post and __tsan_acquire(ring) after a poll.
  * @{
  */
 
@@ -350,7 +395,8 @@ int isolator_sender_open(const struct isolator_ring *ring, struct isolator_sende
  * @param bytes Length of the message.
  * @return 0; -EAGAIN if the ring is full; -EPIPE if the receiver has closed; -EMSGSIZE
  *        if the message is too long for the ring; -EPROTO after a protocol violation
- *        by the receiver; -EINVAL if a pointer is NULL.
+ *        by the receiver; -EBUSY if another post of the sender runs; -EPERM in a child of
+ *        the process that opened it; -EINVAL if a pointer is NULL.
  * @note Never waits, makes no system call and does not wake a receiver that sleeps.
  */
 int isolator_sender_post(struct isolator_sender *sender, const void *message, size_t bytes);
@@ -377,6 +423,7 @@ int isolator_sender_has_receiver(const struct isolator_sender *sender);
 /**
  * @brief Close the end of a ring that posts.
  * @param sender Sender, invalid afterwards; or NULL.
+ * @note A child that closes its copy leaves the sender of its parent open.
  */
 void isolator_sender_close(struct isolator_sender *sender);
 
@@ -394,13 +441,14 @@ int isolator_receiver_open(const struct isolator_ring *ring,
  * @param receiver Receiver.
  * @param most Most messages to take.
  * @param each Called with each message, its length and data. The message is valid
- *        during the call. It must return normally: no exception, no longjmp(). It may
- *        close the receiver: it then gets the rest of the messages, and the receiver
- *        is closed when isolator_receiver_poll() returns.
+ *        during the call. It may throw: the message counts as taken, and the rest waits
+ *        for the next poll; no longjmp(). It may close the receiver: it then gets the rest
+ *        of the messages, and the receiver is closed when isolator_receiver_poll() returns.
  * @param data Passed to each.
  * @return The number of messages; -EPIPE if the sender has closed and all messages were
  *        taken; -EPROTO after a protocol violation by the sender; -EBUSY if another
- *        call uses the receiver; -EINVAL if a pointer is NULL.
+ *        call uses the receiver; -EPERM in a child of the process that opened it; -EINVAL
+ *        if a pointer is NULL.
  * @note Never waits and makes no system call.
  */
 int isolator_receiver_poll(struct isolator_receiver *receiver, uint32_t most,
@@ -412,9 +460,10 @@ int isolator_receiver_poll(struct isolator_receiver *receiver, uint32_t most,
  * @param receiver Receiver.
  * @param timeout_ns Longest time to sleep.
  * @return 1 if a message waits, 0 if none came in time or receiver is NULL, -EBUSY if
- *        another call uses the receiver.
- * @note Only isolator_sender_post_and_wake() ends the sleep early. For CPUs that are
- *        not isolated.
+ *        another call uses the receiver, -EPERM in a child of the process that opened it.
+ * @note Only isolator_sender_post_and_wake() ends the sleep early: no signal does, and no
+ *        sender that closes, which the next isolator_receiver_poll() tells. For CPUs that
+ *        are not isolated.
  */
 int isolator_receiver_wait(struct isolator_receiver *receiver, uint64_t timeout_ns);
 
@@ -422,7 +471,7 @@ int isolator_receiver_wait(struct isolator_receiver *receiver, uint64_t timeout_
  * @brief Check whether some process has the sender open.
  * @param receiver Receiver.
  * @return 1 if so, 0 if not or if receiver is NULL, -EBUSY if another call uses the
- *        receiver.
+ *        receiver, -EPERM in a child of the process that opened it.
  * @note A system call.
  */
 int isolator_receiver_has_sender(const struct isolator_receiver *receiver);
@@ -442,7 +491,8 @@ void isolator_receiver_close(struct isolator_receiver *receiver);
  *
  * A monitor records the cycles of a loop in memory that another process reads: by
  * `isolator monitor PID`, or by a reader of this library. A monitor is used by one
- * thread at a time. Recording sets no message for isolator_last_error().
+ * thread at a time, and in no child of its process. Recording sets no message for
+ * isolator_last_error().
  *
  * A reader takes one poll at a time: a second one, by another thread or by the callback
  * of isolator_reader_poll(), is refused with -EBUSY.
@@ -481,8 +531,9 @@ int isolator_monitor_create(const char *name, uint64_t period_ns,
 /**
  * @brief Record that a cycle begins.
  * @param monitor Monitor.
- * @param due_ns When the cycle was due, on CLOCK_MONOTONIC; 0: one period after the
- *        last cycle began.
+ * @param due_ns When this cycle was due, on CLOCK_MONOTONIC; 0: one period after the
+ *        last cycle began. A reader refuses a cycle that begins more than half a period
+ *        before it was due: its loop gave the time of the next one, or of another clock.
  * @note Never waits. Makes no system call, except one (gettid) in the first cycle.
  */
 void isolator_monitor_begin(struct isolator_monitor *monitor, uint64_t due_ns);
@@ -544,13 +595,14 @@ int isolator_reader_attach_fd(int fd, struct isolator_reader **reader);
  * @brief Read the cycles that have ended since the last poll.
  * @param reader Reader.
  * @param each Called with each cycle and data. The cycle is valid during the call. It
- *        must return normally: no exception, no longjmp(). It may close the reader: it
- *        then gets the rest of the cycles, and the reader is closed when
- *        isolator_reader_poll() returns.
+ *        may throw: the cycle counts as read, and the rest waits for the next poll; no
+ *        longjmp(). It may close the reader: it then gets the rest of the cycles, and the
+ *        reader is closed when isolator_reader_poll() returns.
  * @param data Passed to each.
  * @return The number of cycles; -EPIPE if the loop has ended and all cycles were read;
- *        -EPROTO after a protocol violation by its program; -EBUSY if another poll
- *        uses the reader; -EINVAL if a pointer is NULL.
+ *        -EPROTO after a protocol violation by its program, or a cycle that began before
+ *        it was due; -EBUSY if another poll uses the reader; -EPERM in a child of the
+ *        process that attached it; -EINVAL if a pointer is NULL.
  * @note Never waits.
  */
 int isolator_reader_poll(struct isolator_reader *reader,
@@ -613,12 +665,25 @@ int isolator_clock_calibrate(struct isolator_clock *clock);
 uint64_t isolator_clock_ticks(void);
 
 /**
- * @brief Convert ticks to nanoseconds.
+ * @brief Convert a number of ticks that went by to nanoseconds.
  * @param clock Calibration.
- * @param ticks Ticks.
+ * @param ticks Difference of two values of isolator_clock_ticks().
  * @return Nanoseconds; 0 if clock is NULL.
+ * @note Not for a value of isolator_clock_ticks() itself: the result would be no time of
+ *        any clock, and would drift. Use isolator_clock_monotonic_ns().
  */
-uint64_t isolator_clock_ns(const struct isolator_clock *clock, uint64_t ticks);
+uint64_t isolator_clock_duration_ns(const struct isolator_clock *clock, uint64_t ticks);
+
+/**
+ * @brief Get the time of CLOCK_MONOTONIC at which the counter was read.
+ * @param clock Calibration.
+ * @param ticks Value of isolator_clock_ticks() on this machine.
+ * @return Nanoseconds of CLOCK_MONOTONIC; 0 if clock is NULL. Within 1 us if the ticks are
+ *        at most 10 ms old, however long ago the calibration was.
+ * @note Reads CLOCK_MONOTONIC: a system call only if the kernel keeps its time by another
+ *        counter.
+ */
+uint64_t isolator_clock_monotonic_ns(const struct isolator_clock *clock, uint64_t ticks);
 
 /** @} */
 

@@ -3,7 +3,8 @@
  * libisolator for C++17: what isolator.h has, held by objects that let go of it. Header only; link libisolator.
  *
  * Constructors throw isolator::error, whose what() says what failed, on what, why and what to do. What a loop calls
- * (pending, tick, post, poll, begin, mark, end) throws nothing and gives isolator.h's numbers.
+ * (pending, tick, post, poll, begin, mark, end) throws nothing and gives isolator.h's numbers. An exception of a function that is
+ * passed to poll() or statistics() leaves through it.
  */
 #ifndef ISOLATOR_HPP
 #define ISOLATOR_HPP
@@ -67,7 +68,7 @@ inline isolator_rt_config defaults() noexcept
 	return config;
 }
 
-/* The set-up of the calling thread, undone by it at the end. */
+/* The set-up of the calling thread, undone by it at the end. Ended by another thread while that one runs, it stays. */
 class setup {
 public:
 	explicit setup(const isolator_rt_config &config)
@@ -141,7 +142,7 @@ public:
 	explicit reader(std::uint32_t process, const char *name = nullptr)
 		: handle_(detail::made<decltype(handle_)>([&](auto *at) { return isolator_reader_attach(process, name, at); })) {}
 
-	/* Calls each(const isolator_cycle &): how many, or a negative errno. each must not throw. */
+	/* Calls each(const isolator_cycle &): how many, or a negative errno. If each throws, the rest waits for the next poll. */
 	template <class Each> int poll(Each each)
 	{
 		return isolator_reader_poll(handle_.get(), [](const isolator_cycle *cycle, void *data) {
@@ -197,7 +198,7 @@ public:
 	explicit receiver(const ring &of)
 		: handle_(detail::made<decltype(handle_)>([&](auto *at) { return isolator_receiver_open(of.get(), at); })) {}
 
-	/* Calls each(const void *message, std::size_t bytes): how many, or a negative errno. each must not throw. */
+	/* Calls each(const void *message, std::size_t bytes): how many, or a negative errno. If each throws, the rest waits. */
 	template <class Each> int poll(std::uint32_t most, Each each)
 	{
 		return isolator_receiver_poll(handle_.get(), most, [](const void *message, std::size_t bytes, void *data) {

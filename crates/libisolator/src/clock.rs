@@ -46,13 +46,35 @@ pub extern "C" fn isolator_clock_ticks() -> u64 {
     clock::counter()
 }
 
-/// Convert ticks to nanoseconds.
+/// Convert a number of ticks that went by to nanoseconds.
 ///
 /// # Safety
 /// `clock` is one that isolator_clock_calibrate() has filled.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_clock_ns(clock: *const isolator_clock, ticks: u64) -> u64 {
+pub unsafe extern "C" fn isolator_clock_duration_ns(clock: *const isolator_clock, ticks: u64) -> u64 {
     // SAFETY: the caller promises that it is one, or NULL.
     let multiplier = unsafe { clock.as_ref() }.map_or(0, |clock| clock.multiplier);
     ((u128::from(ticks) * u128::from(multiplier)) >> 32) as u64
+}
+
+/// Get the time of CLOCK_MONOTONIC at which the counter was read.
+///
+/// # Safety
+/// As isolator_clock_duration_ns().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_clock_monotonic_ns(clock: *const isolator_clock, ticks: u64) -> u64 {
+    // SAFETY: the caller promises that it is one, or NULL.
+    let calibrated = unsafe { clock.as_ref() };
+    calibrated.map_or(0, |clock| Calibration::of(clock.hz, clock.multiplier).monotonic_ns(ticks))
+}
+
+/// isolator_clock_duration_ns() by the name that it had. Programs took its result for a time, which it is
+/// not: an error of the calibration grows with the time since boot. The header has it no more.
+///
+/// # Safety
+/// As isolator_clock_duration_ns().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_clock_ns(clock: *const isolator_clock, ticks: u64) -> u64 {
+    // SAFETY: what the caller promises.
+    unsafe { isolator_clock_duration_ns(clock, ticks) }
 }

@@ -8,7 +8,9 @@
 //! - Functions give 0 or a positive result, or a negative errno; what failed, why and what to do says
 //!   [`isolator_last_error`].
 //! - Handles belong to the caller: each is made by one function and ended by another, once.
-//! - No panic gets out: it becomes `-ENOTRECOVERABLE`.
+//! - No panic gets out: it becomes `-ENOTRECOVERABLE`, or, where a function of the caller runs, ends the
+//!   program.
+//! - An exception of a function of the caller goes through to the caller.
 
 // The names are C's.
 #![allow(non_camel_case_types)]

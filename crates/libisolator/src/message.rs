@@ -8,20 +8,27 @@ use std::time::Duration;
 use rt::Error;
 use rt::message::{Failure, Receiver, Sender, Shared, Size};
 
-use crate::error::{call, null};
+use crate::error::{make, null};
 use crate::single::{self, Handle, Single};
 
 /// A ring's memory, which several processes may have.
 pub struct isolator_ring(Shared);
 
-/// The end of a ring that posts. One thread at a time.
+/// The end of a ring that posts. One thread at a time: where a post is interrupted by a signal whose handler
+/// posts, that one is refused with -EBUSY. Two threads are refused where each post is checked.
 pub struct isolator_sender(Sender);
+
+/// Whether each post is checked: as the variable says, or in a debug build.
+fn is_checked() -> bool {
+    std::env::var_os("ISOLATOR_CHECK").map_or(cfg!(debug_assertions), |value| value != "0")
+}
 
 /// The end of a ring that takes. One call at a time: while isolator_receiver_poll() runs, also from within
 /// its `each`, another call on the same receiver is refused with -EBUSY, from whichever thread.
 pub struct isolator_receiver(Single<Receiver>);
 
-impl Handle for isolator_receiver {
+// SAFETY: a state and what it guards.
+unsafe impl Handle for isolator_receiver {
     type Value = Receiver;
     #[inline]
     fn single(&self) -> &Single<Receiver> {
@@ -36,6 +43,8 @@ fn number(failed: Failure) -> c_int {
         Failure::Closed => -libc::EPIPE,
         Failure::TooLarge => -libc::EMSGSIZE,
         Failure::Broken => -libc::EPROTO,
+        Failure::Busy => -libc::EBUSY,
+        Failure::Foreign => -libc::EPERM,
     }
 }
 
@@ -49,15 +58,9 @@ pub unsafe extern "C" fn isolator_ring_create(
     bytes: usize,
     ring: *mut *mut isolator_ring,
 ) -> c_int {
-    call(|| {
-        if ring.is_null() {
-            return Err(null("make a ring"));
-        }
-        let made = Shared::create(Size { slots, bytes })?;
-        // SAFETY: the caller promises that it can be written.
-        unsafe { ring.write(Box::into_raw(Box::new(isolator_ring(made)))) };
-        Ok(0)
-    })
+    let made = || Ok(Box::into_raw(Box::new(isolator_ring(Shared::create(Size { slots, bytes })?))));
+    // SAFETY: the caller promises that it can be written.
+    unsafe { make("make a ring", ring, made) }
 }
 
 /// Use a ring of another process.
@@ -66,19 +69,19 @@ pub unsafe extern "C" fn isolator_ring_create(
 /// As isolator_ring_create(); `fd` is open during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_ring_attach(fd: c_int, ring: *mut *mut isolator_ring) -> c_int {
-    call(|| {
-        if ring.is_null() || fd < 0 {
-            return Err(null("use a ring"));
+    let attached = || {
+        if fd < 0 {
+            let error = std::io::Error::from_raw_os_error(libc::EBADF);
+            return Err(Error::os("use a ring", &error, "give an open descriptor"));
         }
         // SAFETY: the caller promises that it is open meanwhile; a number that is not is refused by the
         // kernel.
         let own = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
         let own = own.map_err(|error| Error::os("use a ring", &error, "give an open descriptor"))?;
-        let attached = Shared::from_fd(own)?;
-        // SAFETY: the caller promises that it can be written.
-        unsafe { ring.write(Box::into_raw(Box::new(isolator_ring(attached)))) };
-        Ok(0)
-    })
+        Ok(Box::into_raw(Box::new(isolator_ring(Shared::from_fd(own)?))))
+    };
+    // SAFETY: the caller promises that it can be written.
+    unsafe { make("use a ring", ring, attached) }
 }
 
 /// Get the descriptor of a ring, to pass it to another process (SCM_RIGHTS).
@@ -113,14 +116,17 @@ pub unsafe extern "C" fn isolator_sender_open(
     ring: *const isolator_ring,
     sender: *mut *mut isolator_sender,
 ) -> c_int {
-    call(|| {
+    let what = "be the sender of a ring";
+    let opened = || {
         // SAFETY: the caller promises that it is one, or NULL.
-        let ring = unsafe { ring.as_ref() }.filter(|_| !sender.is_null());
-        let opened = ring.ok_or_else(|| null("be the sender of a ring"))?.0.sender()?;
-        // SAFETY: the caller promises that it can be written.
-        unsafe { sender.write(Box::into_raw(Box::new(isolator_sender(opened)))) };
-        Ok(0)
-    })
+        let opened = unsafe { ring.as_ref() }.ok_or_else(|| null(what))?.0.sender()?;
+        if is_checked() {
+            opened.check_each_post();
+        }
+        Ok(Box::into_raw(Box::new(isolator_sender(opened))))
+    };
+    // SAFETY: the caller promises that it can be written.
+    unsafe { make(what, sender, opened) }
 }
 
 /// Post a message.
@@ -199,30 +205,34 @@ pub unsafe extern "C" fn isolator_receiver_open(
     ring: *const isolator_ring,
     receiver: *mut *mut isolator_receiver,
 ) -> c_int {
-    call(|| {
+    let what = "be the receiver of a ring";
+    let opened = || {
         // SAFETY: the caller promises that it is one, or NULL.
-        let ring = unsafe { ring.as_ref() }.filter(|_| !receiver.is_null());
-        let opened = ring.ok_or_else(|| null("be the receiver of a ring"))?.0.receiver()?;
-        // SAFETY: the caller promises that it can be written.
-        unsafe { receiver.write(Box::into_raw(Box::new(isolator_receiver(Single::new(opened))))) };
-        Ok(0)
-    })
+        let opened = unsafe { ring.as_ref() }.ok_or_else(|| null(what))?.0.receiver()?;
+        single::made(isolator_receiver(Single::new(opened)))
+    };
+    // SAFETY: the caller promises that it can be written.
+    unsafe { make(what, receiver, opened) }
 }
 
 /// Take the messages that wait.
 ///
 /// # Safety
-/// `receiver` is open; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
+/// `receiver` is open; `each` is a function, takes `data`, and does not jump out. What it throws goes
+/// through.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_receiver_poll(
+pub unsafe extern "C-unwind" fn isolator_receiver_poll(
     receiver: *mut isolator_receiver,
     most: u32,
-    each: Option<unsafe extern "C" fn(message: *const c_void, bytes: usize, data: *mut c_void)>,
+    each: Option<unsafe extern "C-unwind" fn(message: *const c_void, bytes: usize, data: *mut c_void)>,
     data: *mut c_void,
 ) -> c_int {
     let Some(each) = each.filter(|_| !receiver.is_null()) else { return -libc::EINVAL };
     // SAFETY: the caller promises that it is one.
-    let Some(mut receiver) = (unsafe { single::enter(receiver) }) else { return -libc::EBUSY };
+    let mut receiver = match unsafe { single::enter(receiver) } {
+        Ok(receiver) => receiver,
+        Err(refused) => return refused.number(),
+    };
     let most = most.min(c_int::MAX as u32) as usize;
     // SAFETY: the caller gives a function that takes these.
     let polled = receiver.poll(most, |message| unsafe { each(message.as_ptr().cast(), message.len(), data) });
@@ -239,7 +249,10 @@ pub unsafe extern "C" fn isolator_receiver_wait(receiver: *mut isolator_receiver
         return 0;
     }
     // SAFETY: the caller promises that it is one.
-    let Some(mut receiver) = (unsafe { single::enter(receiver) }) else { return -libc::EBUSY };
+    let mut receiver = match unsafe { single::enter(receiver) } {
+        Ok(receiver) => receiver,
+        Err(refused) => return refused.number(),
+    };
     receiver.wait(Duration::from_nanos(timeout_ns)).into()
 }
 
@@ -253,8 +266,10 @@ pub unsafe extern "C" fn isolator_receiver_has_sender(receiver: *const isolator_
         return 0;
     }
     // SAFETY: the caller promises that it is one; it was made mutable, and is reached by one call at a time.
-    let Some(receiver) = (unsafe { single::enter(receiver.cast_mut()) }) else { return -libc::EBUSY };
-    receiver.sender_lives().into()
+    match unsafe { single::enter(receiver.cast_mut()) } {
+        Ok(receiver) => receiver.sender_lives().into(),
+        Err(refused) => refused.number(),
+    }
 }
 
 /// Close the end of a ring that takes.

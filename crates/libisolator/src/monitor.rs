@@ -10,8 +10,8 @@ use std::time::Duration;
 use rt::Error;
 use rt::monitor::{Cycle, MARKS, Monitor, Reader, Standing, choose};
 
-use crate::error::{call, failure, null};
-use crate::single::{self, Handle, Single};
+use crate::error::{call_through, failure, make, null};
+use crate::single::{self, Handle, Refused, Single};
 
 /// What records a loop. One thread at a time.
 pub struct isolator_monitor(Monitor);
@@ -27,17 +27,18 @@ pub unsafe extern "C" fn isolator_monitor_create(
     period_ns: u64,
     monitor: *mut *mut isolator_monitor,
 ) -> c_int {
-    call(|| {
-        if name.is_null() || monitor.is_null() {
-            return Err(null("monitor a loop"));
+    let what = "monitor a loop";
+    let made = || {
+        if name.is_null() {
+            return Err(null(what));
         }
         // SAFETY: the caller promises a string.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         let made = Monitor::create(&name, Duration::from_nanos(period_ns))?;
-        // SAFETY: the caller promises that it can be written.
-        unsafe { monitor.write(Box::into_raw(Box::new(isolator_monitor(made)))) };
-        Ok(0)
-    })
+        Ok(Box::into_raw(Box::new(isolator_monitor(made))))
+    };
+    // SAFETY: the caller promises that it can be written.
+    unsafe { make(what, monitor, made) }
 }
 
 /// Record that a cycle begins.
@@ -110,7 +111,8 @@ pub struct isolator_reader {
     lost: AtomicU64,
 }
 
-impl Handle for isolator_reader {
+// SAFETY: a state, what it guards, and numbers.
+unsafe impl Handle for isolator_reader {
     type Value = Reader;
     fn single(&self) -> &Single<Reader> {
         &self.reader
@@ -144,15 +146,13 @@ pub unsafe extern "C" fn isolator_reader_attach(
     name: *const c_char,
     reader: *mut *mut isolator_reader,
 ) -> c_int {
-    call(|| {
-        if reader.is_null() {
-            return Err(null("read a loop"));
-        }
+    let attached = || {
         // SAFETY: the caller promises a string, or NULL.
         let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy());
-        // SAFETY: the caller promises that it can be written.
-        unsafe { attach(&choose(process, name.as_deref())?, reader) }
-    })
+        attach(&choose(process, name.as_deref())?)
+    };
+    // SAFETY: the caller promises that it can be written.
+    unsafe { make("read a loop", reader, attached) }
 }
 
 /// Attach to a loop by its descriptor.
@@ -161,47 +161,50 @@ pub unsafe extern "C" fn isolator_reader_attach(
 /// As isolator_reader_attach(); `fd` is open during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_reader_attach_fd(fd: c_int, reader: *mut *mut isolator_reader) -> c_int {
-    call(|| {
-        if reader.is_null() || fd < 0 {
-            return Err(null("read a loop"));
+    let attached = || {
+        if fd < 0 {
+            let error = std::io::Error::from_raw_os_error(libc::EBADF);
+            return Err(Error::os("read a loop", &error, "give an open descriptor"));
         }
-        // SAFETY: the caller promises that it can be written.
-        unsafe { attach(Path::new(&format!("/proc/self/fd/{fd}")), reader) }
-    })
+        attach(Path::new(&format!("/proc/self/fd/{fd}")))
+    };
+    // SAFETY: the caller promises that it can be written.
+    unsafe { make("read a loop", reader, attached) }
 }
 
-/// # Safety
-/// `reader` can be written.
-unsafe fn attach(path: &Path, reader: *mut *mut isolator_reader) -> rt::Result<c_int> {
+fn attach(path: &Path) -> rt::Result<*mut isolator_reader> {
     let mut attached = Reader::open(path)?;
     attached.start()?;
-    // SAFETY: the caller promises that it can be written.
-    unsafe {
-        reader.write(Box::into_raw(Box::new(isolator_reader {
-            period_ns: attached.period().get(),
-            lost: AtomicU64::new(attached.lost()),
-            reader: Single::new(attached),
-        })));
-    }
-    Ok(0)
+    single::made(isolator_reader {
+        period_ns: attached.period().get(),
+        lost: AtomicU64::new(attached.lost()),
+        reader: Single::new(attached),
+    })
 }
 
 /// Read the cycles that have ended since the last poll.
 ///
 /// # Safety
-/// `reader` is attached; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
+/// `reader` is attached; `each` is a function, takes `data`, and does not jump out. What it throws goes
+/// through.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_reader_poll(
+pub unsafe extern "C-unwind" fn isolator_reader_poll(
     reader: *mut isolator_reader,
-    each: Option<unsafe extern "C" fn(cycle: *const isolator_cycle, data: *mut c_void)>,
+    each: Option<unsafe extern "C-unwind" fn(cycle: *const isolator_cycle, data: *mut c_void)>,
     data: *mut c_void,
 ) -> c_int {
-    call(|| {
+    call_through(|| {
         let Some(each) = each.filter(|_| !reader.is_null()) else { return Err(null("read a loop")) };
         // SAFETY: the caller promises that it is one.
-        let mut reader = unsafe { single::enter(reader) }.ok_or_else(|| {
-            let why = "a poll of this reader is under way";
-            failure(libc::EBUSY, "read a loop", why, "poll it from one thread, and not from within `each`")
+        let mut reader = unsafe { single::enter(reader) }.map_err(|refused| {
+            let (why, cure) = match refused {
+                Refused::Busy => (
+                    "a poll of this reader is under way",
+                    "poll it from one thread, and not from within `each`",
+                ),
+                Refused::Foreign => ("the reader is the parent's", "attach to the loop in this process"),
+            };
+            failure(-refused.number(), "read a loop", why, cure)
         })?;
         let mut count = 0;
         let standing = reader.poll(|cycle| {

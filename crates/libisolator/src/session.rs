@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rt::Error;
 use rt::isolation::{self, Isolator, Mask, Session, Tick};
 
-use crate::error::{call, failure, null};
+use crate::error::{call, call_through, failure, make, null};
 
 /// An isolation, from isolator_session_start() to isolator_session_stop(). It belongs to the thread that
 /// started it.
@@ -47,16 +47,13 @@ fn no_isolator(error: Error) -> Error {
 /// by the same thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_session_start(mask: u32, session: *mut *mut isolator_session) -> c_int {
-    call(|| {
-        if session.is_null() {
-            return Err(null("isolate a CPU"));
-        }
+    let started = || {
         let mask = if mask == 0 { Mask::DEFAULT } else { Mask::from_bits(mask) };
         let started = isolation::start(mask).map_err(no_isolator)?;
-        // SAFETY: the caller promises that it can be written.
-        unsafe { session.write(Box::into_raw(Box::new(isolator_session(started)))) };
-        Ok(0)
-    })
+        Ok(Box::into_raw(Box::new(isolator_session(started))))
+    };
+    // SAFETY: the caller promises that it can be written.
+    unsafe { make("isolate a CPU", session, started) }
 }
 
 /// Do the work that was deferred.
@@ -90,7 +87,7 @@ pub unsafe extern "C" fn isolator_session_pending(session: *const isolator_sessi
 pub unsafe extern "C" fn isolator_session_stop(session: *mut isolator_session) -> c_int {
     call(|| {
         if session.is_null() {
-            return Err(null("stop the isolation"));
+            return Ok(0);
         }
         // SAFETY: made by isolator_session_start(), and the caller gives it back.
         let session = unsafe { Box::from_raw(session) };
@@ -136,14 +133,14 @@ pub extern "C" fn isolator_reason_text(reason: u32) -> *const c_char {
 /// Read the isolator's counters of a CPU since boot.
 ///
 /// # Safety
-/// `each` is a function, and takes `data`.
+/// `each` is a function, takes `data`, and does not jump out. What it throws goes through.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_cpu_statistics(
+pub unsafe extern "C-unwind" fn isolator_cpu_statistics(
     cpu: c_int,
-    each: Option<unsafe extern "C" fn(name: *const c_char, value: u64, data: *mut c_void)>,
+    each: Option<unsafe extern "C-unwind" fn(name: *const c_char, value: u64, data: *mut c_void)>,
     data: *mut c_void,
 ) -> c_int {
-    call(|| {
+    call_through(|| {
         let Some(each) = each else { return Err(null("read statistics")) };
         let isolator = Isolator::open().map_err(no_isolator)?;
         let cpu = isolator.status(u32::try_from(cpu).ok())?.cpu;

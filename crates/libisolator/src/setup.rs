@@ -4,10 +4,11 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
+use rt::fork::Home;
 use rt::power::DmaLatency;
 use rt::{Error, Policy, setup, thread};
 
-use crate::error::{call, failure, null, number};
+use crate::error::{call, call_through, failure, null, number};
 
 /// Policies of struct isolator_rt_config.
 #[repr(C)]
@@ -29,8 +30,9 @@ pub const ISOLATOR_RT_NO_LOCK: u32 = 1;
 pub const ISOLATOR_RT_RESET_ON_FORK: u32 = 2;
 
 /// Is told each step of a set-up: its name, 0 or a negative errno, and what was reached or what to do.
-pub type isolator_rt_report =
-    Option<unsafe extern "C" fn(step: *const c_char, result: c_int, text: *const c_char, data: *mut c_void)>;
+pub type isolator_rt_report = Option<
+    unsafe extern "C-unwind" fn(step: *const c_char, result: c_int, text: *const c_char, data: *mut c_void),
+>;
 
 /// What a thread asks for. Begin with isolator_rt_defaults().
 #[repr(C)]
@@ -69,6 +71,8 @@ pub struct isolator_rt_config {
 
 /// A set-up, to be undone by isolator_rt_undo().
 pub struct isolator_rt {
+    home: Home,
+    thread: u32,
     affinity: Vec<u32>,
     policy: Option<Policy>,
     unlock: bool,
@@ -111,11 +115,15 @@ pub unsafe extern "C" fn isolator_rt_defaults(config: *mut isolator_rt_config) {
 /// `config` is filled, its pointers are valid during the call; `undo` points to a pointer that can be
 /// written, or is NULL: then the set-up is for good.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_rt_setup(
+pub unsafe extern "C-unwind" fn isolator_rt_setup(
     config: *const isolator_rt_config,
     undo: *mut *mut isolator_rt,
 ) -> c_int {
-    call(|| {
+    call_through(|| {
+        if !undo.is_null() {
+            // SAFETY: the caller promises that it can be written.
+            unsafe { undo.write(std::ptr::null_mut()) };
+        }
         // SAFETY: the caller promises that it is one, or NULL.
         let config = unsafe { config.as_ref() }.ok_or_else(|| null("set up the thread"))?;
         if config.size != size_of::<isolator_rt_config>() {
@@ -142,19 +150,48 @@ pub unsafe extern "C" fn isolator_rt_setup(
 /// Undo a set-up, in reverse order.
 ///
 /// # Safety
-/// `done` comes from isolator_rt_setup() and is no more afterwards.
+/// `done` comes from isolator_rt_setup() and is no more afterwards, but after -EPERM. NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_rt_undo(done: *mut isolator_rt) -> c_int {
     call(|| {
         if done.is_null() {
-            return Err(null("undo the set-up"));
+            return Ok(0);
         }
-        // SAFETY: made by isolator_rt_setup(), and the caller gives it back.
-        unsafe { Box::from_raw(done) }.undo().map(|()| 0)
+        // SAFETY: made by isolator_rt_setup(), and not given back yet.
+        let is_here = unsafe { &mut *done }.may_be_undone()?;
+        // SAFETY: as above, and the caller gives it back.
+        let mut done = unsafe { Box::from_raw(done) };
+        if !is_here {
+            // What it was is gone with its thread.
+            (done.policy, done.affinity) = (None, Vec::new());
+        }
+        done.undo().map(|()| 0)
     })
 }
 
+impl Drop for isolator_rt {
+    fn drop(&mut self) {
+        // Nothing is left after an undo; an exception of the caller's report comes without one.
+        let _ = self.undo();
+    }
+}
+
 impl isolator_rt {
+    /// Whether the calling thread was set up, rather than one that has ended; refuses another's set-up.
+    fn may_be_undone(&self) -> Result<bool, Error> {
+        let what = "undo the set-up";
+        if !self.home.is_here() {
+            let cure = "leave it to the process that was set up";
+            return Err(failure(libc::EPERM, what, "it is the parent's", cure));
+        }
+        let is_here = self.thread == thread::id();
+        if !is_here && thread::lives(self.thread) {
+            let why = format!("it is that of thread {}, which runs", self.thread);
+            return Err(failure(libc::EPERM, what, &why, "have that thread undo it; it stays valid"));
+        }
+        Ok(is_here)
+    }
+
     fn undo(&mut self) -> Result<(), Error> {
         let policy = self.policy.take().map_or(Ok(()), |policy| policy.apply(false));
         let affinity = match std::mem::take(&mut self.affinity) {
@@ -162,12 +199,20 @@ impl isolator_rt {
             cpus => thread::set_affinity(&cpus),
         };
         let memory = if std::mem::take(&mut self.unlock) { setup::unlock_memory() } else { Ok(()) };
+        self._power = None;
         policy.and(affinity).and(memory)
     }
 }
 
 fn set_up(config: &isolator_rt_config, cpus: &[u32]) -> Result<isolator_rt, Error> {
-    let mut done = isolator_rt { affinity: Vec::new(), policy: None, unlock: false, _power: None };
+    let mut done = isolator_rt {
+        home: Home::here(),
+        thread: thread::id(),
+        affinity: Vec::new(),
+        policy: None,
+        unlock: false,
+        _power: None,
+    };
     let steps = steps(config, cpus, &mut done);
     if steps.is_err() {
         // The first failure is the one to tell.
@@ -182,9 +227,10 @@ fn steps(config: &isolator_rt_config, cpus: &[u32], done: &mut isolator_rt) -> R
     step(config, c"memory", room)?;
     if config.flags & ISOLATOR_RT_NO_LOCK == 0 {
         step(config, c"lock memory", || {
-            setup::lock_memory().map(|()| "present and future pages".to_string())
+            setup::lock_memory()?;
+            done.unlock = true;
+            Ok("present and future pages".to_string())
         })?;
-        done.unlock = true;
     }
     step(config, c"prefault", || prefault(config))?;
     if config.dma_latency_us >= 0 {
@@ -196,13 +242,19 @@ fn steps(config: &isolator_rt_config, cpus: &[u32], done: &mut isolator_rt) -> R
     }
     if !cpus.is_empty() {
         let before = thread::affinity();
-        step(config, c"affinity", || thread::set_affinity(cpus).map(|()| format!("cpus {cpus:?}")))?;
-        done.affinity = before;
+        step(config, c"affinity", || {
+            thread::set_affinity(cpus)?;
+            done.affinity = before;
+            Ok(format!("cpus {cpus:?}"))
+        })?;
     }
     if let Some(policy) = wanted {
         let (before, reset) = (Policy::current()?, config.flags & ISOLATOR_RT_RESET_ON_FORK != 0);
-        step(config, c"policy", || policy.apply(reset).map(|()| policy.to_string()))?;
-        done.policy = Some(before);
+        step(config, c"policy", || {
+            policy.apply(reset)?;
+            done.policy = Some(before);
+            Ok(policy.to_string())
+        })?;
     }
     Ok(())
 }
@@ -263,29 +315,62 @@ fn room(bytes: usize) -> Result<String, Error> {
 }
 
 fn prefault(config: &isolator_rt_config) -> Result<String, Error> {
-    setup::prefault_stack(config.stack_bytes);
+    let stack = match setup::prefault_stack(config.stack_bytes) {
+        touched if touched == config.stack_bytes => format!("{touched} bytes of stack"),
+        touched => {
+            format!("{touched} bytes of stack instead of {}: the thread has no more", config.stack_bytes)
+        }
+    };
     if config.heap_bytes == 0 {
-        return Ok(format!("{} bytes of stack", config.stack_bytes));
+        return Ok(stack);
     }
     let kept = keep_freed_memory();
-    // SAFETY: malloc takes a number; what it gives is ours until free, and is written within its length.
-    unsafe {
-        let heap = libc::malloc(config.heap_bytes);
-        if heap.is_null() {
-            let why = format!("malloc has no {} bytes", config.heap_bytes);
-            return Err(failure(
-                libc::ENOMEM,
-                "prefault the heap",
-                &why,
-                "ask for less, or raise the limit on memory",
-            ));
+    // As one block, and in pieces: a thread that is not the first has an arena of its own, which holds no
+    // block above 64 MiB.
+    touch_heap(config.heap_bytes, config.heap_bytes)?;
+    touch_heap(config.heap_bytes, PIECE_BYTES)?;
+    Ok(format!("{stack}; {} bytes of heap; malloc {kept}", config.heap_bytes))
+}
+
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Allocates so much in blocks of at most `most` bytes, touches their pages and frees them.
+fn touch_heap(bytes: usize, most: usize) -> Result<(), Error> {
+    let (mut left, mut last) = (bytes, std::ptr::null_mut::<*mut c_void>());
+    let mut failed = false;
+    while left > 0 && !failed {
+        let size = left.min(most).max(size_of::<*mut c_void>());
+        // SAFETY: malloc takes a number; what it gives is ours until free, is aligned for a pointer, and is
+        // written within its length.
+        unsafe {
+            let block = libc::malloc(size);
+            failed = block.is_null();
+            if !failed {
+                for page in (0..size).step_by(4096) {
+                    block.cast::<u8>().add(page).write_volatile(1);
+                }
+                // Each block has the address of the one before.
+                let block = block.cast::<*mut c_void>();
+                block.write(last.cast());
+                last = block;
+            }
         }
-        for page in (0..config.heap_bytes).step_by(4096) {
-            heap.cast::<u8>().add(page).write_volatile(1);
-        }
-        libc::free(heap);
+        left = left.saturating_sub(size);
     }
-    Ok(format!("{} bytes of stack, {} of heap; malloc {kept}", config.stack_bytes, config.heap_bytes))
+    while !last.is_null() {
+        // SAFETY: a block from above, which is freed once, after what it holds was read.
+        unsafe {
+            let before = last.read();
+            libc::free(last.cast());
+            last = before.cast();
+        }
+    }
+    if failed {
+        let (why, cure) =
+            (format!("malloc has no {bytes} bytes"), "ask for less, or raise the limit on memory");
+        return Err(failure(libc::ENOMEM, "prefault the heap", &why, cure));
+    }
+    Ok(())
 }
 
 /// Has malloc() give nothing back and map nothing on its own, which the loop would pay for in page faults.

@@ -7,18 +7,24 @@
 //! no system call.
 
 use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-const FREE: u8 = 0;
-const USED: u8 = 1;
+use rt::fork::Wiped;
+
+/// In a child of fork(), which finds the handle's memory all zero: it has no part in its parent's handle.
+const FOREIGN: u8 = 0;
+const FREE: u8 = 1;
+const USED: u8 = 2;
 /// Closed while a call uses it: that call ends it.
-const CLOSED: u8 = 2;
+const CLOSED: u8 = 3;
 
 /// The part of a handle that one call uses at a time.
 pub(crate) struct Single<T> {
     state: AtomicU8,
-    value: UnsafeCell<T>,
+    value: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: the value is reached by the one call alone that set the state to USED, so that it moves between
@@ -27,29 +33,70 @@ unsafe impl<T: Send> Sync for Single<T> {}
 
 impl<T> Single<T> {
     pub(crate) fn new(value: T) -> Single<T> {
-        Single { state: AtomicU8::new(FREE), value: UnsafeCell::new(value) }
+        Single { state: AtomicU8::new(FREE), value: UnsafeCell::new(MaybeUninit::new(value)) }
     }
 }
 
-/// What C has a pointer to, made by [`Box::into_raw`].
-pub(crate) trait Handle {
+/// What C has a pointer to, made by [`made`].
+///
+/// # Safety
+/// All bytes zero are a handle; its `Single` is always the same.
+pub(crate) unsafe trait Handle: Sized {
     /// What one call uses at a time.
     type Value;
     /// Where that is.
     fn single(&self) -> &Single<Self::Value>;
 }
 
-/// Takes a handle for a call; `None` where another call has it, or it was closed.
+/// Why a call does not get a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Another call has it, or it was closed.
+    Busy,
+    /// It is the parent's.
+    Foreign,
+}
+
+impl Refused {
+    /// As C gets it.
+    pub(crate) fn number(self) -> c_int {
+        match self {
+            Refused::Busy => -libc::EBUSY,
+            Refused::Foreign => -libc::EPERM,
+        }
+    }
+}
+
+/// Puts a handle where C may have a pointer to it.
+pub(crate) fn made<H: Handle>(handle: H) -> rt::Result<*mut H> {
+    // SAFETY: as the trait says.
+    Ok(unsafe { Wiped::new(handle) }?.into_raw())
+}
+
+/// Takes a handle for a call.
 ///
 /// # Safety
-/// `handle` was made by [`Box::into_raw`] and not given to [`close`].
+/// `handle` comes from [`made`] and was not given to [`close`].
 #[inline]
-pub(crate) unsafe fn enter<'a, H: Handle>(handle: *mut H) -> Option<Entered<'a, H>> {
+pub(crate) unsafe fn enter<'a, H: Handle>(handle: *mut H) -> Result<Entered<'a, H>, Refused> {
     // SAFETY: what the caller promises.
     let here = unsafe { &*handle };
     // Pairs with the release of the call before.
     let taken = here.single().state.compare_exchange(FREE, USED, Ordering::Acquire, Ordering::Relaxed);
-    taken.ok().map(|_| Entered { handle, here })
+    match taken {
+        Ok(_) => Ok(Entered { handle, here }),
+        Err(FOREIGN) => Err(Refused::Foreign),
+        Err(_) => Err(Refused::Busy),
+    }
+}
+
+/// # Safety
+/// As [`enter`], and no call uses it nor will.
+unsafe fn end<H: Handle>(handle: *mut H) {
+    // SAFETY: made by `made`.
+    let handle = unsafe { Wiped::from_raw(handle) };
+    // SAFETY: there since it was made, and dropped this once.
+    unsafe { (*handle.single().value.get()).assume_init_drop() };
 }
 
 /// Ends a handle: now, or when the call that uses it does.
@@ -58,10 +105,13 @@ pub(crate) unsafe fn enter<'a, H: Handle>(handle: *mut H) -> Option<Entered<'a, 
 /// As [`enter`]; afterwards `handle` is no more, but to a call that uses it.
 pub(crate) unsafe fn close<H: Handle>(handle: *mut H) {
     // SAFETY: what the caller promises.
-    let before = unsafe { &*handle }.single().state.swap(CLOSED, Ordering::AcqRel);
-    if before == FREE {
-        // SAFETY: made by Box::into_raw, and no call uses it nor will.
-        drop(unsafe { Box::from_raw(handle) });
+    match unsafe { &*handle }.single().state.swap(CLOSED, Ordering::AcqRel) {
+        // SAFETY: no call uses it nor will.
+        FREE => unsafe { end(handle) },
+        // The value is the parent's; here is nothing but the page.
+        // SAFETY: as above.
+        FOREIGN => drop(unsafe { Wiped::from_raw(handle) }),
+        _ => {}
     }
 }
 
@@ -82,15 +132,15 @@ impl<H: Handle> Deref for Entered<'_, H> {
     type Target = H::Value;
 
     fn deref(&self) -> &H::Value {
-        // SAFETY: this call alone set the state to USED.
-        unsafe { &*self.here.single().value.get() }
+        // SAFETY: this call alone set the state to USED, which it is not where there is no value.
+        unsafe { (*self.here.single().value.get()).assume_init_ref() }
     }
 }
 
 impl<H: Handle> DerefMut for Entered<'_, H> {
     fn deref_mut(&mut self) -> &mut H::Value {
         // SAFETY: as above.
-        unsafe { &mut *self.here.single().value.get() }
+        unsafe { (*self.here.single().value.get()).assume_init_mut() }
     }
 }
 
@@ -99,7 +149,7 @@ impl<H: Handle> Drop for Entered<'_, H> {
         let state = &self.here.single().state;
         if state.compare_exchange(USED, FREE, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: it was closed meanwhile, which left it to this call to end it.
-            drop(unsafe { Box::from_raw(self.handle) });
+            unsafe { end(self.handle) };
         }
     }
 }
@@ -112,7 +162,8 @@ mod tests {
 
     struct Kept(Single<Arc<()>>);
 
-    impl Handle for Kept {
+    // SAFETY: a state and what it guards.
+    unsafe impl Handle for Kept {
         type Value = Arc<()>;
         fn single(&self) -> &Single<Arc<()>> {
             &self.0
@@ -121,7 +172,7 @@ mod tests {
 
     fn made() -> (*mut Kept, Arc<()>) {
         let kept = Arc::new(());
-        (Box::into_raw(Box::new(Kept(Single::new(Arc::clone(&kept))))), kept)
+        (super::made(Kept(Single::new(Arc::clone(&kept)))).unwrap(), kept)
     }
 
     #[test]
@@ -130,9 +181,9 @@ mod tests {
         // SAFETY: made above and closed below.
         unsafe {
             let first = enter(handle).unwrap();
-            assert!(enter(handle).is_none());
+            assert_eq!(enter(handle).err(), Some(Refused::Busy));
             drop(first);
-            assert!(enter(handle).is_some());
+            assert!(enter(handle).is_ok());
             close(handle);
         }
         assert_eq!(Arc::strong_count(&kept), 1);
@@ -145,7 +196,7 @@ mod tests {
         unsafe {
             let first = enter(handle).unwrap();
             close(handle);
-            assert!(enter(handle).is_none());
+            assert!(enter(handle).is_err());
             assert_eq!(Arc::strong_count(&kept), 2);
             drop(first);
         }

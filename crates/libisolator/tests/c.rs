@@ -3,8 +3,9 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use common::{compile, here, shared};
 
@@ -110,4 +111,85 @@ fn a_preloaded_session_that_is_refused_ends_the_program_and_without_the_variable
         assert_eq!(status, Some(1), "{said}");
         assert!(said.contains("boot a kernel with the isolator"), "{said}");
     }
+}
+
+/// Runs one of the misuses, built once for all tests.
+#[track_caller]
+fn misuse(name: &str) {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        std::fs::create_dir_all(folder).unwrap();
+        compile(&here("tests/misuses.c"), folder)
+    };
+    let Some(program) = PROGRAM.get_or_init(build) else { return };
+    let (output, said) = run(program, &[name]);
+    match output.status.code() {
+        Some(77) => println!("skipped: {said}"),
+        status => assert_eq!((status, said.as_str()), (Some(0), ""), "{name}"),
+    }
+}
+
+#[test]
+fn a_counter_value_becomes_a_time_of_the_clock() {
+    misuse("a-time");
+}
+
+#[test]
+fn a_cycle_before_its_due_time_is_refused() {
+    misuse("next-due");
+}
+
+#[test]
+fn memory_stays_locked_until_the_last_undo() {
+    misuse("set-ups-of-two-threads");
+}
+
+#[test]
+fn an_undo_by_another_thread_is_refused() {
+    misuse("undo-elsewhere");
+}
+
+#[test]
+fn a_small_stack_is_prefaulted_as_far_as_it_goes() {
+    misuse("small-stacks");
+}
+
+#[test]
+fn the_heap_of_any_thread_is_prefaulted() {
+    misuse("heap-of-a-thread");
+}
+
+#[test]
+fn a_failed_call_stores_null_which_can_be_ended() {
+    misuse("handles-after-failures");
+}
+
+#[test]
+fn the_text_of_a_failure_is_never_freed() {
+    misuse("text-of-a-failure");
+}
+
+#[test]
+fn a_child_has_no_part_in_its_parents_objects() {
+    misuse("children");
+}
+
+#[test]
+fn posts_of_a_signal_handler_tear_nothing() {
+    misuse("signal-handlers");
+}
+
+#[test]
+fn posts_of_two_threads_are_refused_where_checked() {
+    misuse("two-threads");
+}
+
+#[test]
+fn an_exception_leaves_through_the_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("tests/throwing.cpp"), folder.path()) else { return };
+    let (output, said) = run(&program, &[]);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said, "");
 }

@@ -45,7 +45,7 @@ int main(void)
 	EXPECT(isolator_ring_create(3, 8, &ring), -EINVAL, "give a power of two");
 	EXPECT(isolator_ring_create(4, 8, NULL), -EINVAL, "a pointer is NULL");
 	EXPECT(isolator_ring_attach(file, &ring), -EINVAL, "it is not sealed memory");
-	EXPECT(isolator_ring_attach(-1, &ring), -EINVAL, "cannot use a ring");
+	EXPECT(isolator_ring_attach(-1, &ring), -EBADF, "give an open descriptor");
 	EXPECT(isolator_ring_attach(987, &ring), -EBADF, "give an open descriptor");
 	EXPECT(isolator_ring_fd(NULL), -EINVAL, NULL);
 
@@ -83,7 +83,7 @@ int main(void)
 	config.heap_bytes = 1 << 20;
 	EXPECT(isolator_rt_setup(&config, &done), 0, NULL);
 	EXPECT(isolator_rt_undo(done), 0, NULL);
-	EXPECT(isolator_rt_undo(NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_rt_undo(NULL), 0, NULL);
 
 	EXPECT(isolator_monitor_create("a b", 1000000, &monitor), -EINVAL, "give 1 to 32 letters, digits, '-', '_' and '.'");
 	EXPECT(isolator_monitor_create(NULL, 1000000, &monitor), -EINVAL, "a pointer is NULL");
@@ -95,7 +95,7 @@ int main(void)
 	EXPECT(isolator_reader_attach(getpid(), NULL, &reader), -ENOENT, "it has no monitored loop; have it link libisolator");
 	EXPECT(isolator_reader_attach(getpid(), NULL, NULL), -EINVAL, "a pointer is NULL");
 	EXPECT(isolator_reader_attach_fd(file, &reader), -EINVAL, "it is no memory of a program");
-	EXPECT(isolator_reader_attach_fd(-1, &reader), -EINVAL, "cannot read a loop");
+	EXPECT(isolator_reader_attach_fd(-1, &reader), -EBADF, "give an open descriptor");
 	EXPECT(isolator_monitor_create("a", 1000000, &monitor), 0, NULL);
 	EXPECT(isolator_monitor_create("b", 1000000, &other), 0, NULL);
 	EXPECT(isolator_reader_attach(getpid(), NULL, &reader), -EINVAL, "it has several such loops; name one of a, b");
@@ -119,7 +119,7 @@ int main(void)
 		EXPECT(isolator_session_start(0, &session), -ENOSYS, "boot a kernel with the isolator");
 	EXPECT(isolator_session_tick(NULL, 0), -EINVAL, "a pointer is NULL");
 	EXPECT(isolator_session_pending(NULL), 0, NULL);
-	EXPECT(isolator_session_stop(NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_session_stop(NULL), 0, NULL);
 	EXPECT(strcmp(isolator_reason_text(5), "the thread may run on more than one CPU"), 0, NULL);
 	close(file);
 	return wrong;

@@ -220,6 +220,39 @@ impl Calibration {
         ((u128::from(ticks) * u128::from(self.multiplier)) >> 32) as u64
     }
 
+    /// CLOCK_MONOTONIC when the counter stood at `ticks`: counted from both clocks as they stand now, so that
+    /// an error of the calibration matters for the ticks between alone.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::clock::{Calibration, counter, monotonic_ns};
+    ///
+    /// if let Ok(calibration) = Calibration::measure(Duration::from_millis(5)) {
+    ///     let read_ns = calibration.monotonic_ns(counter());
+    ///     println!("{} ns ago", monotonic_ns().saturating_sub(read_ns));
+    /// }
+    /// ```
+    pub fn monotonic_ns(&self, ticks: u64) -> u64 {
+        let (now_ns, now) = paired_within(self.ticks(NARROW_NS));
+        match now.checked_sub(ticks) {
+            Some(before) => now_ns.saturating_sub(self.ns(before)),
+            None => now_ns.saturating_add(self.ns(ticks - now)),
+        }
+    }
+
+    /// What was measured before, by its multiplier.
+    ///
+    /// ```
+    /// use rt::clock::Calibration;
+    ///
+    /// let before = Calibration::from_hz(2_000_000_000);
+    /// assert_eq!(Calibration::of(before.hz, before.multiplier()), before);
+    /// ```
+    pub fn of(hz: u64, multiplier: u64) -> Calibration {
+        Calibration { hz, multiplier }
+    }
+
     /// Nanoseconds as ticks, rounded down.
     ///
     /// ```
@@ -246,14 +279,27 @@ fn rate(length: Duration) -> f64 {
 /// println!("{} ticks in {} ns", ended - began, ended_ns - began_ns);
 /// ```
 pub fn paired() -> (u64, u64) {
-    let sample = || {
+    paired_within(0)
+}
+
+/// Two looks at the counter with one at the clock between them that lie so close together suffice.
+const NARROW_NS: u64 = 500;
+
+/// The first try that is no wider than `narrow` ticks, or the narrowest.
+fn paired_within(narrow: u64) -> (u64, u64) {
+    let (mut narrowest, mut best) = (u64::MAX, (0, 0));
+    for _ in 0..16 {
         let before = counter();
         let ns = monotonic_ns();
-        let after = counter();
-        (after.saturating_sub(before), ns, before + after.saturating_sub(before) / 2)
-    };
-    let best = (0..16).map(|_| sample()).min_by_key(|(width, _, _)| *width);
-    best.map_or_else(|| (monotonic_ns(), counter()), |(_, ns, ticks)| (ns, ticks))
+        let width = counter().saturating_sub(before);
+        if width < narrowest {
+            (narrowest, best) = (width, (ns, before + width / 2));
+        }
+        if narrowest <= narrow {
+            break;
+        }
+    }
+    best
 }
 
 #[cfg(test)]

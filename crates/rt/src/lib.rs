@@ -6,6 +6,7 @@
 //! - [`setup`]: memory locked → stack prefaulted → affinity → policy, in that order, each step reported.
 //! - [`clock`]: CLOCK_MONOTONIC and the processor's own counter, calibrated against it.
 //! - [`counters`]: counters whose memory comes page by page, as they are used.
+//! - [`fork`]: what a child of fork() must not use.
 //! - [`heap`]: memory that never goes back to the kernel while threads of this process must not be
 //!   interrupted.
 //! - [`isolation`]: a CPU for one thread, where the kernel has the isolator.
@@ -26,6 +27,7 @@
 
 pub mod clock;
 pub mod counters;
+pub mod fork;
 pub mod heap;
 pub mod isolation;
 pub mod message;

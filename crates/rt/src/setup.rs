@@ -3,7 +3,11 @@
 //! affinity → policy. Locking first takes its page faults while the thread is still an ordinary one; the
 //! policy comes last, so that nothing slow ever runs with it.
 
+use std::sync::{Mutex, PoisonError};
+
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
+
+use crate::fork::Home;
 
 use crate::policy::Policy;
 use crate::thread;
@@ -85,7 +89,18 @@ impl Setup {
     }
 }
 
-/// Locks all present and future pages of this process.
+/// Parts of this process that want its memory locked.
+struct Locks {
+    count: usize,
+    /// Whether some of it was locked before the first of them.
+    before: bool,
+    /// A child of fork() inherits the number, and no lock.
+    home: Option<Home>,
+}
+
+static LOCKS: Mutex<Locks> = Mutex::new(Locks { count: 0, before: false, home: None });
+
+/// Locks all present and future pages of this process, until [`unlock_memory`] was called as often.
 ///
 /// ```
 /// match rt::setup::lock_memory() {
@@ -97,12 +112,22 @@ impl Setup {
 pub fn lock_memory() -> Result<()> {
     // The vDSO's data is no memory that can be locked: the first reading of the clock faults it in.
     crate::clock::monotonic_ns();
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !locks.home.is_some_and(Home::is_here) {
+        *locks = Locks { count: 0, before: false, home: Some(Home::here()) };
+    }
+    if locks.count == 0 {
+        locks.before = thread::locked_bytes() > 0;
+    }
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|e| {
         Error::os("lock memory", &e.into(), "run as root, grant CAP_IPC_LOCK, or raise RLIMIT_MEMLOCK (a 'memlock' line in /etc/security/limits.d)")
-    })
+    })?;
+    locks.count += 1;
+    Ok(())
 }
 
-/// Unlocks this process' memory.
+/// Takes a [`lock_memory`] back. The last one unlocks this process' memory, unless some of it had been locked
+/// before the first: what that was, the kernel does not say.
 ///
 /// ```
 /// // Also where none is locked.
@@ -110,24 +135,71 @@ pub fn lock_memory() -> Result<()> {
 /// # Ok::<(), rt::Error>(())
 /// ```
 pub fn unlock_memory() -> Result<()> {
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    locks.count = locks.count.saturating_sub(1);
+    if locks.count > 0 || locks.before {
+        return Ok(());
+    }
     munlockall().map_err(|e| Error::os("unlock memory", &e.into(), "report this as a defect"))
 }
 
-/// Touches so much of the stack, so that growing into it later faults no more.
+/// Stack that is left alone, for what this thread calls while it touches the rest.
+const SPARE_BYTES: usize = 16 * 1024;
+
+/// Touches so much of the stack, so that growing into it later faults no more; or what the thread has of it,
+/// less some pages. Gives how much that is.
 ///
 /// ```
-/// rt::setup::prefault_stack(rt::setup::STACK_BYTES);
+/// let touched = rt::setup::prefault_stack(rt::setup::STACK_BYTES);
+/// assert!(touched <= rt::setup::STACK_BYTES);
 /// ```
-#[inline(never)]
-pub fn prefault_stack(bytes: usize) {
-    let mut frame = [0u8; 16 * 1024];
-    for page in frame.chunks_mut(4096) {
-        page[0] = 1;
+pub fn prefault_stack(bytes: usize) -> usize {
+    let bytes = bytes.min(thread::stack_left().saturating_sub(SPARE_BYTES));
+    if bytes > 0 {
+        touch_down_to((&raw const bytes).addr().saturating_sub(bytes));
     }
-    std::hint::black_box(&mut frame);
-    if bytes > frame.len() {
-        prefault_stack(bytes - frame.len());
+    bytes
+}
+
+#[inline(never)]
+fn touch_down_to(end: usize) {
+    let mut frame = [0u8; 4096];
+    frame[0] = 1;
+    let at = std::hint::black_box(&mut frame).as_ptr().addr();
+    if at > end {
+        touch_down_to(end);
     }
     // Still needed after the call above: no tail call, which would take the same frame again.
     std::hint::black_box(&mut frame);
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_stays_locked_until_the_last_undo() {
+        if lock_memory().is_err() {
+            println!("skipped: memory cannot be locked here");
+            return;
+        }
+        // Other tests of this program may lock it, too: whatever they do, it is locked between these two.
+        std::thread::spawn(|| lock_memory().and_then(|()| unlock_memory())).join().unwrap().unwrap();
+        assert!(thread::locked_bytes() > 0);
+        unlock_memory().unwrap();
+    }
+
+    #[test]
+    fn a_small_stack_is_touched_as_far_as_it_goes() {
+        let touched = |kib: usize, bytes| {
+            let thread = std::thread::Builder::new().stack_size(kib << 10);
+            thread.spawn(move || prefault_stack(bytes)).unwrap().join().unwrap()
+        };
+        assert_eq!(touched(1024, STACK_BYTES), STACK_BYTES);
+        let part = touched(128, STACK_BYTES);
+        assert!((64 << 10..STACK_BYTES).contains(&part), "{part}");
+        // It may get a larger stack, which another thread has left.
+        assert!(touched(1024, usize::MAX) > 1 << 19);
+        assert_eq!(touched(1024, 0), 0);
+    }
 }

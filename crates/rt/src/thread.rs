@@ -74,6 +74,82 @@ pub fn page_faults() -> u64 {
     if status == 0 { (usage.ru_minflt + usage.ru_majflt).unsigned_abs() } else { 0 }
 }
 
+/// Bytes of stack that the calling thread has left; `usize::MAX` where that cannot be told.
+///
+/// ```
+/// println!("{} bytes of stack are left", rt::thread::stack_left());
+/// ```
+pub fn stack_left() -> usize {
+    let here = 0u8;
+    let here = (&raw const here).addr();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    let lowest = main_stack(&maps, here, limit).or_else(own_stack);
+    lowest.map_or(usize::MAX, |lowest| here.saturating_sub(lowest))
+}
+
+/// The gap that the kernel keeps below a stack that grows.
+const STACK_GAP: usize = 256 * 4096;
+
+/// The lowest address to which the main thread's stack may grow, if `here` is on it.
+fn main_stack(maps: &str, here: usize, limit: Option<u64>) -> Option<usize> {
+    let mut below = 0;
+    for line in maps.lines() {
+        let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+        let [begin, end] = [begin, end].map(|text| usize::from_str_radix(text, 16).unwrap_or(0));
+        if line.ends_with("[stack]") {
+            let grown =
+                limit.map_or(0, |limit| end.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX)));
+            return (begin..end).contains(&here).then(|| grown.max(below + STACK_GAP).min(begin));
+        }
+        below = end;
+    }
+    None
+}
+
+/// The lowest address of a thread's stack that pthread_create() made, its guard left out.
+fn own_stack() -> Option<usize> {
+    // SAFETY: all-zero is room for a pthread_attr_t, which the next call fills; the rest read it, and it is
+    // destroyed once.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {
+            return None;
+        }
+        let (mut lowest, mut size, mut guard) = (std::ptr::null_mut(), 0, 0);
+        let told = libc::pthread_attr_getstack(&raw const attributes, &raw mut lowest, &raw mut size) == 0
+            && libc::pthread_attr_getguardsize(&raw const attributes, &raw mut guard) == 0;
+        libc::pthread_attr_destroy(&raw mut attributes);
+        told.then(|| lowest.addr() + guard)
+    }
+}
+
+/// Bytes of this process that are locked in memory.
+///
+/// ```
+/// println!("{} bytes are locked", rt::thread::locked_bytes());
+/// ```
+pub fn locked_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmLck:")?.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Whether a thread of this process still runs; one that ends does not.
+///
+/// ```
+/// assert!(rt::thread::lives(rt::thread::id()));
+/// assert!(!rt::thread::lives(0));
+/// ```
+pub fn lives(thread: u32) -> bool {
+    /// Of the flags in /proc/PID/stat: it is about to end (PF_EXITING).
+    const ENDS: u64 = 4;
+    // The name, in parentheses, may hold anything; the flags are the seventh field after it.
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse().ok());
+    flags.is_some_and(|flags: u64| flags & ENDS == 0)
+}
+
 /// Lets timers of the calling thread expire without slack; real-time threads have none anyway.
 ///
 /// ```
@@ -225,6 +301,24 @@ pub fn terminal_size(stream: impl std::os::fd::AsFd) -> Option<(u16, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_main_stack_grows_to_its_limit_or_its_neighbour() {
+        let maps = "1000-2000 rw-p 0 0 0\n7f000000-7f800000 rw-p 0 0 0 [stack]\n";
+        let lowest = |here, limit| main_stack(maps, here, limit);
+        assert_eq!(lowest(0x7f40_0000, Some(0x100_0000)), Some(0x7e80_0000));
+        assert_eq!(lowest(0x7f40_0000, None), Some(0x2000 + STACK_GAP));
+        // What is there already is there, whatever the limit says.
+        assert_eq!(lowest(0x7f40_0000, Some(0x1000)), Some(0x7f00_0000));
+        assert_eq!(lowest(0x1800, None), None);
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_does_not_live() {
+        let thread = std::thread::spawn(id);
+        let number = thread.join().unwrap();
+        assert!(!lives(number) && lives(id()));
+    }
 
     #[test]
     fn a_tick_can_be_asked_for_again_and_again() {

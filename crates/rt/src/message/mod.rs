@@ -112,6 +112,12 @@ pub enum Failure {
     /// Protocol violation by the other end.
     #[error("the other end broke the ring: what it wrote cannot be")]
     Broken,
+    /// Another post of the same sender runs: in the thread that a signal interrupted, or in another one.
+    #[error("another post of this sender runs")]
+    Busy,
+    /// A child of fork() has no part in its parent's sender.
+    #[error("the sender is another process's")]
+    Foreign,
 }
 
 /// Makes a ring within this process.
@@ -127,7 +133,7 @@ pub enum Failure {
 pub fn pair(size: Size) -> Result<(Sender, Receiver)> {
     let size = size.checked()?;
     let ring = Arc::new(Ring::create(Region::own(Ring::lines(size)), size));
-    let sender = Sender { end: Posting::new(Arc::clone(&ring)), held: None };
+    let sender = Sender { end: Posting::new(Arc::clone(&ring))?, held: None };
     Ok((sender, Receiver { end: Polling::new(ring), held: None }))
 }
 
@@ -197,6 +203,26 @@ impl Sender {
             shared::wake(waiting);
         }
         Ok(())
+    }
+
+    /// Has each post checked from now on: one that meets another post of this sender, as only unsafe code can
+    /// make it, is refused as [`Failure::Busy`] from whichever thread. An atomic exchange a post.
+    ///
+    /// ```
+    /// use rt::message::{Size, pair};
+    ///
+    /// let (mut sender, _receiver) = pair(Size::default())?;
+    /// sender.check_each_post();
+    /// assert!(sender.post(b"checked").is_ok());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
+    pub fn check_each_post(&self) {
+        self.end.check_each();
+    }
+
+    /// Whether this is the process that opened the sender, and no child of it.
+    pub(crate) fn is_home(&self) -> bool {
+        self.end.is_home()
     }
 
     /// Bytes of the longest message.

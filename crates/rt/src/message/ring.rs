@@ -17,9 +17,12 @@
 //! end that lies loses messages, and can do nothing else.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, compiler_fence};
 
 use super::region::{AtomicU64, Ordering, Region, WORDS};
 use super::{Failure, Size};
+use crate::Result;
+use crate::fork::{Home, Wiped};
 
 const HEAD_LINES: usize = 3;
 const IDENTITY: usize = 0;
@@ -56,6 +59,8 @@ const APART: usize = 128;
 pub(super) struct Ring {
     region: Region,
     slots: u32,
+    /// One less: a message's number modulo the slots.
+    mask: u32,
     bytes: usize,
     /// Lines of a slot: who polls asks for it at each look.
     slot_lines: usize,
@@ -83,13 +88,13 @@ impl Ring {
 
     /// The size that the first line of a ring tells; `Err` says what is wrong with it.
     #[cfg(not(loom))]
-    pub(super) fn size_in(head: &[u8; LINE_BYTES]) -> Result<Size, &'static str> {
+    pub(super) fn size_in(head: &[u8; LINE_BYTES]) -> std::result::Result<Size, &'static str> {
         let (words, _) = head.as_chunks();
         let word = |at: usize| u64::from_ne_bytes(words[at]);
         Ring::checked_size(word(VERSION), word(SLOTS), word(BYTES))
     }
 
-    fn checked_size(version: u64, slots: u64, bytes: u64) -> Result<Size, &'static str> {
+    fn checked_size(version: u64, slots: u64, bytes: u64) -> std::result::Result<Size, &'static str> {
         if version != THIS_VERSION {
             return Err("it is not a ring of this version");
         }
@@ -100,7 +105,7 @@ impl Ring {
     }
 
     /// Reads what the ring is; `Err` says what is wrong with it.
-    pub(super) fn attach(region: Region) -> Result<Ring, &'static str> {
+    pub(super) fn attach(region: Region) -> std::result::Result<Ring, &'static str> {
         if region.len() < HEAD_LINES {
             return Err("it is too short to be a ring");
         }
@@ -115,8 +120,10 @@ impl Ring {
         Ok(Ring::of(region, size))
     }
 
-    fn of(region: Region, Size { slots, bytes }: Size) -> Ring {
-        Ring { region, slots, bytes, slot_lines: slot_lines(bytes) }
+    fn of(region: Region, size: Size) -> Ring {
+        assert_eq!(region.len(), Ring::lines(size), "a ring has the lines of its size");
+        let Size { slots, bytes } = size;
+        Ring { region, slots, mask: slots - 1, bytes, slot_lines: slot_lines(bytes) }
     }
 
     /// Bytes that a message may have.
@@ -134,36 +141,45 @@ impl Ring {
         &self.region[RECEIVER].0[WAITING]
     }
 
+    /// A line of the head, or the first one of a slot.
+    #[inline(always)]
+    fn line(&self, at: usize) -> &[AtomicU64; WORDS] {
+        debug_assert!(at < self.region.len());
+        // SAFETY: `of` looked that the region has the lines of its size, which never change; a slot is
+        // counted modulo their number.
+        unsafe { &self.region.get_unchecked(at).0 }
+    }
+
     /// Whether the receiver has closed its end.
     #[inline(always)]
     fn receiver_closed(&self) -> bool {
-        self.region[RECEIVER].0[CLOSED].load(Ordering::Relaxed) != 0
+        self.line(RECEIVER)[CLOSED].load(Ordering::Relaxed) != 0
     }
 
     #[inline(always)]
     fn credits(&self) -> u32 {
         // Pair 2: what the receiver copied out is copied before the slot is written again.
-        self.region[RECEIVER].0[CREDITS].load(Ordering::Acquire) as u32
+        self.line(RECEIVER)[CREDITS].load(Ordering::Acquire) as u32
     }
 
     /// The first line of the slot of message `n`.
     #[inline(always)]
     fn slot(&self, n: u32) -> usize {
-        HEAD_LINES + (n & (self.slots - 1)) as usize * self.slot_lines
+        HEAD_LINES + (n & self.mask) as usize * self.slot_lines
     }
 
     /// The number in a slot, and the length beside it.
     #[inline(always)]
     fn sequence(&self, n: u32) -> (u32, usize) {
         // Pair 1: the message is not older than its number.
-        let word = self.region[self.slot(n)].0[0].load(Ordering::Acquire);
+        let word = self.line(self.slot(n))[0].load(Ordering::Acquire);
         (word as u32, (word >> 32) as usize)
     }
 
     #[inline(always)]
     fn write(&self, n: u32, message: &[u8]) {
         let slot = self.slot(n);
-        let first = &self.region[slot].0;
+        let first = self.line(slot);
         match message.split_first_chunk::<FIRST_BYTES>() {
             // Of a length that is known, so without a loop: a hop is hardly longer than one.
             Some((head, rest)) => {
@@ -182,7 +198,7 @@ impl Ring {
     #[inline(always)]
     fn read(&self, n: u32, message: &mut [u8]) {
         let slot = self.slot(n);
-        let first = &self.region[slot].0[1..];
+        let first = &self.line(slot)[1..];
         match message.split_first_chunk_mut::<FIRST_BYTES>() {
             Some((head, rest)) => {
                 load(first, head);
@@ -223,11 +239,25 @@ fn load(line: &[AtomicU64], bytes: &mut [u8]) {
     }
 }
 
+/// What a post looks at first. A child of fork() finds it all zero, and so posts nothing.
+#[derive(Debug)]
+struct Gate {
+    /// One more than the longest message that is posted without another look: 0 while a post runs, and always
+    /// where each post is checked.
+    limit: AtomicUsize,
+    /// In the process that opened the end.
+    is_home: AtomicBool,
+    is_checked: AtomicBool,
+    /// Where each post is checked: one runs.
+    runs: AtomicBool,
+}
+
 /// The end that posts. One at a time: of a ring that several processes share, [`super::Shared`] sees to it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Posting {
     ring: Arc<Ring>,
+    gate: Wiped<Gate>,
     /// The number of the next message.
     next: u32,
     /// Credits as last read.
@@ -237,14 +267,33 @@ pub(super) struct Posting {
 impl Posting {
     /// Takes the sending end up where the last sender left it: behind the newest message that the receiver
     /// may still take.
-    pub(super) fn new(ring: Arc<Ring>) -> Posting {
+    pub(super) fn new(ring: Arc<Ring>) -> Result<Posting> {
+        let gate = Gate {
+            limit: AtomicUsize::new(ring.bytes + 1),
+            is_home: AtomicBool::new(true),
+            is_checked: AtomicBool::new(false),
+            runs: AtomicBool::new(false),
+        };
+        // SAFETY: numbers and flags, of which each may be zero.
+        let gate = unsafe { Wiped::new(gate) }?;
         let credits = ring.credits();
         let newest = (0..ring.slots)
             .map(|n| ring.sequence(n).0)
             .filter(|number| number.wrapping_sub(credits).wrapping_sub(1) < ring.slots)
             .max_by_key(|number| number.wrapping_sub(credits));
         ring.region[SENDER].0[CLOSED].store(0, Ordering::Relaxed);
-        Posting { next: newest.unwrap_or(credits), credits, ring }
+        Ok(Posting { next: newest.unwrap_or(credits), credits, ring, gate })
+    }
+
+    /// From now on a post that meets another one is refused from whichever thread: an atomic exchange more.
+    pub(super) fn check_each(&self) {
+        self.gate.is_checked.store(true, Ordering::Relaxed);
+        self.gate.limit.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether this is the process that opened the end.
+    pub(super) fn is_home(&self) -> bool {
+        self.gate.is_home.load(Ordering::Relaxed)
     }
 
     /// What both ends know.
@@ -254,10 +303,41 @@ impl Posting {
 
     /// Posts a message; never waits.
     #[inline]
-    pub(super) fn post(&mut self, message: &[u8]) -> Result<(), Failure> {
+    pub(super) fn post(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
+        let limit = self.gate.limit.load(Ordering::Relaxed);
+        if message.len() >= limit {
+            return self.post_otherwise(message);
+        }
+        // A signal handler that interrupts this post and posts is refused: it finds 0.
+        self.gate.limit.store(0, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let posted = self.place(message);
+        compiler_fence(Ordering::SeqCst);
+        self.gate.limit.store(limit, Ordering::Relaxed);
+        posted
+    }
+
+    /// Where the look at the gate did not suffice.
+    #[cold]
+    #[inline(never)]
+    fn post_otherwise(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
+        if !self.is_home() {
+            return Err(Failure::Foreign);
+        }
         if message.len() > self.ring.bytes {
             return Err(Failure::TooLarge);
         }
+        if !self.gate.is_checked.load(Ordering::Relaxed) || self.gate.runs.swap(true, Ordering::Acquire) {
+            return Err(Failure::Busy);
+        }
+        let posted = self.place(message);
+        self.gate.runs.store(false, Ordering::Release);
+        posted
+    }
+
+    /// Writes a message that is short enough.
+    #[inline(always)]
+    fn place(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
         if self.ring.receiver_closed() {
             return Err(Failure::Closed);
         }
@@ -280,6 +360,9 @@ impl Posting {
 
 impl Drop for Posting {
     fn drop(&mut self) {
+        if !self.is_home() {
+            return;
+        }
         // After the last message, so that a receiver who sees it closed and looks once more misses none.
         self.ring.region[SENDER].0[CLOSED].store(1, Ordering::Release);
     }
@@ -290,6 +373,7 @@ impl Drop for Posting {
 #[repr(align(128))]
 pub(super) struct Polling {
     ring: Arc<Ring>,
+    home: Home,
     /// The number of the next message.
     next: u32,
     /// Credits as last written.
@@ -304,7 +388,8 @@ impl Polling {
     pub(super) fn new(ring: Arc<Ring>) -> Polling {
         let next = ring.credits();
         ring.region[RECEIVER].0[CLOSED].store(0, Ordering::Relaxed);
-        Polling { message: vec![0; ring.bytes + 2 * APART].into(), next, given: next, ring }
+        let message = vec![0; ring.bytes + 2 * APART].into();
+        Polling { message, next, given: next, ring, home: Home::here() }
     }
 
     /// What both ends know.
@@ -320,10 +405,10 @@ impl Polling {
 
     /// Takes the next message, if there is one; never waits.
     #[inline]
-    pub(super) fn take(&mut self) -> Result<Option<&[u8]>, Failure> {
+    pub(super) fn take(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
         let (mut number, mut length) = self.ring.sequence(self.next);
         if number != self.next.wrapping_add(1) {
-            if self.ring.region[SENDER].0[CLOSED].load(Ordering::Acquire) == 0 {
+            if self.ring.line(SENDER)[CLOSED].load(Ordering::Acquire) == 0 {
                 return Ok(None);
             }
             // It may have posted between the two looks.
@@ -352,6 +437,10 @@ impl Polling {
 
 impl Drop for Polling {
     fn drop(&mut self) {
+        // A child's copy of an end is not the end.
+        if !self.home.is_here() {
+            return;
+        }
         self.give_back();
         self.ring.region[RECEIVER].0[CLOSED].store(1, Ordering::Release);
     }

@@ -18,6 +18,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftrunc
 use super::region::{AtomicU64, CacheLine, Region, RingMapping};
 use super::ring::{Polling, Posting, Ring};
 use super::{Receiver, Sender, Size};
+use crate::fork::Home;
 use crate::{Error, Result};
 
 /// The futex below is the low half of a word, at its address.
@@ -164,7 +165,7 @@ impl Shared {
     /// ```
     pub fn sender(&self) -> Result<Sender> {
         let held = self.hold(SENDER, "sender")?;
-        Ok(Sender { end: Posting::new(self.ring()?), held: Some(held) })
+        Ok(Sender { end: Posting::new(self.ring()?)?, held: Some(held) })
     }
 
     /// Takes the receiving end.
@@ -264,7 +265,7 @@ impl Shared {
         let path = format!("/proc/self/fd/{}", self.memory.as_raw_fd());
         let failed = |error: &io::Error| Error::os(format!("open a ring's {name}"), error, "mount /proc");
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| failed(&error))?;
-        let held = HeldEnd { file, byte };
+        let held = HeldEnd { file, byte, home: Home::here() };
         match held.lock(libc::F_OFD_SETLK, libc::F_WRLCK, byte) {
             Ok(_) => Ok(held),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
@@ -287,6 +288,7 @@ fn foreign(why: &str) -> Error {
 pub(super) struct HeldEnd {
     file: File,
     byte: i64,
+    home: Home,
 }
 
 impl HeldEnd {
@@ -318,8 +320,11 @@ impl HeldEnd {
 
 impl Drop for HeldEnd {
     /// Unlocks, rather than leave it to the description's end: another thread may have just forked, and its
-    /// child has the description until it execs.
+    /// child has the description until it execs. A child leaves its parent's lock alone.
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            return;
+        }
         _ = self.lock(libc::F_OFD_SETLK, libc::F_UNLCK, self.byte);
     }
 }

@@ -117,7 +117,7 @@ fn an_inbox_takes_from_its_senders_in_turn() {
 fn numbers_may_wrap() {
     let ring = Arc::new(Ring::create(Region::own(Ring::lines(small())), small()));
     ring.pretend_taken(u32::MAX - 5);
-    let (mut sender, mut receiver) = (Posting::new(Arc::clone(&ring)), Polling::new(ring));
+    let (mut sender, mut receiver) = (Posting::new(Arc::clone(&ring)).unwrap(), Polling::new(ring));
     for n in 0..12u8 {
         sender.post(&[n]).unwrap();
         assert_eq!(receiver.take(), Ok(Some(&[n][..])));
@@ -255,7 +255,7 @@ mod hostile {
             writes in prop::collection::vec((0usize..7, 0usize..8, any::<u64>()), 1..40)
         ) {
             let ring = Arc::new(Ring::create(Region::own(Ring::lines(small())), small()));
-            let mut sender = Posting::new(Arc::clone(&ring));
+            let mut sender = Posting::new(Arc::clone(&ring)).unwrap();
             let mut receiver = Polling::new(Arc::clone(&ring));
             for (line, word, value) in writes {
                 ring.scribble(line, word, value);

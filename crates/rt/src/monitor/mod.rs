@@ -274,7 +274,9 @@ impl Monitor {
     #[cold]
     fn first(&self) {
         #[cfg(not(any(loom, miri)))]
-        self.sender.note(THREAD).store(crate::thread::id().into(), Ordering::Relaxed);
+        if self.sender.is_home() {
+            self.sender.note(THREAD).store(crate::thread::id().into(), Ordering::Relaxed);
+        }
     }
 
     /// The memory, to be passed to a reader of another user; of a monitor made by [`Monitor::pair`] there is

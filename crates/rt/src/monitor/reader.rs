@@ -258,7 +258,8 @@ impl Reader {
                     let lost = lost.ok_or_else(|| broken("its cycles go back"))?;
                     let due_ns =
                         self.last.filter(|_| lost == 0).map(|last| last.began_ns + self.period.get());
-                    let cycle = cycle(&words, due_ns, self.last.map_or(0, |last| last.ended_ns), &line)?;
+                    let last_ns = self.last.map_or(0, |last| last.ended_ns);
+                    let cycle = cycle(&words, due_ns, last_ns, &line, self.period)?;
                     self.lost = self.lost.saturating_add(lost);
                     self.last = Some(cycle);
                     each(&cycle);
@@ -336,7 +337,13 @@ fn decode(message: &[u8]) -> Option<[u64; WORDS]> {
 
 /// A cycle of its words, if they can be: nothing that another process wrote is used before that. Where it
 /// does not say when it was due, that is `due_ns`, or when it began; the one before ended at `last_ns`.
-fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, last_ns: u64, line: &LinearFit) -> Result<Cycle> {
+fn cycle(
+    words: &[u64; WORDS],
+    due_ns: Option<u64>,
+    last_ns: u64,
+    line: &LinearFit,
+    period: NonZeroU64,
+) -> Result<Cycle> {
     let number = words[NUMBER];
     let [began_ns, ended_ns] = [BEGAN, ENDED].map(|word| line.ns(words[word]));
     let marks_ns =
@@ -363,6 +370,16 @@ fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, last_ns: u64, line: &LinearF
             why,
             "give begin the time of CLOCK_MONOTONIC at which the cycle was due, or 0",
         ));
+    }
+    // A loop waits until its cycle is due. One that begins half a period before was given the next cycle's
+    // time, or another clock's: a negative latency says nothing.
+    let early_ns = due_ns.saturating_sub(began_ns);
+    if told && early_ns > period.get() / 2 + APART_NS {
+        let what = format!("use cycle {number} of the loop");
+        let why = format!("it began {} us before it was due", early_ns / 1_000);
+        let cure =
+            "give begin the time of CLOCK_MONOTONIC at which this cycle was due, not the next one, or 0";
+        return Err(Error::new(what, why, cure));
     }
     Ok(Cycle { number, due_ns, began_ns, ended_ns: ended_ns.max(began_ns), marks_ns })
 }
