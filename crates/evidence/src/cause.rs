@@ -120,8 +120,8 @@ impl CauseKind {
         }
     }
 
-    /// The kind and the name of a cause: `irq 45 nvme0q3`, `execution of the program`. The tick is called so by
-    /// its kind and by its name.
+    /// The kind and the name of a cause: `irq 45 nvme0q3`, `execution of the program`. The tick is called so
+    /// by its kind and by its name.
     pub fn named(self, name: &str) -> String {
         let label = self.label();
         if self == CauseKind::Execution {
