@@ -71,7 +71,7 @@ const char *isolator_strerror(int error);
 
 /**
  * @brief Get the version of the library.
- * @return The version, for example "0.1.0". Never NULL; valid as long as the library is
+ * @return The version, for example "0.2.0". Never NULL; valid as long as the library is
  *        loaded.
  */
 const char *isolator_version(void);
