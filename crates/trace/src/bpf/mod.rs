@@ -199,7 +199,7 @@ impl ThreadWatch {
         })
     }
 
-    /// The records since the last call, at most [`AT_ONCE`]. Those of one CPU are in the order of time.
+    /// The records since the last call, at most 65,536. Those of one CPU are in the order of time.
     pub fn take(&mut self) -> Vec<ThreadRecord> {
         std::iter::from_fn(|| self.take_one()).take(AT_ONCE).collect()
     }
