@@ -16,6 +16,16 @@ fn run(program: &Path, args: &[&str]) -> (Output, String) {
     (output, said)
 }
 
+/// Builds and runs a program that prints what is not as it should be.
+#[track_caller]
+fn is_silent(source: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here(source), folder.path()) else { return };
+    let (output, said) = run(&program, &[]);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said, "");
+}
+
 #[test]
 fn the_example_runs_and_no_message_is_lost() {
     let folder = tempfile::tempdir().unwrap();
@@ -44,20 +54,12 @@ fn the_example_is_clean_under_valgrind() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_number_and_a_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(&here("tests/refusals.c"), folder.path()) else { return };
-    let (output, said) = run(&program, &[]);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said, "");
+    is_silent("tests/refusals.c");
 }
 
 #[test]
 fn a_second_call_during_a_poll_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(&here("tests/reentry.c"), folder.path()) else { return };
-    let (output, said) = run(&program, &[]);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said, "");
+    is_silent("tests/reentry.c");
 }
 
 #[test]
@@ -71,11 +73,7 @@ fn the_update_loop_in_cpp_reaches_its_position() {
 
 #[test]
 fn each_cpp_guard_holds_and_lets_go() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(&here("tests/guards.cpp"), folder.path()) else { return };
-    let (output, said) = run(&program, &[]);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said, "");
+    is_silent("tests/guards.cpp");
 }
 
 #[test]
@@ -187,9 +185,5 @@ fn posts_of_two_threads_are_refused_where_checked() {
 
 #[test]
 fn an_exception_leaves_through_the_library() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(&here("tests/throwing.cpp"), folder.path()) else { return };
-    let (output, said) = run(&program, &[]);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said, "");
+    is_silent("tests/throwing.cpp");
 }

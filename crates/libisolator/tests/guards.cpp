@@ -2,23 +2,13 @@
 /* Each object of isolator.hpp, made, used and gone; what cannot be made throws its line. Silent where all is as expected. */
 #include <cerrno>
 #include <cstring>
-#include <iostream>
 #include <optional>
 
 #include <unistd.h>
 
 #include <isolator.hpp>
 
-static int wrong;
-
-static void expect(bool is, int line, const char *what)
-{
-	if (!is)
-		std::cout << "line " << line << ": not " << what << "\n";
-	wrong |= !is;
-}
-
-#define EXPECT(what) expect(what, __LINE__, #what)
+#include "expect.hpp"
 
 template <class Make> static void refuses(Make make, int result, const char *text, int line)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Functions of the program that throw: the exception leaves through the library, which loses nothing. Silent where that is so. */
 #include <cstdint>
-#include <iostream>
 #include <stdexcept>
 #include <string>
 
@@ -10,16 +9,7 @@
 
 #include <isolator.hpp>
 
-static int wrong;
-
-static void expect(bool is, int line, const char *what)
-{
-	if (!is)
-		std::cout << "line " << line << ": not " << what << "\n";
-	wrong |= !is;
-}
-
-#define EXPECT(what) expect(what, __LINE__, #what)
+#include "expect.hpp"
 
 template <class Call> static bool throws(Call call)
 {

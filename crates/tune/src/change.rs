@@ -4,6 +4,8 @@
 //! Apply does what can be done at once and arms a trial of the boot line. After the trial boot, confirm looks
 //! whether the line and the isolation are in force, makes them last, and has the settings done again at every
 //! boot. What a process that died left half done is undone before anything else.
+//!
+//! The four stand in one file although it is long: each begins in a state that another one left.
 
 use std::path::Path;
 
