@@ -2,7 +2,7 @@
 /*
  * The common part of the programs: a thread that is set up as a real-time thread should be, and waits for each cycle until an absolute
  * time. Compiled with SEEDED, a program does one more thing that such a thread must not do; the lines are marked with FAULT and the
- * rule. A fault without a line is reported at the wait: FAULT_AT_WAIT.
+ * rule. A fault without a line is reported at the wait: FAULT_AT_WAIT. MAY names a rule that the fault may break too, anywhere.
  */
 #ifndef LOOP_H
 #define LOOP_H

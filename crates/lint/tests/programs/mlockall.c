@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Memory is touched, and not locked. FAULT_AT_WAIT no-mlockall */
+/*
+ * Memory is touched, and not locked. FAULT_AT_WAIT no-mlockall
+ * The kernel may take or move such memory at any time: MAY page-fault
+ */
 #include "loop.h"
 
 int main(void)
