@@ -14,8 +14,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The crates by folder, with those that each needs; what only tests need is left out.
-fn manifests() -> BTreeMap<String, BTreeSet<String>> {
+/// What Cargo says of the workspace.
+fn metadata() -> serde_json::Value {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -23,7 +23,12 @@ fn manifests() -> BTreeMap<String, BTreeSet<String>> {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The crates by folder, with those that each needs; what only tests need is left out.
+fn manifests() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = metadata();
     let folder = |path: &str| Path::new(path).file_name().unwrap().to_str().unwrap().to_string();
     let mut crates = BTreeMap::new();
     for package in metadata["packages"].as_array().unwrap() {
@@ -67,26 +72,60 @@ fn the_table_of_crates_is_that_of_the_manifests() {
     }
 }
 
+/// Whether comments of this text have an example in Rust.
+fn has_examples(text: &str) -> bool {
+    let comments = text.lines().map(str::trim_start).filter_map(|line| {
+        line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start)
+    });
+    let fences: Vec<&str> = comments.filter_map(|line| line.strip_prefix("```")).collect();
+    let mut opening = fences.chunks(2).map(|pair| pair[0]);
+    opening.any(|language| !["text", "toml", "json", "sh", "c"].contains(&language))
+}
+
+/// Cargo builds and starts a program for each library whose examples it tests: only where there are some.
+#[test]
+fn libraries_with_examples_test_them() {
+    for package in metadata()["packages"].as_array().unwrap() {
+        for target in package["targets"].as_array().unwrap() {
+            let kinds = target["kind"].as_array().unwrap();
+            if !kinds.iter().any(|kind| kind == "lib" || kind == "rlib") {
+                continue;
+            }
+            let source = Path::new(target["src_path"].as_str().unwrap()).parent().unwrap();
+            let mut files = sources(source);
+            files.retain(|file| has_examples(&fs::read_to_string(file).unwrap()));
+            assert_eq!(
+                target["doctest"],
+                !files.is_empty(),
+                "{source:?}: doctest, and examples in {files:?}"
+            );
+        }
+    }
+}
+
+/// The source files of a crate but its tests.
+fn sources(source: &Path) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![source.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let entries = entries.filter(|path| path.file_stem().is_some_and(|stem| stem != "tests"));
+        let (new, others): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+        folders.extend(new);
+        files.extend(
+            others.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")),
+        );
+    }
+    files
+}
+
 /// The files of a crate but its tests, by module.
 fn files(source: &Path) -> BTreeMap<Module, String> {
     let mut files = BTreeMap::new();
-    let mut folders = vec![source.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            let stem = path.file_stem().unwrap().to_str().unwrap();
-            if stem == "tests" {
-                continue;
-            }
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let within = path.strip_prefix(source).unwrap().with_extension("");
-                let mut module: Module =
-                    within.iter().map(|part| part.to_str().unwrap().to_string()).collect();
-                module.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
-                files.entry(module).or_insert_with(String::new).push_str(&code(&path));
-            }
-        }
+    for path in sources(source) {
+        let within = path.strip_prefix(source).unwrap().with_extension("");
+        let mut module: Module = within.iter().map(|part| part.to_str().unwrap().to_string()).collect();
+        module.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
+        files.entry(module).or_insert_with(String::new).push_str(&code(&path));
     }
     files
 }
