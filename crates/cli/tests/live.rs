@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use proof::live::LivePlan;
+use proof::live::{LivePlan, Viewer};
 use serde_json::Value;
 
 use crate::common::{
@@ -107,8 +107,10 @@ fn a_page_that_is_read_causes_no_page_fault_and_no_thread_on_the_measured_cpu() 
     // Folder and length are the plan's.
     let options = asked[3..].iter().filter(|word| !["--duration", "3s"].contains(word));
     let options = options.map(ToString::to_string).collect::<Vec<_>>();
-    let plan = LivePlan { pairs: 1, duration: Duration::from_secs(3), options };
-    let (without, with) = proof::live::measure(Path::new(PROGRAM), folder.path(), &plan).unwrap();
+    let viewers = vec![Viewer::Absent, Viewer::Reader];
+    let plan = LivePlan { rounds: 1, viewers, duration: Duration::from_secs(3), options };
+    let runs = proof::live::measure(Path::new(PROGRAM), folder.path(), &plan).unwrap();
+    let (without, with) = (&runs[&Viewer::Absent], &runs[&Viewer::Reader]);
     assert_eq!((without.len(), with.len(), without[0].answers), (1, 1, 0));
     let run = &with[0];
     assert!(run.answers > 0 && run.looks > 0, "{} answers, {} looks", run.answers, run.looks);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether `--live` disturbs what it shows: the same measurement in alternation without a page, and with one
-//! that a reader asks four times a second, as the page itself does, and that a browser has open.
+//! Whether `--live` disturbs what it shows: the same measurement by turns without a page, with one that a
+//! reader asks four times a second, as the page itself does, and with one that a browser has open besides.
 //!
 //! Seen of every run with a page: page faults of the measuring thread, as the run's manifest counts them, and
 //! where the program's other threads may run and did run. The distributions are compared twice by statistics
 //! that the program has: all runs of a kind together, by the intervals of `compare`, and each run against all
-//! of the other kind, by `gate`, which knows the variation from run to run.
+//! without a page, by `gate`, which knows the variation from run to run.
 //!
-//! Reader and browser stay on housekeeping CPUs: a person looks from another machine.
+//! Reader and browser stay on housekeeping CPUs. The reader is what a run pays for a person who looks from
+//! another machine; the browser draws on this one, and its work is no part of Isolator's.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
@@ -36,10 +38,33 @@ const LOOKS: Duration = Duration::from_millis(500);
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
+/// What looks at a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Viewer {
+    /// Nothing: the run serves no page.
+    Absent,
+    /// A reader of the page's state.
+    Reader,
+    /// A reader, and a browser with the page open.
+    Browser,
+}
+
+impl Viewer {
+    fn name(self) -> &'static str {
+        match self {
+            Viewer::Absent => "no page",
+            Viewer::Reader => "a reader",
+            Viewer::Browser => "a browser",
+        }
+    }
+}
+
 /// What is measured.
 pub struct LivePlan {
     /// Runs of each kind.
-    pub pairs: usize,
+    pub rounds: usize,
+    /// The kinds of runs.
+    pub viewers: Vec<Viewer>,
     /// Length of a run.
     pub duration: Duration,
     /// More options of `isolator prove`.
@@ -49,7 +74,9 @@ pub struct LivePlan {
 impl LivePlan {
     /// What `make proof-live` measures.
     pub fn full() -> LivePlan {
-        LivePlan { pairs: 6, duration: Duration::from_secs(20), options: Vec::new() }
+        let mut viewers = vec![Viewer::Absent, Viewer::Reader];
+        viewers.extend(installed_browser().map(|_| Viewer::Browser));
+        LivePlan { rounds: 6, viewers, duration: Duration::from_secs(20), options: Vec::new() }
     }
 }
 
@@ -63,8 +90,6 @@ pub struct LiveRun {
     pub looks: u64,
     /// Threads besides the measuring one that may run on the measured CPU, or did: their names.
     pub on_measured_cpu: Vec<String>,
-    /// Whether a browser had the page open.
-    pub browser: bool,
 }
 
 impl LiveRun {
@@ -74,45 +99,44 @@ impl LiveRun {
     }
 }
 
+/// The runs by what looked at them.
+pub type LiveRuns = BTreeMap<Viewer, Vec<LiveRun>>;
+
 /// The tables in Markdown, and what is not as the documentation claims.
 pub fn run(isolator: &Path, scratch: &Path) -> Result<Proof, Box<dyn Error>> {
     let plan = LivePlan::full();
-    let (without, with) = measure(isolator, scratch, &plan)?;
-    tables(&plan, &without, &with)
+    tables(&plan, measure(isolator, scratch, &plan)?)
 }
 
-/// Measures in alternation; runs without a page, and runs with one.
-pub fn measure(
-    isolator: &Path,
-    scratch: &Path,
-    plan: &LivePlan,
-) -> Result<(Vec<LiveRun>, Vec<LiveRun>), Box<dyn Error>> {
-    let (mut without, mut with) = (Vec::new(), Vec::new());
-    for pair in 0..plan.pairs {
+/// Measures by turns.
+pub fn measure(isolator: &Path, scratch: &Path, plan: &LivePlan) -> Result<LiveRuns, Box<dyn Error>> {
+    let mut runs = LiveRuns::new();
+    for round in 0..plan.rounds {
+        let mut viewers = plan.viewers.clone();
         // What changes with time must not meet one kind alone.
-        for is_live in if pair % 2 == 0 { [false, true] } else { [true, false] } {
-            let kind = if is_live { "with" } else { "without" };
-            eprintln!("{} of {}: {kind} a page", pair + 1, plan.pairs);
-            let ran = one(isolator, &scratch.join(format!("{kind}-{pair}")), plan, is_live)?;
-            if is_live { &mut with } else { &mut without }.push(ran);
+        viewers.rotate_left(round % plan.viewers.len());
+        for viewer in viewers {
+            eprintln!("{} of {}: {}", round + 1, plan.rounds, viewer.name());
+            let folder = scratch.join(format!("{viewer:?}-{round}"));
+            runs.entry(viewer).or_default().push(one(isolator, &folder, plan, viewer)?);
         }
     }
-    Ok((without, with))
+    Ok(runs)
 }
 
-fn one(isolator: &Path, folder: &Path, plan: &LivePlan, is_live: bool) -> Result<LiveRun, Box<dyn Error>> {
+fn one(isolator: &Path, folder: &Path, plan: &LivePlan, viewer: Viewer) -> Result<LiveRun, Box<dyn Error>> {
     let mut command = Command::new(isolator);
     command.args(["prove", "--loads", "idle", "--causes", "off", "--duration"]);
     command.arg(format!("{}ms", plan.duration.as_millis())).args(&plan.options).arg("-o").arg(folder);
-    if is_live {
+    if viewer != Viewer::Absent {
         command.arg("--live=127.0.0.1:0");
     }
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let said = child.stderr.take().ok_or("no standard error")?;
     let mut lines = BufReader::new(said).lines().map_while(Result::ok);
-    let address = match is_live {
-        true => Some(lines.find_map(|line| address_of(&line)).ok_or("the run served no page")?),
-        false => None,
+    let address = match viewer {
+        Viewer::Absent => None,
+        _ => Some(lines.find_map(|line| address_of(&line)).ok_or("the run served no page")?),
     };
     // What it says further must not fill the pipe.
     let rest = std::thread::spawn(move || lines.for_each(drop));
@@ -124,7 +148,7 @@ fn one(isolator: &Path, folder: &Path, plan: &LivePlan, is_live: bool) -> Result
         }
         if let Some((measured, others)) = cpus(folder) {
             if let (None, Some(address)) = (&watching, &address) {
-                watching = Some(Viewers::start(address, folder, &others)?);
+                watching = Some(Viewers::start(address, folder, &others, viewer)?);
             }
             looks += 1;
             for name in others_on(child.id(), &measured) {
@@ -136,11 +160,11 @@ fn one(isolator: &Path, folder: &Path, plan: &LivePlan, is_live: bool) -> Result
         std::thread::sleep(LOOKS);
     };
     rest.join().map_err(|_| "a reader failed")?;
-    let (answers, browser) = watching.map_or((0, false), Viewers::end);
+    let answers = watching.map_or(0, Viewers::end);
     if !matches!(ended.code(), Some(0 | 2)) {
         return Err(format!("isolator prove ended with {ended}; see {}", folder.display()).into());
     }
-    Ok(LiveRun { bundle: Bundle::open(folder)?, answers, looks, on_measured_cpu, browser })
+    Ok(LiveRun { bundle: Bundle::open(folder)?, answers, looks, on_measured_cpu })
 }
 
 /// `127.0.0.1:40123` of `live page: http://127.0.0.1:40123/`.
@@ -176,7 +200,7 @@ fn others_on(process: u32, measured: &CpuSet) -> Vec<String> {
     threads.filter(|thread| is_there(thread) && !measures(thread)).map(|thread| thread.name).collect()
 }
 
-/// A reader of the page, and a browser that shows it where there is one.
+/// A reader of the page, and a browser that shows it where one was asked for.
 struct Viewers {
     stop: Arc<AtomicBool>,
     answers: Arc<AtomicU64>,
@@ -185,7 +209,7 @@ struct Viewers {
 }
 
 impl Viewers {
-    fn start(address: &str, folder: &Path, on: &CpuSet) -> Result<Viewers, Box<dyn Error>> {
+    fn start(address: &str, folder: &Path, on: &CpuSet, viewer: Viewer) -> Result<Viewers, Box<dyn Error>> {
         let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (ends, counts, at, cpus) =
             (Arc::clone(&stop), Arc::clone(&answers), address.to_string(), on.iter().collect::<Vec<_>>());
@@ -199,28 +223,34 @@ impl Viewers {
             }
         });
         let profile = folder.with_extension("profile");
-        let browser = browser(address, &profile, on).map(|child| (child, profile));
+        let browser = match viewer {
+            Viewer::Browser => Some((browser(address, &profile, on)?, profile)),
+            _ => None,
+        };
         Ok(Viewers { stop, answers, reader, browser })
     }
 
-    /// Answers, and whether there was a browser.
-    fn end(mut self) -> (u64, bool) {
+    /// The number of answers.
+    fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.reader.join();
-        let shown = self.browser.is_some();
         if let Some((child, profile)) = &mut self.browser {
             let _ = child.kill();
             let _ = child.wait();
             let _ = fs::remove_dir_all(profile);
         }
-        (self.answers.load(Ordering::Relaxed), shown)
+        self.answers.load(Ordering::Relaxed)
     }
 }
 
-fn browser(address: &str, profile: &Path, on: &CpuSet) -> Option<Child> {
+fn installed_browser() -> Option<&'static str> {
     let works =
         |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|ran| ran.status.success());
-    let name = BROWSERS.into_iter().find(works)?;
+    BROWSERS.into_iter().find(works)
+}
+
+fn browser(address: &str, profile: &Path, on: &CpuSet) -> Result<Child, Box<dyn Error>> {
+    let name = installed_browser().ok_or("no browser is installed")?;
     let mut command = Command::new("taskset");
     command.args([
         "-c",
@@ -233,7 +263,8 @@ fn browser(address: &str, profile: &Path, on: &CpuSet) -> Option<Child> {
     ]);
     // It stays open for a debugger that never comes.
     command.args(["--remote-debugging-port=0", &format!("--user-data-dir={}", profile.display())]);
-    command.arg(format!("http://{address}/")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+    command.arg(format!("http://{address}/")).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command.spawn()?)
 }
 
 fn ask(address: &str) -> std::io::Result<String> {
@@ -245,67 +276,82 @@ fn ask(address: &str) -> std::io::Result<String> {
 }
 
 /// The tables, and what is wrong.
-fn tables(plan: &LivePlan, without: &[LiveRun], with: &[LiveRun]) -> Result<Proof, Box<dyn Error>> {
-    let mut wrong = Vec::new();
-    let faults = with.iter().map(LiveRun::page_faults).collect::<Vec<_>>();
-    if faults.iter().any(|faults| *faults != Some(0)) {
-        wrong.push(format!("page faults of the measuring thread: {faults:?}"));
-    }
-    let mut there = with.iter().flat_map(|run| run.on_measured_cpu.clone()).collect::<Vec<_>>();
-    there.sort();
-    there.dedup();
-    if !there.is_empty() {
-        wrong.push(format!("threads on the measured CPU: {}", there.join(", ")));
-    }
-    if with.iter().any(|run| run.answers == 0 || run.looks == 0) {
-        wrong.push("a page that was not asked, or threads that were not looked at".to_string());
-    }
-    let sum = |of: &dyn Fn(&LiveRun) -> u64| with.iter().map(of).sum::<u64>();
-    let browser =
-        if with.iter().all(|run| run.browser) { "with a browser open" } else { "without a browser" };
-    let machine = &with.first().ok_or("nothing was measured")?.bundle.manifest.machine;
+fn tables(plan: &LivePlan, mut runs: LiveRuns) -> Result<Proof, Box<dyn Error>> {
+    let without = runs.remove(&Viewer::Absent).ok_or("nothing was measured without a page")?;
+    let machine = &without[0].bundle.manifest.machine;
     let mut out = format!(
-        "{} runs of each kind in alternation, {} s each, on {} CPUs with kernel {}; {browser} on the housekeeping CPUs.\n\n",
-        plan.pairs,
+        "{} runs of each kind by turns, {} s each, on {} CPUs with kernel {}.\n\n",
+        plan.rounds,
         plan.duration.as_secs(),
         machine.cpus.iter().filter(|cpu| cpu.online).count(),
         machine.kernel.release.as_deref().unwrap_or("unknown"),
     );
-    out.push_str("| seen in the runs with a page | |\n|---|---|\n");
-    let page_faults = faults.iter().map(|faults| faults.map_or("unknown".into(), |n| n.to_string()));
-    let page_faults = page_faults.collect::<Vec<_>>().join(", ");
-    let _ = writeln!(out, "| page faults of the measuring thread, each run | {page_faults} |");
-    let named = if there.is_empty() { "none".to_string() } else { there.join(", ") };
-    let looks = sum(&|run| run.looks);
-    let _ = writeln!(out, "| other threads of the program on the measured CPU, in {looks} looks | {named} |");
-    let _ = writeln!(out, "| answers that the reader got | {} |\n", sum(&|run| run.answers));
-    let change = compare(&joined(without)?, &joined(with)?, true);
-    out.push_str("| figure | without | with | change | 95 % interval |\n|---|---|---|---|---|\n");
-    for row in &change.rows {
-        let name = serde_json::to_value(row.figure)?;
-        let name = name.as_str().unwrap_or_default().trim_end_matches("_ns").replace('_', ".");
-        let us = |ns: Option<f64>| ns.map_or("-".into(), |ns| format!("{:.2} us", ns / 1e3));
-        let percent = row.change_percent.map_or("-".into(), |percent| format!("{percent:+.1} %"));
-        let interval = match row.interval_percent {
-            Some([low, high]) => format!("{low:+.1} % to {high:+.1} %"),
-            None => "-".to_string(),
-        };
-        let _ = writeln!(out, "| {name} | {} | {} | {percent} | {interval} |", us(row.before), us(row.after));
+    let mut wrong = Vec::new();
+    out.push_str("| runs with | page faults of the measuring thread, each run | other threads of the program on the measured CPU | ");
+    out.push_str(
+        "the reader's answers | later by `gate` than without a page | earlier |\n|---|---|---|--:|--:|--:|\n",
+    );
+    for (viewer, with) in &runs {
+        out.push_str(&row(viewer.name(), &without, with, &mut wrong)?);
     }
+    for (viewer, with) in &runs {
+        let _ = write!(
+            out,
+            "\n| figure | no page | {} | change | 95 % interval |\n|---|--:|--:|--:|---|\n",
+            viewer.name()
+        );
+        for row in &compare(&joined(&without)?, &joined(with)?, true).rows {
+            let name = serde_json::to_value(row.figure)?;
+            let name = name.as_str().unwrap_or_default().trim_end_matches("_ns").replace('_', ".");
+            let us = |ns: Option<f64>| ns.map_or("-".into(), |ns| format!("{:.2} us", ns / 1e3));
+            let percent = row.change_percent.map_or("-".into(), |percent| format!("{percent:+.1} %"));
+            let interval = match row.interval_percent {
+                Some([low, high]) => format!("{low:+.1} % to {high:+.1} %"),
+                None => "-".to_string(),
+            };
+            let _ =
+                writeln!(out, "| {name} | {} | {} | {percent} | {interval} |", us(row.before), us(row.after));
+        }
+    }
+    Ok((out, wrong))
+}
+
+/// A row of the first table; what is wrong in these runs goes to `wrong`.
+fn row(
+    viewer: &str,
+    without: &[LiveRun],
+    with: &[LiveRun],
+    wrong: &mut Vec<String>,
+) -> Result<String, Box<dyn Error>> {
+    let faults = with.iter().map(LiveRun::page_faults).collect::<Vec<_>>();
+    if faults.iter().any(|faults| *faults != Some(0)) {
+        wrong.push(format!("{viewer}: page faults of the measuring thread: {faults:?}"));
+    }
+    let faults = faults.iter().map(|faults| faults.map_or("unknown".into(), |n| n.to_string()));
+    let faults = faults.collect::<Vec<_>>().join(", ");
+    let there = with.iter().flat_map(|run| run.on_measured_cpu.clone()).collect::<BTreeSet<_>>();
+    let there = there.into_iter().collect::<Vec<_>>().join(", ");
+    if !there.is_empty() {
+        wrong.push(format!("{viewer}: threads on the measured CPU: {there}"));
+    }
+    if with.iter().any(|run| run.answers == 0 || run.looks == 0) {
+        wrong.push(format!("{viewer}: a page that was not asked, or threads that were not looked at"));
+    }
+    let sum = |of: &dyn Fn(&LiveRun) -> u64| with.iter().map(of).sum::<u64>();
     let (later, earlier) = (worse(without, with)?, worse(with, without)?);
-    let _ = write!(
-        out,
-        "\nBy `isolator gate`, which takes the variation from run to run from all runs of the other kind: {} of {} runs with a \
-         page were later than without one, {} of {} runs without a page later than with one.\n",
+    if !later.is_empty() {
+        wrong.push(format!("{viewer}: runs were later: {}", later.join("; ")));
+    }
+    Ok(format!(
+        "| {viewer} | {faults} | {} in {} looks | {} | {} of {} | {} of {} |\n",
+        if there.is_empty() { "none" } else { &there },
+        sum(&|run| run.looks),
+        sum(&|run| run.answers),
         later.len(),
         with.len(),
         earlier.len(),
         without.len(),
-    );
-    if !later.is_empty() {
-        wrong.push(format!("runs with a page were later: {}", later.join("; ")));
-    }
-    Ok((out, wrong))
+    ))
 }
 
 /// All runs as one.
