@@ -174,6 +174,7 @@ proof-cluster: guest ## the manifests on a real Kubernetes, the batch script on 
 # PART: program messages calls fleet.
 bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/results/performance.md; PART=messages for some
 	@tools/bootstrap test
+	@tools/bootstrap bench
 	@tools/bench $(PART)
 
 # BEFORE: another build of the program.

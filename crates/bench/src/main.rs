@@ -43,7 +43,7 @@ type PagePart = (&'static str, fn(&Path, &Path) -> Result<String>);
 
 const PARTS: &[PagePart] = &[
     ("program", program),
-    ("messages", |_, _| Ok(page::messages(&messages::run()?))),
+    ("messages", |_, scratch| Ok(page::messages(&messages::run(scratch)?))),
     ("calls", |isolator, scratch| {
         let (in_c, in_rust) = calls::run(isolator, scratch)?;
         Ok(page::calls(in_c, in_rust))

@@ -1,33 +1,76 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each contender does in turn, the same code for all: one side asks and the other answers, each round
 //! trip timed; or one pours and the other drains. Both poll without a pause between looks, as one does on a
-//! CPU of one's own.
+//! CPU of one's own. `peers.cpp` has the same for rings in C++.
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a message: what our slots of one cache line leave of it.
-pub const BYTES: usize = 56;
-
 /// Messages that a ring holds.
 pub const SLOTS: usize = 256;
 
-/// A message in a line of its own, so that no contender's slot lies across two.
+/// A message of one size, which begins with its number.
+pub trait Message: Copy + Send + 'static {
+    /// Its bytes.
+    const BYTES: usize;
+
+    /// The message of that number.
+    fn of(n: u64) -> Self;
+
+    /// All of it.
+    fn bytes(&self) -> &[u8];
+}
+
+/// A message of a word, packed by those contenders that pack.
+#[derive(Clone, Copy)]
+pub struct WordMessage([u8; 8]);
+
+impl Message for WordMessage {
+    const BYTES: usize = 8;
+
+    #[inline(always)]
+    fn of(n: u64) -> WordMessage {
+        WordMessage(n.to_ne_bytes())
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A longer message, which begins a line, so that no contender's slot lies across one more than it must.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub struct LineMessage(pub [u8; BYTES]);
+pub struct LineMessage<const N: usize>([u8; N]);
+
+impl<const N: usize> Message for LineMessage<N> {
+    const BYTES: usize = N;
+
+    #[inline(always)]
+    fn of(n: u64) -> LineMessage<N> {
+        let mut message = LineMessage([0; N]);
+        message.0[..8].copy_from_slice(&n.to_ne_bytes());
+        message
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// An end that posts.
-pub trait Sends {
+pub trait Sends<M> {
     /// Posts a message; false where there is no room.
-    fn post(&mut self, message: &LineMessage) -> bool;
+    fn post(&mut self, message: &M) -> bool;
 }
 
 /// An end that takes.
-pub trait Takes {
+pub trait Takes<M> {
     /// Takes the next message and shows it; false where there is none.
-    fn take(&mut self, look: impl FnOnce(&[u8; BYTES])) -> bool;
+    fn take(&mut self, look: impl FnOnce(&[u8])) -> bool;
 }
 
 /// What one CPU does, of two.
@@ -46,14 +89,25 @@ pub trait Side {
 /// What a CPU has of two rings, one each way; so far from what the other CPU has that no line of memory holds
 /// parts of both.
 #[repr(align(128))]
-pub struct RingEnds<S, T>(pub S, pub T);
+pub struct RingEnds<S, T, M> {
+    sends: S,
+    takes: T,
+    message: std::marker::PhantomData<M>,
+}
 
-impl<S: Sends, T: Takes> Side for RingEnds<S, T> {
+impl<S, T, M> RingEnds<S, T, M> {
+    /// These two.
+    pub fn new(sends: S, takes: T) -> RingEnds<S, T, M> {
+        RingEnds { sends, takes, message: std::marker::PhantomData }
+    }
+}
+
+impl<S: Sends<M>, T: Takes<M>, M: Message> Side for RingEnds<S, T, M> {
     fn ask(&mut self, ticks: &mut [u64]) {
         let mut began = rt::clock::counter();
         for (n, ticks) in ticks.iter_mut().enumerate() {
-            post(&mut self.0, n as u64);
-            take(&mut self.1, n as u64);
+            post::<M>(&mut self.sends, n as u64);
+            take::<M>(&mut self.takes, n as u64);
             let now = rt::clock::counter();
             *ticks = now.wrapping_sub(began);
             began = now;
@@ -62,33 +116,33 @@ impl<S: Sends, T: Takes> Side for RingEnds<S, T> {
 
     fn answer(&mut self, count: u64) {
         for n in 0..count {
-            take(&mut self.1, n);
-            post(&mut self.0, n);
+            take::<M>(&mut self.takes, n);
+            post::<M>(&mut self.sends, n);
         }
     }
 
     fn pour(&mut self, count: u64) {
-        (0..count).for_each(|n| post(&mut self.0, n));
+        (0..count).for_each(|n| post::<M>(&mut self.sends, n));
     }
 
     fn drain(&mut self, count: u64) {
-        (0..count).for_each(|n| take(&mut self.1, n));
+        (0..count).for_each(|n| take::<M>(&mut self.takes, n));
     }
 }
 
-/// Posts a message that begins with its number.
+/// Posts the message of that number.
 #[inline(always)]
-fn post(end: &mut impl Sends, n: u64) {
-    let mut message = LineMessage([0; BYTES]);
-    message.0[..8].copy_from_slice(&n.to_ne_bytes());
+fn post<M: Message>(end: &mut impl Sends<M>, n: u64) {
+    let message = M::of(n);
     while !end.post(&message) {}
 }
 
 /// Takes the message of that number and reads all of it, or a compiler would leave parts out.
 #[inline(always)]
-fn take(end: &mut impl Takes, n: u64) {
+fn take<M: Message>(end: &mut impl Takes<M>, n: u64) {
     while !end.take(|message| {
         let message = black_box(message);
+        assert_eq!(message.len(), M::BYTES, "a message of another length");
         assert_eq!(message[..8], n.to_ne_bytes(), "a message out of order");
     }) {}
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages between two CPUs: our ring, those of other crates and bare words, by turns in short batches, so
-//! that whatever disturbs the machine disturbs all alike; of each the median over its batches.
+//! Messages of several sizes between two CPUs: our ring, those of others and bare words, by turns in short
+//! batches, so that whatever disturbs the machine disturbs all alike; of each the median over its batches.
 
+mod cpp;
 mod ends;
 #[cfg(feature = "iceoryx2")]
 mod iceoryx;
 mod rings;
 
 use std::error::Error;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ends::{RawLines, Side};
+use ends::{LineMessage, Message, RawLines, Side, WordMessage};
 use rt::clock::Calibration;
 
 /// The CPUs.
@@ -30,14 +32,21 @@ const STREAM: u64 = 20_000;
 /// more than what tells one contender from another.
 const IN_A_ROW: usize = 8;
 
-/// Pause between rounds, for other tasks of these CPUs.
+/// Pause after the batches of a size, for other tasks of these CPUs.
 const REST: Duration = Duration::from_millis(20);
 
-/// What a contender showed: medians of its batches.
+/// Bare words, in each row of the table; and ours.
+pub const RAW: &str = "bare words";
+/// See [`RAW`].
+pub const OURS: &str = "isolator";
+
+/// What a contender showed with messages of one size: medians of its batches.
 #[derive(Debug)]
 pub struct ContenderResult {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
+    /// Bytes of a message.
+    pub bytes: usize,
     /// Round trips: of each batch the middle one, by `IN_A_ROW` at a time, and the one that one in a
     /// thousand exceeds.
     pub p50_ns: f64,
@@ -45,6 +54,16 @@ pub struct ContenderResult {
     pub p999_ns: f64,
     /// Messages per second, one way.
     pub per_s: f64,
+    /// The least and the most `p50_ns` of nine in ten batches.
+    pub between_ns: [f64; 2],
+}
+
+/// A batch, in ticks of the processor's counter, and how long its stream took.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    in_a_row: u64,
+    p999: u64,
+    stream: Duration,
 }
 
 /// Makes a side, on the thread that it is to stay on.
@@ -52,107 +71,178 @@ type MakeSide = Box<dyn FnOnce() -> Box<dyn Side> + Send>;
 
 struct Contender {
     name: &'static str,
+    bytes: usize,
     asks: MakeSide,
     answers: MakeSide,
 }
 
 impl Contender {
-    fn new<S: Side + 'static>(
+    fn new<M: Message, S: Side + 'static>(
         name: &'static str,
         asks: impl FnOnce() -> S + Send + 'static,
         answers: impl FnOnce() -> S + Send + 'static,
     ) -> Contender {
-        Contender { name, asks: Box::new(|| Box::new(asks())), answers: Box::new(|| Box::new(answers())) }
+        Contender {
+            name,
+            bytes: M::BYTES,
+            asks: Box::new(|| Box::new(asks())),
+            answers: Box::new(|| Box::new(answers())),
+        }
     }
 
     /// Of sides that may move from one thread to another.
-    fn of<S: Side + Send + 'static>(name: &'static str, (asks, answers): (S, S)) -> Contender {
-        Contender::new(name, || asks, || answers)
+    fn of<M: Message, S: Side + Send + 'static>(name: &'static str, (asks, answers): (S, S)) -> Contender {
+        Contender::new::<M, S>(name, || asks, || answers)
     }
 }
 
-fn contenders() -> Result<Vec<Contender>, Box<dyn Error>> {
+fn contenders<M: Message>() -> Result<Vec<Contender>, Box<dyn Error>> {
     Ok(vec![
-        Contender::of("raw", RawLines::pair(STREAM as usize)),
-        Contender::of("isolator", rings::ours()?),
-        Contender::of("rtrb", rings::rtrb()),
-        Contender::of("crossbeam", rings::crossbeam()),
-        Contender::of("ringbuf", rings::ringbuf()),
-        Contender::of("heapless", rings::heapless()),
+        Contender::of::<M, _>(RAW, RawLines::pair(STREAM as usize)),
+        Contender::of::<M, _>(OURS, rings::ours::<M>()?),
+        Contender::of::<M, _>("rtrb", rings::rtrb::<M>()),
+        Contender::of::<M, _>("crossbeam", rings::crossbeam::<M>()),
+        Contender::of::<M, _>("ringbuf", rings::ringbuf::<M>()),
+        Contender::of::<M, _>("heapless", rings::heapless::<M>()),
         #[cfg(feature = "iceoryx2")]
-        iceoryx::contender()?,
+        iceoryx::contender::<M>()?,
     ])
 }
 
-/// All contenders, the raw words first, ours second.
-pub fn run() -> Result<Vec<ContenderResult>, Box<dyn Error>> {
+/// The contenders with messages of each size.
+fn sizes() -> Result<Vec<Vec<Contender>>, Box<dyn Error>> {
+    Ok(vec![
+        contenders::<WordMessage>()?,
+        contenders::<LineMessage<56>>()?,
+        contenders::<LineMessage<64>>()?,
+        contenders::<LineMessage<256>>()?,
+        contenders::<LineMessage<1024>>()?,
+    ])
+}
+
+/// All contenders by size: bare words first, ours second.
+pub fn run(scratch: &Path) -> Result<Vec<ContenderResult>, Box<dyn Error>> {
     let calibration = Calibration::measure(Duration::from_millis(200))?;
-    let (names, (asks, answers)): (Vec<_>, (Vec<_>, Vec<_>)) =
-        contenders()?.into_iter().map(|it| (it.name, (it.asks, it.answers))).unzip();
+    let mut peers = cpp::Peers::start(scratch)?;
+    let mut names = Vec::new();
+    let (mut asks, mut answers) = (Vec::new(), Vec::new());
+    for contenders in sizes()? {
+        names.extend(contenders.iter().map(|it| (it.bytes, it.name.to_string())));
+        let (asking, answering) =
+            contenders.into_iter().map(|it| (it.asks, it.answers)).unzip::<_, _, Vec<_>, Vec<_>>();
+        asks.push(asking);
+        answers.push(answering);
+    }
+    names.extend(peers.contenders().iter().cloned());
     let meeting = AtomicU64::new(0);
     let (trips, streams) = thread::scope(|scope| {
-        let asking = scope.spawn(|| asking(asks, &meeting));
+        let asking = scope.spawn(|| asking(asks, &mut peers, &meeting));
         let answering = scope.spawn(|| answering(answers, &meeting));
         (asking.join(), answering.join())
     });
     let ended = |_| "a side of the messages ended early";
-    let (trips, streams) = (trips.map_err(ended)?, streams.map_err(ended)?);
-    let shown = names.into_iter().zip(trips).zip(streams).map(|((name, trips), streams)| ContenderResult {
-        name,
-        p50_ns: median(trips.iter().map(|(p50, _)| calibration.ns(*p50) as f64 / IN_A_ROW as f64)),
-        p999_ns: median(trips.iter().map(|(_, p999)| calibration.ns(*p999) as f64)),
-        per_s: median(streams.iter().map(|took| STREAM as f64 / took.as_secs_f64())),
+    let ((trips, of_peers), streams) = (trips.map_err(ended)?, streams.map_err(ended)?);
+    let ours = trips.into_iter().zip(streams).map(|(trips, streams)| {
+        let batch = |((in_a_row, p999), stream)| Batch { in_a_row, p999, stream };
+        trips.into_iter().zip(streams).map(batch).collect::<Vec<_>>()
     });
-    Ok(shown.collect())
+    let mut shown = names
+        .into_iter()
+        .zip(ours.chain(of_peers))
+        .map(|((bytes, name), batches)| {
+            let p50_ns = |batch: &Batch| calibration.ns(batch.in_a_row) as f64 / IN_A_ROW as f64;
+            let mut p50s = batches.iter().map(p50_ns).collect::<Vec<_>>();
+            p50s.sort_by(f64::total_cmp);
+            ContenderResult {
+                name,
+                bytes,
+                p50_ns: median(p50s.iter().copied()),
+                p999_ns: median(batches.iter().map(|batch| calibration.ns(batch.p999) as f64)),
+                per_s: median(batches.iter().map(|batch| STREAM as f64 / batch.stream.as_secs_f64())),
+                between_ns: [p50s[p50s.len() / 20], p50s[p50s.len() - 1 - p50s.len() / 20]],
+            }
+        })
+        .collect::<Vec<_>>();
+    // In the order of the sizes; within each as they stand.
+    shown.sort_by_key(|it| it.bytes);
+    Ok(shown)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     proof::middle(values.collect(), f64::total_cmp).unwrap_or(f64::NAN)
 }
 
-/// Asks and pours; of each contender and batch the p50 of [`IN_A_ROW`] round trips and the p99.9 of one, in
-/// ticks.
-fn asking(sides: Vec<MakeSide>, meeting: &AtomicU64) -> Vec<Vec<(u64, u64)>> {
+/// The ticks of a contender's batches: of [`IN_A_ROW`] round trips the middle one, and p99.9 of single ones.
+type Trips = Vec<Vec<(u64, u64)>>;
+
+/// Asks and pours, and has the peers in C++ do it after each size.
+fn asking(
+    sides: Vec<Vec<MakeSide>>,
+    peers: &mut cpp::Peers,
+    meeting: &AtomicU64,
+) -> (Trips, Vec<Vec<Batch>>) {
     let _together = Together;
     let mut sides = made(CPUS[0], sides);
-    let mut batches = vec![Vec::with_capacity(ROUNDS); sides.len()];
+    let mut batches = vec![Vec::with_capacity(ROUNDS); sides.iter().map(Vec::len).sum()];
+    let mut of_peers = vec![Vec::with_capacity(ROUNDS); peers.contenders().len()];
     let mut ticks = vec![0; WARM_UP + TRIPS];
-    rounds(sides.len(), meeting, |contender| {
-        let side = &mut sides[contender];
-        side.ask(&mut ticks);
-        let counted = &mut ticks[WARM_UP..];
-        let mut together =
-            counted.chunks_exact(IN_A_ROW).map(|ticks| ticks.iter().sum::<u64>()).collect::<Vec<_>>();
-        together.sort_unstable();
-        counted.sort_unstable();
-        batches[contender].push((together[together.len() / 2], counted[TRIPS - TRIPS / 1000]));
-        meet(meeting);
-        side.pour(STREAM);
-    });
-    batches
+    for round in 0..ROUNDS {
+        let mut first = 0;
+        for sides in &mut sides {
+            let count = sides.len();
+            for n in (0..count).map(|n| (round + n) % count) {
+                meet(meeting);
+                sides[n].ask(&mut ticks);
+                batches[first + n].push(middle_and_p999(&mut ticks[WARM_UP..]));
+                meet(meeting);
+                sides[n].pour(STREAM);
+            }
+            first += count;
+            thread::sleep(REST);
+        }
+        for (n, batches) in of_peers.iter_mut().enumerate() {
+            batches.push(peers.batch(n).unwrap_or_else(|error| panic!("{error}")));
+        }
+        thread::sleep(REST);
+    }
+    (batches, of_peers)
+}
+
+fn middle_and_p999(ticks: &mut [u64]) -> (u64, u64) {
+    let mut together = ticks.chunks_exact(IN_A_ROW).map(|ticks| ticks.iter().sum()).collect::<Vec<u64>>();
+    together.sort_unstable();
+    ticks.sort_unstable();
+    (together[together.len() / 2], ticks[ticks.len() - ticks.len() / 1000])
 }
 
 /// Answers and drains; of each contender and batch how long the stream took.
-fn answering(sides: Vec<MakeSide>, meeting: &AtomicU64) -> Vec<Vec<Duration>> {
+fn answering(sides: Vec<Vec<MakeSide>>, meeting: &AtomicU64) -> Vec<Vec<Duration>> {
     let _together = Together;
     let mut sides = made(CPUS[1], sides);
-    let mut batches = vec![Vec::with_capacity(ROUNDS); sides.len()];
-    rounds(sides.len(), meeting, |contender| {
-        let side = &mut sides[contender];
-        side.answer((WARM_UP + TRIPS) as u64);
-        meet(meeting);
-        let began = Instant::now();
-        side.drain(STREAM);
-        batches[contender].push(began.elapsed());
-    });
+    let mut batches = vec![Vec::with_capacity(ROUNDS); sides.iter().map(Vec::len).sum()];
+    for round in 0..ROUNDS {
+        let mut first = 0;
+        for sides in &mut sides {
+            let count = sides.len();
+            for n in (0..count).map(|n| (round + n) % count) {
+                meet(meeting);
+                sides[n].answer((WARM_UP + TRIPS) as u64);
+                meet(meeting);
+                let began = Instant::now();
+                sides[n].drain(STREAM);
+                batches[first + n].push(began.elapsed());
+            }
+            first += count;
+        }
+    }
     batches
 }
 
 /// Takes the CPU, and makes the sides there.
-fn made(cpu: u32, sides: Vec<MakeSide>) -> Vec<Box<dyn Side>> {
+fn made(cpu: u32, sides: Vec<Vec<MakeSide>>) -> Vec<Vec<Box<dyn Side>>> {
     let taken = rt::thread::set_affinity(&[cpu]).and_then(|()| rt::Policy::Fifo(80).apply(true));
     taken.unwrap_or_else(|error| panic!("{error}"));
-    sides.into_iter().map(|make| make()).collect()
+    sides.into_iter().map(|sides| sides.into_iter().map(|make| make()).collect()).collect()
 }
 
 /// Ends the program where a side cannot go on, since the other would wait for it for ever.
@@ -163,18 +253,6 @@ impl Drop for Together {
         if thread::panicking() {
             std::process::abort();
         }
-    }
-}
-
-/// Both sides go through the same contenders in the same order, and begin each together; with another one
-/// first each time.
-fn rounds(contenders: usize, meeting: &AtomicU64, mut batch: impl FnMut(usize)) {
-    for round in 0..ROUNDS {
-        for n in 0..contenders {
-            meet(meeting);
-            batch((round + n) % contenders);
-        }
-        thread::sleep(REST);
     }
 }
 
@@ -193,7 +271,7 @@ mod tests {
     /// Each side looks at the number of each message that it takes.
     #[test]
     fn each_contender_carries_every_message_in_order() {
-        for Contender { name, asks, answers } in contenders().unwrap() {
+        for Contender { name, bytes, asks, answers } in sizes().unwrap().into_iter().flatten() {
             let mut ticks = [0; 20];
             thread::scope(|scope| {
                 let answering = scope.spawn(move || {
@@ -208,7 +286,7 @@ mod tests {
                 side.pour(600);
                 answering.join().unwrap();
             });
-            assert!(ticks.iter().all(|ticks| *ticks > 0), "{name}: {ticks:?}");
+            assert!(ticks.iter().all(|ticks| *ticks > 0), "{name}, {bytes} bytes: {ticks:?}");
         }
     }
 }

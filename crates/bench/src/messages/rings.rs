@@ -10,121 +10,122 @@ use ringbuf::traits::{Consumer as _, Producer as _, Split as _};
 use ringbuf::wrap::caching::{CachingCons, CachingProd};
 use rt::message::{Receiver, Sender, Size};
 
-use super::ends::{BYTES, LineMessage, RingEnds, SLOTS, Sends, Takes};
+use super::ends::{Message, RingEnds, SLOTS, Sends, Takes};
 
 /// What the one CPU has, and what the other.
-pub type Both<S, T> = (RingEnds<S, T>, RingEnds<S, T>);
+pub type Both<S, T, M> = (RingEnds<S, T, M>, RingEnds<S, T, M>);
 
-fn both<S, T>(ring: impl Fn() -> (S, T)) -> Both<S, T> {
+fn both<S, T, M>(ring: impl Fn() -> (S, T)) -> Both<S, T, M> {
     crossed(ring(), ring())
 }
 
-fn crossed<S, T>((there, from_here): (S, T), (back, from_there): (S, T)) -> Both<S, T> {
-    (RingEnds(there, from_there), RingEnds(back, from_here))
+fn crossed<S, T, M>((there, from_here): (S, T), (back, from_there): (S, T)) -> Both<S, T, M> {
+    (RingEnds::new(there, from_there), RingEnds::new(back, from_here))
 }
 
 /// Ours.
-pub fn ours() -> rt::Result<Both<Sender, Receiver>> {
-    let size = Size { slots: SLOTS as u32, bytes: BYTES };
+pub fn ours<M: Message>() -> rt::Result<Both<Sender, Receiver, M>> {
+    let size = Size { slots: SLOTS as u32, bytes: M::BYTES };
     Ok(crossed(rt::message::pair(size)?, rt::message::pair(size)?))
 }
 
-impl Sends for Sender {
+impl<M: Message> Sends<M> for Sender {
     #[inline(always)]
-    fn post(&mut self, message: &LineMessage) -> bool {
-        Sender::post(self, &message.0).is_ok()
+    fn post(&mut self, message: &M) -> bool {
+        Sender::post(self, message.bytes()).is_ok()
     }
 }
 
-impl Takes for Receiver {
+impl<M: Message> Takes<M> for Receiver {
     #[inline(always)]
-    fn take(&mut self, look: impl FnOnce(&[u8; BYTES])) -> bool {
+    fn take(&mut self, look: impl FnOnce(&[u8])) -> bool {
         let Ok(Some(message)) = Receiver::take(self) else { return false };
-        message.try_into().map(look).is_ok()
+        look(message);
+        true
     }
 }
 
 /// rtrb.
-pub fn rtrb() -> Both<rtrb::Producer<LineMessage>, rtrb::Consumer<LineMessage>> {
+pub fn rtrb<M: Message>() -> Both<rtrb::Producer<M>, rtrb::Consumer<M>, M> {
     both(|| rtrb::RingBuffer::new(SLOTS))
 }
 
-impl Sends for rtrb::Producer<LineMessage> {
+impl<M: Message> Sends<M> for rtrb::Producer<M> {
     #[inline(always)]
-    fn post(&mut self, message: &LineMessage) -> bool {
+    fn post(&mut self, message: &M) -> bool {
         self.push(*message).is_ok()
     }
 }
 
-impl Takes for rtrb::Consumer<LineMessage> {
+impl<M: Message> Takes<M> for rtrb::Consumer<M> {
     #[inline(always)]
-    fn take(&mut self, look: impl FnOnce(&[u8; BYTES])) -> bool {
-        self.pop().map(|message| look(&message.0)).is_ok()
+    fn take(&mut self, look: impl FnOnce(&[u8])) -> bool {
+        self.pop().map(|message| look(message.bytes())).is_ok()
     }
 }
 
 /// Crossbeam's bounded queue, which many may use: it has none for one at each end.
-pub struct Crossbeam(Arc<ArrayQueue<LineMessage>>);
+pub struct Crossbeam<M>(Arc<ArrayQueue<M>>);
 
 /// crossbeam.
-pub fn crossbeam() -> Both<Crossbeam, Crossbeam> {
+pub fn crossbeam<M: Message>() -> Both<Crossbeam<M>, Crossbeam<M>, M> {
     both(|| {
         let queue = Arc::new(ArrayQueue::new(SLOTS));
         (Crossbeam(Arc::clone(&queue)), Crossbeam(queue))
     })
 }
 
-impl Sends for Crossbeam {
+impl<M: Message> Sends<M> for Crossbeam<M> {
     #[inline(always)]
-    fn post(&mut self, message: &LineMessage) -> bool {
+    fn post(&mut self, message: &M) -> bool {
         self.0.push(*message).is_ok()
     }
 }
 
-impl Takes for Crossbeam {
+impl<M: Message> Takes<M> for Crossbeam<M> {
     #[inline(always)]
-    fn take(&mut self, look: impl FnOnce(&[u8; BYTES])) -> bool {
-        self.0.pop().map(|message| look(&message.0)).is_some()
+    fn take(&mut self, look: impl FnOnce(&[u8])) -> bool {
+        self.0.pop().map(|message| look(message.bytes())).is_some()
     }
 }
 
-type Ringbuf = Arc<HeapRb<LineMessage>>;
+type Ringbuf<M> = Arc<HeapRb<M>>;
 
 /// ringbuf.
-pub fn ringbuf() -> Both<CachingProd<Ringbuf>, CachingCons<Ringbuf>> {
+pub fn ringbuf<M: Message>() -> Both<CachingProd<Ringbuf<M>>, CachingCons<Ringbuf<M>>, M> {
     both(|| HeapRb::new(SLOTS).split())
 }
 
-impl Sends for CachingProd<Ringbuf> {
+impl<M: Message> Sends<M> for CachingProd<Ringbuf<M>> {
     #[inline(always)]
-    fn post(&mut self, message: &LineMessage) -> bool {
+    fn post(&mut self, message: &M) -> bool {
         self.try_push(*message).is_ok()
     }
 }
 
-impl Takes for CachingCons<Ringbuf> {
+impl<M: Message> Takes<M> for CachingCons<Ringbuf<M>> {
     #[inline(always)]
-    fn take(&mut self, look: impl FnOnce(&[u8; BYTES])) -> bool {
-        self.try_pop().map(|message| look(&message.0)).is_some()
+    fn take(&mut self, look: impl FnOnce(&[u8])) -> bool {
+        self.try_pop().map(|message| look(message.bytes())).is_some()
     }
 }
 
 /// heapless, whose ring holds one message less than it has slots. Its rings stay to the end of the program.
-pub fn heapless()
--> Both<heapless::spsc::Producer<'static, LineMessage>, heapless::spsc::Consumer<'static, LineMessage>> {
-    both(|| Box::leak(Box::new(heapless::spsc::Queue::<LineMessage, SLOTS>::new())).split())
+pub fn heapless<M: Message>()
+-> Both<heapless::spsc::Producer<'static, M>, heapless::spsc::Consumer<'static, M>, M> {
+    both(|| Box::leak(Box::new(heapless::spsc::Queue::<M, SLOTS>::new())).split())
 }
 
-impl Sends for heapless::spsc::Producer<'_, LineMessage> {
+impl<M: Message> Sends<M> for heapless::spsc::Producer<'_, M> {
     #[inline(always)]
-    fn post(&mut self, message: &LineMessage) -> bool {
+    fn post(&mut self, message: &M) -> bool {
         self.enqueue(*message).is_ok()
     }
 }
 
-impl Takes for heapless::spsc::Consumer<'_, LineMessage> {
+impl<M: Message> Takes<M> for heapless::spsc::Consumer<'_, M> {
     #[inline(always)]
-    fn take(&mut self, look: impl FnOnce(&[u8; BYTES])) -> bool {
-        self.dequeue().map(|message| look(&message.0)).is_some()
+    fn take(&mut self, look: impl FnOnce(&[u8])) -> bool {
+        self.dequeue().map(|message| look(message.bytes())).is_some()
     }
 }
