@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Rings in C++ for the table of messages: boost::lockfree::spsc_queue, and Lamport's queue with indices that each end caches. Does what
-// ends.rs does. `peers ASKING-CPU ANSWERING-CPU WARM-UP TRIPS STREAM IN-A-ROW` prints a line `NAME BYTES` for each contender; then, for each
-// number of one that it reads, a line with the ticks of the middle of IN-A-ROW round trips, those of the one that one in a thousand exceeds,
-// and the nanoseconds of a stream.
+// ends.rs does. `peers ASKING-CPU ANSWERING-CPU WARM-UP TRIPS STREAM IN-A-ROW` prints a line `BYTES NAME` for each contender and an empty
+// one. For each number of a contender that it reads, it then prints the ticks of the middle of IN-A-ROW round trips, the ticks that one
+// round trip in a thousand exceeds, and the nanoseconds of a stream.
 #include <algorithm>
 #include <atomic>
 #include <boost/lockfree/spsc_queue.hpp>
@@ -185,7 +185,8 @@ int main(int argc, char **argv)
 	size_t in_a_row = strtoul(argv[6], nullptr, 10);
 	std::vector<Contender> contenders = {
 		contender<Boost, 8>(), contender<Boost, 56>(), contender<Boost, 64>(), contender<Boost, 256>(), contender<Boost, 1024>(),
-		contender<Lamport, 8>(), contender<Lamport, 56>(), contender<Lamport, 64>(), contender<Lamport, 256>(), contender<Lamport, 1024>(),
+		contender<Lamport, 8>(), contender<Lamport, 56>(), contender<Lamport, 64>(), contender<Lamport, 256>(),
+		contender<Lamport, 1024>(),
 	};
 	for (const Contender &it : contenders)
 		printf("%zu %s\n", it.bytes, it.name.c_str());
