@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn each_command_of_a_page_can_be_parsed() {
         let (mut wrong, mut parsed) = (Vec::new(), 0);
-        for block in pages::pages().iter().flat_map(|page| &page.blocks) {
+        for block in pages::all_pages().iter().flat_map(|page| &page.blocks) {
             for words in block.commands() {
                 parsed += 1;
                 let args = join_json(words.iter().map(OsString::from));

@@ -5,7 +5,7 @@
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use crate::common::pages::{Page, pages};
+use crate::common::pages::{Page, all_pages, pages};
 use crate::common::{PROGRAM, Ran, folder, isolator, skipped};
 
 fn marked(page: &Page) -> bool {
@@ -66,7 +66,7 @@ fn blocks_marked_run_succeed_without_privilege() {
 fn links_of_a_page_lead_to_files() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut wrong = Vec::new();
-    for page in pages() {
+    for page in all_pages() {
         let here = root.join(&page.name);
         for (at, open) in page.text.match_indices("](") {
             let target = page.text[at + open.len()..].split([')', '#']).next().unwrap();

@@ -28,9 +28,19 @@ pub struct Page {
 
 /// README, the tutorial, the how-tos and the questions.
 pub fn pages() -> Vec<Page> {
+    read(&["README.md", "docs/faq.md"], &["docs/tutorial", "docs/howto"])
+}
+
+/// These, and all other pages with commands.
+pub fn all_pages() -> Vec<Page> {
+    let folders = ["docs", "docs/tutorial", "docs/howto", "docs/explanation", "docs/results"];
+    read(&["README.md", "integrations/README.md", "fleet/ansible/README.md", "kernel/README.md"], &folders)
+}
+
+fn read(files: &[&str], folders: &[&str]) -> Vec<Page> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let mut paths = vec![root.join("README.md"), root.join("docs/faq.md")];
-    for folder in ["docs/tutorial", "docs/howto"] {
+    let mut paths: Vec<PathBuf> = files.iter().map(|file| root.join(file)).collect();
+    for folder in folders {
         paths.extend(fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path()));
     }
     paths.sort();
