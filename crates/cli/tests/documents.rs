@@ -2,7 +2,9 @@
 //! The tutorial, the how-tos and the questions do what they say: blocks that need nothing are run, and a page
 //! tells why others are not. That each command can be parsed, a test of `usage` shows.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::pages::{Page, all_pages, pages};
@@ -63,18 +65,38 @@ fn blocks_marked_run_succeed_without_privilege() {
 }
 
 #[test]
-fn links_of_a_page_lead_to_files() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+fn links_of_a_page_lead_to_files_and_headings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut wrong = Vec::new();
     for page in all_pages() {
         let here = root.join(&page.name);
         for (at, open) in page.text.match_indices("](") {
-            let target = page.text[at + open.len()..].split([')', '#']).next().unwrap();
-            let is_local = !target.is_empty() && !target.contains("://");
-            if is_local && !here.parent().unwrap().join(target).exists() {
+            let link = page.text[at + open.len()..].split(')').next().unwrap();
+            let (target, heading) = link.split_once('#').unwrap_or((link, ""));
+            if link.contains("://") {
+                continue;
+            }
+            let file = if target.is_empty() { here.clone() } else { here.parent().unwrap().join(target) };
+            if !file.exists() {
                 wrong.push(format!("{}: there is no {target}", page.name));
+            } else if !heading.is_empty() && !headings(&file).contains(heading) {
+                wrong.push(format!("{}: {} has no heading #{heading}", page.name, file.display()));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The headings of a page, as a link names them.
+fn headings(page: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(page).unwrap();
+    let slug = |heading: &str| {
+        let kept = heading
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .collect::<String>();
+        kept.trim().replace(' ', "-")
+    };
+    text.lines().filter(|line| line.starts_with('#')).map(slug).collect()
 }
