@@ -26,7 +26,7 @@ pub fn applied(applied: &Applied) -> String {
     }
     let so = applied.steps.iter().filter(|step| step.outcome == StepOutcome::AlreadySo).count();
     if so > 0 {
-        let _ = writeln!(text, "  {so} more were so already");
+        let _ = writeln!(text, "  {so} others already have the planned value");
     }
     let refused = applied.steps.iter().filter_map(|step| match &step.outcome {
         StepOutcome::Refused(why) => Some((step, why)),
