@@ -34,6 +34,7 @@ pub fn join_json(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 /// What is wrong with a command line of which `verb` is the first word, in one line with the cure.
 pub fn line(error: &Error, verb: Option<&str>) -> String {
     let said = |kind| error.get(kind).map(value_text).unwrap_or_default();
+    let nearest = |kind| error.get(kind).map(nearest).unwrap_or_default();
     let name = |text: String| text.split([' ', '=', '[']).next().unwrap_or_default().to_string();
     let command = Cli::command();
     let verb = verb.filter(|verb| command.find_subcommand(verb).is_some());
@@ -48,12 +49,12 @@ pub fn line(error: &Error, verb: Option<&str>) -> String {
             )
         }
         ErrorKind::UnknownArgument => {
-            let near = said(ContextKind::SuggestedArg);
+            let near = nearest(ContextKind::SuggestedArg);
             let cure = if near.is_empty() { String::new() } else { format!("; did you mean {near}?") };
             format!("{program} takes no '{}'{cure}", said(ContextKind::InvalidArg))
         }
         ErrorKind::InvalidSubcommand => {
-            let near = said(ContextKind::SuggestedSubcommand);
+            let near = nearest(ContextKind::SuggestedSubcommand);
             let cure = if near.is_empty() {
                 let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
                 format!("choose from {}", verbs.map(|verb| verb.get_name()).collect::<Vec<_>>().join(", "))
@@ -65,7 +66,16 @@ pub fn line(error: &Error, verb: Option<&str>) -> String {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             "no verb was given".to_string()
         }
-        ErrorKind::MissingRequiredArgument => format!("{program} lacks {}", said(ContextKind::InvalidArg)),
+        ErrorKind::MissingRequiredArgument => {
+            let lacks = said(ContextKind::InvalidArg);
+            let is_process = matches!(lacks.as_str(), "<PROGRAM>" | "<PID>");
+            let hint = if is_process {
+                ", a process number: pgrep prints none where no such program runs"
+            } else {
+                ""
+            };
+            format!("{program} lacks {lacks}{hint}")
+        }
         ErrorKind::ArgumentConflict => format!(
             "{} cannot be given together with {}",
             name(said(ContextKind::InvalidArg)),
@@ -87,6 +97,14 @@ pub fn line(error: &Error, verb: Option<&str>) -> String {
 fn value_text(value: &ContextValue) -> String {
     match value {
         ContextValue::Strings(several) => several.join(" "),
+        other => other.to_string(),
+    }
+}
+
+/// Of several suggestions, which come in order of their likeness, the most likely one.
+fn nearest(value: &ContextValue) -> String {
+    match value {
+        ContextValue::Strings(several) => several.last().cloned().unwrap_or_default(),
         other => other.to_string(),
     }
 }
@@ -138,6 +156,12 @@ mod tests {
                 "--limit cannot be given together with --limit; see isolator prove --help",
             ),
             ("isolator compare a", "isolator compare lacks <AFTER>; see isolator compare --help"),
+            ("isolator porve", "there is no verb 'porve'; did you mean prove?; see isolator --help"),
+            (
+                "isolator monitor",
+                "isolator monitor lacks <PROGRAM>, a process number: pgrep prints none where no such program runs; \
+                 see isolator monitor --help",
+            ),
             ("isolator export a", "isolator export lacks --as <FORMAT>; see isolator export --help"),
             ("isolator", "no verb was given; see isolator --help"),
             ("isolator proof", "there is no verb 'proof'; did you mean prove?; see isolator --help"),
