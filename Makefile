@@ -35,7 +35,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster proof-howtos bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -171,6 +171,11 @@ proof-cluster: guest ## the manifests on a real Kubernetes, the batch script on 
 	@tools/bootstrap cluster
 	@tools/proof-cluster $(PART)
 
+# PAGES: docs/howto/audio.md, for instance; SUITE: trixie; SECONDS: how long each measurement takes.
+proof-howtos: build guest ## the commands of tutorial, how-tos and questions, each page on a bare Debian of its own; root only, half an hour
+	@tools/bootstrap root
+	@tools/proof-howtos $(ISOLATOR) $(PAGES)
+
 # PART: program messages calls fleet.
 bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/results/performance.md; PART=messages for some
 	@tools/bootstrap test
@@ -206,10 +211,10 @@ test-packages: ## install each of dist/ without a compiler, prove, remove it, se
 	@tools/bootstrap packages $(MUSL)
 	@tools/test-packages $(PACKAGES)
 
-install: | $(SHARE) $(PARTS) ## program, what its lab needs, man pages, completions; PREFIX and DESTDIR as usual
-	install -d $(BIN) $(LIB) $(MAN) $(BASH) $(ZSH) $(FISH)
+install: | $(SHARE) ## program, man pages, completions, and what make lab or make guest left for guests; PREFIX and DESTDIR as usual
+	install -d $(BIN) $(MAN) $(BASH) $(ZSH) $(FISH)
 	install -m 755 $(ISOLATOR) $(BIN)
-	install -m 755 $(PARTS) $(LIB)
+	$(if $(wildcard $(PARTS)),install -D -m 755 -t $(LIB) $(wildcard $(PARTS)))
 	install -m 644 $(SHARE)/man/*.1 $(MAN)
 	install -m 644 $(SHARE)/completions/isolator.bash $(BASH)/isolator
 	install -m 644 $(SHARE)/completions/_isolator $(ZSH)
@@ -235,9 +240,6 @@ install-lib: lib | $(SHARE) ## libisolator with its headers, files for pkg-confi
 
 $(SHARE):
 	@$(MAKE) build
-
-$(PARTS):
-	@$(MAKE) guest
 
 uninstall: ## what install and install-lib put there
 	rm -f $(DESTDIR)$(PREFIX)/include/isolator.h $(DESTDIR)$(PREFIX)/include/isolator.hpp $(DESTDIR)$(PREFIX)/lib/libisolator.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
