@@ -30,6 +30,7 @@ mod over;
 mod prove;
 mod report;
 mod run;
+mod setup_user;
 mod task;
 mod tune;
 mod watch;
@@ -58,6 +59,7 @@ pub use self::monitor::{LoopPeriod, MonitorArgs};
 pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
+pub use self::setup_user::SetupUserArgs;
 pub use self::task::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
 pub use self::tune::{
     TuneApplyArgs, TuneHereArgs, TuneMeasureArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb, TuneVerifyArgs,
@@ -161,6 +163,9 @@ pub enum Verb {
     /// Plans, applies, verifies and rolls back changes to a machine
     #[command(subcommand, after_help = tune::HELP)]
     Tune(TuneVerb),
+    /// Gives users the rights to measure without being root, and takes them again
+    #[command(after_help = setup_user::HELP)]
+    SetupUser(SetupUserArgs),
     /// Writes JSON schemas, reference pages, man pages and shell completions below a folder
     #[command(hide = true)]
     Generate(GenerateArgs),

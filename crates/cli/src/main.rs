@@ -14,6 +14,7 @@ mod named;
 mod next;
 mod output;
 mod program;
+mod rights;
 mod serve;
 mod signals;
 mod snapshot;
@@ -37,6 +38,11 @@ use output::{Exit, VerbResult, note};
 static HEAP: rt::heap::KeepingHeap = rt::heap::KeepingHeap::new();
 
 fn main() -> ExitCode {
+    if let Err(error) = rights::give_up(std::env::args_os().nth(1).as_deref()) {
+        let why = error::reason(&error.into());
+        note(&format!("isolator: cannot give up the capabilities of the program's file: {why}; report this"));
+        return Exit::CouldNot.into();
+    }
     hidden::main().unwrap_or_else(|| by_verb(std::env::args_os()))
 }
 
@@ -83,6 +89,7 @@ fn run(verb: Verb) -> VerbResult {
         Verb::Doctor(args) => verbs::doctor::run(&args),
         Verb::Task(verb) => verbs::task::run(verb),
         Verb::Tune(verb) => verbs::tune::run(verb),
+        Verb::SetupUser(args) => verbs::setup_user::run(&args),
         Verb::Generate(args) => verbs::generate::run(&args),
     }
 }

@@ -14,6 +14,7 @@ use machine::{CpuSet, Profile, Use};
 use measure::wakeup::TimerKind;
 use rt::policy::Policy;
 use trace::boundary::PlaceName;
+use tune::user::ProgramRights;
 
 /// A time with its unit: `100us`, `1ms`, `20s`, `1h 30m`; 0 needs none.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -137,6 +138,11 @@ pub fn timer() -> Offered<Parse<String>> {
 /// A taint.
 pub fn taint() -> Offered<Parse<String>> {
     Offered { parse: word, values: || named(evidence::taint::CODES.iter().copied()) }
+}
+
+/// Capabilities of the copy that `setup-user` makes.
+pub fn program_rights() -> Offered<Parse<ProgramRights>> {
+    Offered { parse: str::parse::<ProgramRights>, values: || named(ProgramRights::ALL.map(|(name, _)| name)) }
 }
 
 /// A collector of causes.

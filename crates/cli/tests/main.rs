@@ -34,6 +34,7 @@ mod options;
 mod program;
 mod prometheus;
 mod response;
+mod setup_user;
 mod sources;
 mod structure;
 mod task;

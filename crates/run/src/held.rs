@@ -61,7 +61,7 @@ impl Held {
 
 /// Refuses where a change is in force already: it would be mixed with this one.
 pub fn nothing_else(system: &mut dyn System, what: &str, on: &str) -> Result<()> {
-    match store::all(system)?.iter().find(|record| record.live()) {
+    match store::all(system)?.iter().find(|record| record.is_tuning()) {
         Some(live) => {
             let why = format!("a change is in force (record {})", live.id);
             Err(Error::on(what, on, why, "undo it first: isolator tune rollback"))

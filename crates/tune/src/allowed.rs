@@ -12,6 +12,7 @@ use crate::boot::TRIAL;
 use crate::plan::runtime::{LIMITS, LIMITS_FILE, PARTITION};
 use crate::plan::{Action, ActionKind, Plan, PlanRefusal, boot_line};
 use crate::runtime::BALANCE;
+use crate::transaction::rights::{self, DEVICE, GROUPS, PROGRAM, PROGRAM_MODE, RULES_FILE};
 use crate::transaction::{Record, Step};
 use crate::{Error, Result};
 
@@ -207,6 +208,34 @@ fn step(step: &Step) -> Allowed {
         }
         Step::Affinity { .. } => Ok(()),
         Step::Command { run, undo, .. } => command(run).and_then(|()| command(undo)),
+        Step::Members { path, group, line, users } => {
+            if !GROUPS.contains(&path.as_str()) {
+                return Err(no_file(path));
+            }
+            let made = |gid: &str| [format!("{group}:x:{gid}:"), format!("{group}:!::")];
+            let gid = line.as_deref().and_then(|line| line.split(':').nth(2)).unwrap_or_default();
+            let whole =
+                line.as_ref().is_none_or(|line| number(&format!("0{gid}")) && made(gid).contains(line));
+            let mut names = std::iter::once(group).chain(users);
+            match whole && names.all(|name| rights::is_account(name)) {
+                true => Ok(()),
+                false => Err(format!("'{}' is not a line of a group that this program makes", shown(group))),
+            }
+        }
+        Step::Access { path, old, new } => {
+            // Neither of them lets all users open it, or gives it to a user.
+            let fits = |access: &crate::system::FileAccess| access.uid == 0 && access.mode & !0o660 == 0;
+            match path == DEVICE && fits(new) && old.mode & !0o666 == 0 {
+                true => Ok(()),
+                false => Err(no_file(path)),
+            }
+        }
+        Step::Program { path, capabilities, .. } => {
+            match path == PROGRAM && PROGRAM_MODE & 0o7 == 0 && rights::attribute(capabilities).is_some() {
+                true => Ok(()),
+                false => Err(no_file(path)),
+            }
+        }
     }
 }
 
@@ -224,7 +253,7 @@ fn file(path: &str) -> Allowed {
         && !path.contains(char::is_control)
         && path[1..].split('/').all(|part| !matches!(part, "" | "." | ".."));
     let drop_in = format!("{BALANCE}/isolator.conf");
-    let known = [UNIT, LIMITS_FILE, &drop_in].contains(&path)
+    let known = [UNIT, LIMITS_FILE, rights::LIMITS_FILE, RULES_FILE, &drop_in].contains(&path)
         || SOURCES.contains(&path)
         || BOOT.iter().any(|folder| path.starts_with(folder));
     if plain && known { Ok(()) } else { Err(no_file(path)) }

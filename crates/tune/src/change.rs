@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::boot::{self, BootMethod, BootSpec, TRIAL};
 use crate::plan::{ActionKind, MadeFor, Plan, PlanRefusal, Skipped};
-use crate::system::{self, System, failed};
+use crate::system::{self, FileAccess, System, failed};
 use crate::transaction::files::{self, Kept};
 use crate::transaction::{self, Record, RecordKind, RecordState, Step, StepOutcome, Undone, store, words};
 use crate::{Error, Result};
@@ -191,7 +191,7 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         applied.recovered = recovered(here)?;
     }
     let boot_id = store::boot_id(here.system);
-    let live: Vec<Record> = store::all(here.system)?.into_iter().filter(Record::live).collect();
+    let live: Vec<Record> = store::all(here.system)?.into_iter().filter(Record::is_tuning).collect();
     if let Some(other) = live.iter().find(|record| record.plan != plan.digest) {
         return Err(Error::new(
             "apply the plan",
@@ -292,7 +292,7 @@ fn carry_out(system: &mut dyn System, mut records: Vec<Record>) -> Result<Vec<Re
 
 /// Whether no record is to be undone.
 fn nothing_left(system: &dyn System) -> bool {
-    store::all(system).is_ok_and(|records| !records.iter().any(Record::live))
+    store::all(system).is_ok_and(|records| !records.iter().any(Record::is_tuning))
 }
 
 /// An error where something is still to be undone.
@@ -318,7 +318,7 @@ fn still_to_undo(undone: &[Undone]) -> Vec<String> {
 pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     let mut applied = Applied { schema_version: SCHEMA_VERSION, ..Applied::default() };
     applied.recovered = recovered(here)?;
-    let live: Vec<Record> = store::all(here.system)?.into_iter().filter(Record::live).collect();
+    let live: Vec<Record> = store::all(here.system)?.into_iter().filter(Record::is_tuning).collect();
     let Some(first) = live.first() else {
         return Err(Error::new("confirm", "no plan is applied", "apply one first: isolator tune apply PLAN"));
     };
@@ -388,16 +388,29 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
 
 /// Undoes one record, or all that are in force, the newest first.
 pub fn roll_back(here: &mut Here<'_>, id: Option<&str>) -> Result<RolledBack> {
-    let (mut records, unread) = store::readable(here.system)?;
-    if let Some(id) = id.filter(|id| !records.iter().any(|record| record.id == *id)) {
+    let Some(id) = id else { return roll_back_all(here, Record::is_tuning) };
+    let (records, _) = store::readable(here.system)?;
+    if !records.iter().any(|record| record.id == id) {
         store::read(here.system, id)?;
     }
+    undo_of(here, records, |record| record.id == id, Vec::new())
+}
+
+/// Undoes every record that is `wanted`, the newest first.
+pub(crate) fn roll_back_all(here: &mut Here<'_>, wanted: impl Fn(&Record) -> bool) -> Result<RolledBack> {
+    let (records, unread) = store::readable(here.system)?;
+    undo_of(here, records, wanted, unread.iter().map(Error::to_string).collect())
+}
+
+fn undo_of(
+    here: &mut Here<'_>,
+    mut records: Vec<Record>,
+    wanted: impl Fn(&Record) -> bool,
+    mut left: Vec<String>,
+) -> Result<RolledBack> {
     records.retain(Record::live);
     let mut undone = Vec::new();
-    let mut left: Vec<String> = unread.iter().filter(|_| id.is_none()).map(Error::to_string).collect();
-    for at in
-        (0..records.len()).rev().filter(|at| id.is_none_or(|id| records[*at].id == id)).collect::<Vec<_>>()
-    {
+    for at in (0..records.len()).rev().filter(|at| wanted(&records[*at])).collect::<Vec<_>>() {
         // Words that another change wants too are taken out with the last of them.
         let wanted = |raw: &String| {
             let mut others = records.iter().enumerate().filter(|(other, _)| *other != at);
@@ -466,7 +479,7 @@ pub fn status(here: &mut Here<'_>) -> Result<TuneStatus> {
 }
 
 /// A name that no record has: two may be made within a second.
-fn fresh_id(here: &Here<'_>, name: &str) -> String {
+pub(crate) fn fresh_id(here: &Here<'_>, name: &str) -> String {
     let taken = |id: &String| store::read(here.system, id).is_ok();
     let more = (2..).map(|number| format!("{}-{name}-{number}", here.stamp));
     let first = format!("{}-{name}", here.stamp);
@@ -490,7 +503,7 @@ fn other_owner(here: &Here<'_>) -> Result<()> {
     Ok(())
 }
 
-fn recovered(here: &mut Here<'_>) -> Result<Vec<String>> {
+pub(crate) fn recovered(here: &mut Here<'_>) -> Result<Vec<String>> {
     let recovered = store::recover(here.system)?;
     for (record, undone) in &recovered {
         whole(&format!("undo {}, which was interrupted", record.id), undone)?;
@@ -555,13 +568,18 @@ fn outlook(step: &Step) -> StepOutcome {
         Step::File { old, new, .. } => old == new,
         Step::Setting { old, write, compare, .. } => crate::transaction::step::reads(old, write, *compare),
         Step::Affinity { old, new, .. } => old == new,
-        Step::Generated { .. } | Step::Folder { .. } | Step::Command { .. } => false,
+        Step::Access { old, new, .. } => old == new,
+        Step::Generated { .. }
+        | Step::Folder { .. }
+        | Step::Command { .. }
+        | Step::Members { .. }
+        | Step::Program { .. } => false,
     };
     if is_so { StepOutcome::AlreadySo } else { StepOutcome::Pending }
 }
 
 /// A step for people; none where something is done only when it is undone.
-fn line_of(step: &Step, outcome: StepOutcome) -> Option<StepLine> {
+pub(crate) fn line_of(step: &Step, outcome: StepOutcome) -> Option<StepLine> {
     let size = |kept: &Option<Kept>| {
         kept.as_ref().map_or("absent".into(), |kept| format!("{} bytes", kept.text.len()))
     };
@@ -573,8 +591,20 @@ fn line_of(step: &Step, outcome: StepOutcome) -> Option<StepLine> {
         Step::Affinity { old, new, .. } => (format!("CPUs {old}"), format!("CPUs {new}")),
         Step::Command { run, .. } if run.is_empty() => return None,
         Step::Command { .. } => (String::new(), "run".into()),
+        Step::Members { group, line, users, .. } => {
+            let before = if line.is_some() { "absent" } else { group.as_str() };
+            (before.to_string(), format!("{group} with {}", users.join(", ")))
+        }
+        Step::Access { old, new, .. } => (access(*old), access(*new)),
+        Step::Program { gid, capabilities, .. } => {
+            ("absent".into(), format!("this program for group {gid} alone, with {}", capabilities.join(", ")))
+        }
     };
     Some(StepLine { what: step.what(), before, after, outcome })
+}
+
+fn access(of: FileAccess) -> String {
+    format!("{:04o} {}:{}", of.mode, of.uid, of.gid)
 }
 
 fn plan_path(digest: &str) -> String {

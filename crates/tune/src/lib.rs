@@ -15,6 +15,7 @@ pub mod runtime;
 pub mod system;
 pub mod task;
 pub mod transaction;
+pub mod user;
 pub mod verify;
 
 pub use error::{Error, Result};

@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind};
 
 use error::Error;
 use machine::CpuSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 pub(crate) mod memory;
@@ -50,6 +52,25 @@ pub struct Stat {
     pub changed_ns: i64,
 }
 
+/// Owner, group and permissions of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileAccess {
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+impl FileAccess {
+    /// Those of the file at `path`.
+    pub fn of(system: &dyn System, path: &str) -> io::Result<FileAccess> {
+        let Stat { uid, gid, mode, .. } = system.stat(path)?;
+        Ok(FileAccess { uid, gid, mode })
+    }
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandResult {
@@ -75,6 +96,13 @@ pub trait System {
     fn free_bytes(&self, path: &str) -> io::Result<u64>;
     /// The CPUs that a task may use.
     fn affinity(&self, task: u32) -> io::Result<CpuSet>;
+
+    /// SHA-256 of a file of any length, hexadecimal.
+    fn digest(&self, path: &str) -> io::Result<String>;
+    /// SHA-256 of the program that runs, hexadecimal, and its length.
+    fn own_program(&self) -> io::Result<(String, u64)>;
+    /// The attribute by which a file gives capabilities; empty where it gives none.
+    fn file_capabilities(&self, path: &str) -> io::Result<Vec<u8>>;
 
     /// Makes a file of a new name beside `path` and gives that name. It has these bytes, and permissions,
     /// owner and attributes of the file at `path`, or those of `new` where there is none. `None`: no
@@ -102,6 +130,11 @@ pub trait System {
     fn set(&mut self, path: &str, text: &str) -> io::Result<()>;
     /// Lets a task use these CPUs only.
     fn set_affinity(&mut self, task: u32, cpus: &CpuSet) -> io::Result<()>;
+    /// Makes a copy of the program that runs, of a new name beside `path`, and gives that name. It has this
+    /// owner, these permissions, and this attribute by which it gives capabilities.
+    fn copy_own_beside(&mut self, path: &str, access: FileAccess, capabilities: &[u8]) -> io::Result<String>;
+    /// Gives a file, or a device, another owner, group and permissions.
+    fn set_access(&mut self, path: &str, access: FileAccess) -> io::Result<()>;
     /// Runs a command to its end.
     fn run(&mut self, command: &[String]) -> io::Result<CommandResult>;
 }

@@ -21,13 +21,14 @@ use machine::CpuSet;
 mod faults;
 pub mod files;
 pub(crate) mod own;
+pub mod rights;
 pub(crate) mod step;
 pub mod store;
 pub(crate) mod words;
 
 pub use own::OwnPart;
 
-use crate::system::System;
+use crate::system::{FileAccess, System};
 use crate::{Error, Result};
 use files::Kept;
 
@@ -71,6 +72,8 @@ pub enum RecordKind {
     Trial,
     /// The boot line of every next boot.
     Boot,
+    /// Rights of users, which `setup-user` gives.
+    User,
 }
 
 /// How far a record is.
@@ -188,6 +191,39 @@ pub enum Step {
         /// Whether its failure ends the whole change.
         needed: bool,
     },
+    /// Users become members of a group.
+    Members {
+        /// The file of groups.
+        path: String,
+        /// The group.
+        group: String,
+        /// Its line without users, where the group is made.
+        line: Option<String>,
+        /// The users, who were no members.
+        users: Vec<String>,
+    },
+    /// A device gets another owner, group and permissions.
+    Access {
+        /// Its path.
+        path: String,
+        /// Those before.
+        old: FileAccess,
+        /// Those after.
+        new: FileAccess,
+    },
+    /// A copy of this program gives capabilities to the members of a group.
+    Program {
+        /// Its path.
+        path: String,
+        /// SHA-256 of the program, hexadecimal.
+        sha256: String,
+        /// Its length.
+        bytes: u64,
+        /// The group.
+        gid: u32,
+        /// The capabilities.
+        capabilities: Vec<String>,
+    },
 }
 
 /// How a setting's text compares.
@@ -240,7 +276,12 @@ impl Step {
     /// What it changes, for people.
     pub fn what(&self) -> String {
         match self {
-            Step::File { path, .. } | Step::Generated { path, .. } | Step::Folder { path } => path.clone(),
+            Step::File { path, .. }
+            | Step::Generated { path, .. }
+            | Step::Folder { path }
+            | Step::Members { path, .. }
+            | Step::Access { path, .. }
+            | Step::Program { path, .. } => path.clone(),
             Step::Setting { path, name, .. } => match name {
                 Some(name) => format!("{path} ({name})"),
                 None => path.clone(),
@@ -257,7 +298,12 @@ impl Step {
             Step::Setting { .. } | Step::Affinity { .. } => true,
             Step::Folder { path } => path.starts_with("/sys/") || path.starts_with("/run/"),
             Step::Command { volatile, .. } => *volatile,
-            Step::File { .. } | Step::Generated { .. } => false,
+            // udev gives a device its permissions at every boot.
+            Step::File { .. }
+            | Step::Generated { .. }
+            | Step::Members { .. }
+            | Step::Access { .. }
+            | Step::Program { .. } => false,
         }
     }
 }
@@ -300,6 +346,12 @@ impl Record {
     /// Whether what it did is still to be undone.
     pub fn live(&self) -> bool {
         self.state != RecordState::RolledBack
+    }
+
+    /// Whether `tune` still has to undo it: rights of users stay until `setup-user` takes them, unless they
+    /// are half given.
+    pub fn is_tuning(&self) -> bool {
+        self.live() && (self.part != RecordKind::User || self.state != RecordState::Applied)
     }
 }
 
@@ -426,9 +478,13 @@ fn undo(system: &mut dyn System, done: &DoneStep, same_boot: bool) -> Undone {
 /// Room for every file and its copy in the record, before anything is written.
 fn enough_room(system: &dyn System, record: &Record) -> Result<()> {
     for done in &record.steps {
-        let Step::File { path, new: Some(new), .. } = &done.step else { continue };
+        let (path, length) = match &done.step {
+            Step::File { path, new: Some(new), .. } => (path, new.text.len() as u64),
+            Step::Program { path, bytes, .. } => (path, *bytes),
+            _ => continue,
+        };
         let folder = files::nearest_folder(system, path);
-        let need = new.text.len() as u64 + (256 << 10);
+        let need = length + (256 << 10);
         match system.free_bytes(&folder) {
             Ok(free) if free < need => {
                 let why = format!("{folder} has {} KiB left and {} are needed", free >> 10, need >> 10);

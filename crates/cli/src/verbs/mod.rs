@@ -18,6 +18,7 @@ pub mod monitor;
 pub mod prove;
 pub mod report;
 pub mod run;
+pub mod setup_user;
 pub mod task;
 pub mod tune;
 pub mod watch;

@@ -5,10 +5,10 @@ use machine::boot::line;
 
 use super::Here;
 use crate::plan::{ActionKind, Plan};
-use crate::system::{self, System};
+use crate::system::{self, FileAccess, System};
 use crate::transaction::files::Kept;
 use crate::transaction::step::reads;
-use crate::transaction::{OwnPart, Record, RecordKind, Step, StepOutcome, words};
+use crate::transaction::{OwnPart, Record, RecordKind, Step, StepOutcome, rights, words};
 use crate::verify;
 use crate::{Error, Result};
 
@@ -122,6 +122,21 @@ pub(super) fn now_otherwise(system: &dyn System, step: &Step) -> Option<String> 
             (alive && now != *new).then(|| format!("thread {task} ({name}): CPUs {now} now"))
         }
         Step::Folder { path } => system.stat(path).is_err().then(|| format!("{path}: gone")),
+        Step::Members { path, group, users, .. } => {
+            let text = system::lossy(system, path).unwrap_or_default();
+            let now = rights::line_of(&text, group).map(|fields| rights::members(&fields));
+            let lacks = |user: &&String| !now.as_ref().is_some_and(|now| now.contains(&user.as_str()));
+            let gone: Vec<&str> = users.iter().filter(lacks).map(String::as_str).collect();
+            (!gone.is_empty()).then(|| format!("{path}: {} left {group}", gone.join(", ")))
+        }
+        Step::Access { path, new, .. } => {
+            let now = FileAccess::of(system, path).ok();
+            (now != Some(*new)).then(|| format!("{path}: other permissions now"))
+        }
+        Step::Program { path, sha256, gid, capabilities, .. } => {
+            let same = rights::is_placed(system, path, sha256, *gid, capabilities);
+            (!same).then(|| format!("{path}: changed since"))
+        }
         Step::Affinity { .. } | Step::Command { .. } => None,
     }
 }

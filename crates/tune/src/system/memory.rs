@@ -11,8 +11,8 @@ use std::path::Path;
 
 use machine::CpuSet;
 
-use super::{CommandResult, Stat, System, folder};
-use crate::transaction::files::SUFFIX;
+use super::{CommandResult, FileAccess, Stat, System, folder};
+use crate::transaction::files::{SUFFIX, sha256};
 
 /// What happens at the change that is to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,7 @@ struct Inode {
     bytes: Vec<u8>,
     synced: Vec<u8>,
     stat: Stat,
+    capabilities: Vec<u8>,
 }
 
 type FileNames = BTreeMap<String, usize>;
@@ -70,6 +71,8 @@ pub struct MemoryMachine {
     pub changes: Vec<String>,
     /// The change, counted from 0, that fails, and how.
     pub fault: Option<(usize, InjectedFault)>,
+    /// The program that runs.
+    pub own: Vec<u8>,
     /// Bytes left on every medium.
     pub free: Option<u64>,
     dead: bool,
@@ -109,7 +112,8 @@ impl MemoryMachine {
             self.settings.insert(path.into(), String::from_utf8_lossy(bytes).into_owned());
             return;
         }
-        self.inodes.push(Inode { bytes: bytes.to_vec(), synced: bytes.to_vec(), stat: PLAIN });
+        let bytes = bytes.to_vec();
+        self.inodes.push(Inode { synced: bytes.clone(), bytes, stat: PLAIN, capabilities: Vec::new() });
         self.now.insert(path.into(), self.inodes.len() - 1);
         self.durable.insert(path.into(), self.inodes.len() - 1);
     }
@@ -242,6 +246,18 @@ impl System for MemoryMachine {
         self.tasks.get(&task).map(|(cpus, _)| cpus.clone()).ok_or_else(|| io::Error::from_raw_os_error(3))
     }
 
+    fn digest(&self, path: &str) -> io::Result<String> {
+        Ok(sha256(&self.inode(path)?.bytes))
+    }
+
+    fn own_program(&self) -> io::Result<(String, u64)> {
+        Ok((sha256(&self.own), self.own.len() as u64))
+    }
+
+    fn file_capabilities(&self, path: &str) -> io::Result<Vec<u8>> {
+        Ok(self.inode(path)?.capabilities.clone())
+    }
+
     fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>> {
         self.change(format!("write {path}"))?;
         self.takes_space()?;
@@ -253,7 +269,8 @@ impl System for MemoryMachine {
             return Ok(None);
         }
         let name = format!("{path}.{:016x}{SUFFIX}", self.changes.len());
-        self.inodes.push(Inode { bytes: bytes.to_vec(), synced: Vec::new(), stat });
+        let capabilities = Vec::new();
+        self.inodes.push(Inode { bytes: bytes.to_vec(), synced: Vec::new(), stat, capabilities });
         self.now.insert(name.clone(), self.inodes.len() - 1);
         Ok(Some(name))
     }
@@ -375,6 +392,24 @@ impl System for MemoryMachine {
             return Err(io::Error::from_raw_os_error(22));
         }
         *now = cpus.clone();
+        Ok(())
+    }
+
+    fn copy_own_beside(&mut self, path: &str, access: FileAccess, capabilities: &[u8]) -> io::Result<String> {
+        let FileAccess { uid, gid, mode } = access;
+        let new = Stat { uid, gid, mode, ..PLAIN };
+        let beside = self.write_beside(path, &self.own.clone(), new)?.ok_or(ErrorKind::Other)?;
+        let at = self.now[&beside];
+        self.inodes[at].stat = new;
+        self.inodes[at].capabilities = capabilities.to_vec();
+        Ok(beside)
+    }
+
+    fn set_access(&mut self, path: &str, access: FileAccess) -> io::Result<()> {
+        self.change(format!("permissions of {path}"))?;
+        let at = *self.now.get(path).ok_or(ErrorKind::NotFound)?;
+        let FileAccess { uid, gid, mode } = access;
+        self.inodes[at].stat = Stat { uid, gid, mode, ..self.inodes[at].stat };
         Ok(())
     }
 

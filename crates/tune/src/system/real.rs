@@ -12,16 +12,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use machine::CpuSet;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps};
+use rustix::fs::{
+    AtFlags, FlockOperation, Gid, Mode, OFlags, RenameFlags, ResolveFlags, StatVfsMountFlags, Timespec,
+    Timestamps, Uid, XattrFlags,
+};
 use rustix::io::Errno;
 use rustix::thread::CpuSet as Mask;
+use sha2::{Digest, Sha256};
 
 mod dress;
 
 use crate::transaction::files::SUFFIX;
 
-use super::{CommandResult, Stat, System, folder};
+use super::{CommandResult, FileAccess, Stat, System, folder};
 
+/// The program that runs, whatever its name is now.
+const OWN: &str = "/proc/self/exe";
+/// The attribute by which a file gives capabilities.
+const CAPABILITY: &str = "security.capability";
 /// No file that is read here is as long.
 const LONGEST: u64 = 64 << 20;
 
@@ -44,6 +52,18 @@ impl Real {
     /// Whether this is the machine that runs.
     pub fn live(&self) -> bool {
         self.root == Path::new("/")
+    }
+
+    /// Keeps programs that change users and groups (lckpwdf(3)) from it while the file is open; none where
+    /// the machine has no file for that, and an error where one of them is at work.
+    pub fn lock_accounts(&self) -> io::Result<Option<File>> {
+        let path = self.at("/etc/.pwd.lock")?;
+        let file = match File::options().write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Some(file))
     }
 
     /// Tasks that a captured tree names are not those that run here.
@@ -96,6 +116,20 @@ impl Real {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&folder, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
+    }
+}
+
+/// SHA-256 of what can be read, hexadecimal, and its length.
+fn digest_of(mut file: File) -> io::Result<(String, u64)> {
+    let (mut digest, mut length) = (Sha256::new(), 0);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok((machine::hexadecimal(&digest.finalize()), length));
+        }
+        digest.update(&buffer[..read]);
+        length += read as u64;
     }
 }
 
@@ -153,6 +187,27 @@ impl System for Real {
         let mask = rustix::thread::sched_getaffinity(Some(pid(task)?))?;
         let limit = u32::try_from(Mask::MAX_CPU).unwrap_or(u32::MAX);
         Ok((0..limit).filter(|cpu| mask.is_set(*cpu as usize)).collect())
+    }
+
+    fn digest(&self, path: &str) -> io::Result<String> {
+        let path = self.at(path)?;
+        if !fs::metadata(&path)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        Ok(digest_of(File::open(path)?)?.0)
+    }
+
+    fn own_program(&self) -> io::Result<(String, u64)> {
+        digest_of(File::open(OWN)?)
+    }
+
+    fn file_capabilities(&self, path: &str) -> io::Result<Vec<u8>> {
+        let mut value = [0; 64];
+        match rustix::fs::getxattr(self.at(path)?, CAPABILITY, &mut value[..]) {
+            Ok(length) => Ok(value[..length].to_vec()),
+            Err(Errno::NODATA | Errno::NOTSUP) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>> {
@@ -262,6 +317,37 @@ impl System for Real {
             mask.set(cpu);
         }
         Ok(rustix::thread::sched_setaffinity(Some(pid(task)?), &mask)?)
+    }
+
+    fn copy_own_beside(&mut self, path: &str, access: FileAccess, capabilities: &[u8]) -> io::Result<String> {
+        let (at, name) = self.folder(path)?;
+        if rustix::fs::fstatvfs(&at)?.f_flag.contains(StatVfsMountFlags::NOSUID) {
+            return Err(io::Error::other(
+                "its file system is mounted with nosuid, where no program gets any",
+            ));
+        }
+        let drawn = |random: u64| format!("{name}.{random:016x}{SUFFIX}").into();
+        let (beside, mut file) = untrusted::create_new(at.as_fd(), 0o600, drawn)?;
+        let copied = File::open(OWN).and_then(|mut own| io::copy(&mut own, &mut file)).and_then(|_| {
+            // A change of the owner takes capabilities away, and those of the mode come last.
+            let (uid, gid) = (Uid::from_raw(access.uid), Gid::from_raw(access.gid));
+            rustix::fs::fchown(&file, Some(uid), Some(gid))?;
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(access.mode))?;
+            rustix::fs::fsetxattr(&file, CAPABILITY, capabilities, XattrFlags::empty())?;
+            Ok(())
+        });
+        if let Err(error) = copied {
+            let _ = rustix::fs::unlinkat(&at, &beside, AtFlags::empty());
+            return Err(error);
+        }
+        Ok(format!("{}/{}", folder(path).trim_end_matches('/'), beside.display()))
+    }
+
+    fn set_access(&mut self, path: &str, access: FileAccess) -> io::Result<()> {
+        let (folder, name) = self.folder(path)?;
+        let (uid, gid) = (Uid::from_raw(access.uid), Gid::from_raw(access.gid));
+        rustix::fs::chownat(&folder, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(rustix::fs::chmodat(&folder, name, Mode::from_raw_mode(access.mode), AtFlags::empty())?)
     }
 
     fn run(&mut self, command: &[String]) -> io::Result<CommandResult> {

@@ -122,6 +122,21 @@ pub fn put_back(system: &mut dyn System, path: &str, bytes: &[u8]) -> Result<()>
     put(system, path, bytes, Kept::new("", None).stat(), true)
 }
 
+/// Puts bytes in place of those of a file that is there, and never over them: a power cut leaves the old or
+/// the new ones.
+pub fn put_whole(system: &mut dyn System, path: &str, bytes: &[u8]) -> Result<()> {
+    let real = real(system, path);
+    match beside(system, &real, bytes, Kept::new("", None).stat()) {
+        Ok(true) => read_back(system, path, &real, bytes),
+        Ok(false) => Err(Error::new(
+            format!("replace {path}"),
+            "it has several names, or attributes that another file cannot have",
+            "take its other names away, or make the change by hand",
+        )),
+        Err(error) => Err(failed("write", path, &error)),
+    }
+}
+
 /// A link stays a link: the file it leads to is replaced.
 fn real(system: &dyn System, path: &str) -> String {
     system.real_path(path).unwrap_or_else(|_| path.to_string())
@@ -152,7 +167,11 @@ fn put(system: &mut dyn System, path: &str, bytes: &[u8], new: Stat, without_spa
         let written = system.overwrite(&real, bytes).and_then(|()| system.sync(&real));
         written.map_err(|error| failed("write", path, &error))?;
     }
-    match system.read(&real) {
+    read_back(system, path, &real, bytes)
+}
+
+fn read_back(system: &dyn System, path: &str, real: &str, bytes: &[u8]) -> Result<()> {
+    match system.read(real) {
         Ok(read) if read == bytes => Ok(()),
         Ok(_) => Err(Error::new(
             format!("write {path}"),

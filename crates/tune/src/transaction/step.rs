@@ -9,7 +9,7 @@ use machine::boot::line::{kernel_words, without_words};
 
 use super::files::{self, Kept, Lossless};
 use super::words::without_tokens;
-use super::{Compare, OwnPart, Restoration, Step, StepOutcome};
+use super::{Compare, OwnPart, Restoration, Step, StepOutcome, rights};
 use crate::generator::{self, LossReason};
 use crate::system::{self, System, failed};
 use crate::{Error, Result};
@@ -81,6 +81,13 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<StepOutcome> 
                 return Err(Error::new(what, why, "run it by hand to see more, then try again"));
             }
             Ok(StepOutcome::Refused(why))
+        }
+        Step::Members { path, group, line, users } => {
+            rights::add_members(system, path, group, line.as_deref(), users)
+        }
+        Step::Access { path, old, new } => rights::set_access(system, path, *old, *new),
+        Step::Program { path, sha256, gid, capabilities, .. } => {
+            rights::place(system, path, sha256, *gid, capabilities)
         }
     }
 }
@@ -210,6 +217,11 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Restoration> 
             };
             Ok(Restoration::Failed(format!("`{}` failed: {why}", undo.join(" "))))
         }
+        Step::Members { path, group, line, users } => {
+            rights::remove_members(system, path, group, line.as_deref(), users)
+        }
+        Step::Access { path, old, new } => rights::give_back_access(system, path, *old, *new),
+        Step::Program { path, sha256, .. } => rights::take_away(system, path, sha256),
     }
 }
 

@@ -239,7 +239,7 @@ const CAPABILITIES: &[(&str, &str, &str)] = &[
     (
         "isolator prove --loads idle --duration 1s",
         "CAP_SYS_NICE, CAP_IPC_LOCK",
-        "causes are suspects without times; the limits rtprio 98 and memlock unlimited suffice, too",
+        "causes are suspects without times; the limits rtprio 98 and memlock unlimited suffice, too (`isolator setup-user`)",
     ),
     (
         "isolator prove --loads idle --duration 1s --causes bpf",
@@ -251,8 +251,8 @@ const CAPABILITIES: &[(&str, &str, &str)] = &[
 fn capabilities() -> String {
     let mut page = page(
         "Capabilities that suffice without root",
-        "A test runs each of these commands as a user with these capabilities alone. Grant them to the program by `setcap`, to a service by \
-         `AmbientCapabilities=`, to a container by `--cap-add`.",
+        "A test runs each of these commands as a user with these capabilities alone. Grant them to a group of users by `isolator setup-user` \
+         ([how](../howto/without-root.md)), to a service by `AmbientCapabilities=`, to a container by `--cap-add`.",
     );
     let rows = CAPABILITIES.iter().map(|(command, needs, without)| {
         let needs = if needs.is_empty() { "none" } else { needs };
@@ -265,8 +265,9 @@ fn capabilities() -> String {
          CAP_SYS_PTRACE. A program that stamps its own cycles with libisolator needs none but access to `/proc/PID/fd`.\n\
          - `isolator lint PID`: CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.\n\
          - `isolator measure ethercat --device NAME`: CAP_NET_RAW.\n\
-         - `isolator tune apply`, `confirm` and `rollback`: root.\n\
-         - `isolator lab`: none; `isolator kernel build`: none.\n",
+         - `isolator tune apply`, `confirm` and `rollback`, `isolator setup-user`: root.\n\
+         - `isolator lab`: none; `isolator kernel build`: none.\n\n\
+         Capabilities that the program's file gives (`setcap`) stay with `prove`, `measure`, `monitor` and `lint`. The other verbs give them up.\n",
     );
     page
 }

@@ -17,17 +17,18 @@ pub(super) const ALL: &[Setting] = &[
         name: "rtprio",
         reason: "the highest real-time priority that may be asked for without CAP_SYS_NICE",
         cost: "its holder can starve the machine",
-        fix: "echo '@realtime - rtprio VALUE' >> /etc/security/limits.d/95-realtime.conf; groupadd -f realtime; \
-              usermod -aG realtime $USER; log in anew",
-        undo: "take the line out of /etc/security/limits.d/95-realtime.conf",
+        fix: "isolator setup-user $USER, then log in anew; by hand: echo '@realtime - rtprio VALUE' >> \
+              /etc/security/limits.d/95-realtime.conf; groupadd -f realtime; usermod -aG realtime $USER",
+        undo: "isolator setup-user --undo, or take the line out of /etc/security/limits.d/95-realtime.conf",
         ..LIMIT
     },
     Setting {
         name: "memlock",
         reason: "how much memory may be locked, so that it is never paged out",
         cost: "its holder can lock all memory",
-        fix: "echo '@realtime - memlock VALUE' >> /etc/security/limits.d/95-realtime.conf, then log in anew",
-        undo: "take the line out of /etc/security/limits.d/95-realtime.conf",
+        fix: "isolator setup-user $USER, then log in anew; by hand: echo '@realtime - memlock VALUE' >> \
+              /etc/security/limits.d/95-realtime.conf",
+        undo: "isolator setup-user --undo, or take the line out of /etc/security/limits.d/95-realtime.conf",
         ..LIMIT
     },
     Setting {
