@@ -9,16 +9,25 @@ use loom::thread;
 
 use super::*;
 
-/// Two laps of the smallest ring, so that slots are written again.
 #[test]
-fn each_message_arrives_whole_and_once() {
+fn each_message_beside_its_number_arrives_whole_and_once() {
+    two_laps(8);
+}
+
+#[test]
+fn each_message_apart_from_its_number_arrives_whole_and_once() {
+    two_laps(64);
+}
+
+/// Two laps of the smallest ring for messages of so many bytes, so that slots are written again.
+fn two_laps(bytes: usize) {
     // Across all interleavings.
     let most = std::sync::Arc::new(AtomicU64::new(0));
     let most_posted = std::sync::Arc::clone(&most);
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
-        let (mut sender, mut receiver) = pair(Size { slots: 4, bytes: 8 }).unwrap();
+        let (mut sender, mut receiver) = pair(Size { slots: 4, bytes }).unwrap();
         let posting = thread::spawn(move || {
             let mut posted = 0u64;
             for n in 0..6u64 {

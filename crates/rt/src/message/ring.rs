@@ -5,13 +5,18 @@
 //! line 0      what the ring is       written once; from word 3 on the maker's notes
 //! line 1      closed                 the sender's
 //! line 2      credits, closed        the receiver's
-//! line 3...   slots, each: word 0    the sequence number (low half) and the length (high half)
-//!                          words 1.. the message
+//! line 3...   messages up to 56 bytes: slots of 2, 4 or 8 words, of which word 0 is the message's number
+//!             (low half: sequence, high half: length) and the others are the message
+//!             longer ones: the numbers of all slots, then the messages, each in lines of its own
 //! ```
-//! Message number n lies in slot n modulo slots. The sender writes the message, then its sequence number n +
-//! 1 (pair 1): number and message travel in one line, so that a hop costs one transfer. The receiver copies
-//! it, and gives slots back as *credits*, the number of the first message that it has not taken, a quarter of
-//! the ring at a time (pair 2): so the line with the credits stays in both caches most of the time.
+//! Message n lies in slot n modulo slots. The sender writes the message, then its number n + 1 (pair 1). The
+//! receiver copies it, and gives slots back as *credits*, the number of the first message that it has not
+//! taken, a quarter of the ring at a time (pair 2): so the line with the credits stays in both caches most of
+//! the time.
+//!
+//! A short message travels in the line of its number: a hop costs one transfer. A long one lies apart, since
+//! the receiver polls the number: it would take a line away that the sender is still writing. The sender
+//! fetches lines that it will write some messages ahead, and so waits for few of them.
 //!
 //! Each end keeps its own position to itself. What it reads of the other's is checked before it is used: an
 //! end that lies loses messages, and can do nothing else.
@@ -19,7 +24,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, compiler_fence};
 
-use super::region::{AtomicU64, Ordering, Region, WORDS};
+use super::region::{self, AtomicU64, CacheLine, LINE_BYTES, Ordering, Region, WORDS};
 use super::{Failure, Size};
 use crate::Result;
 use crate::fork::{Home, Wiped};
@@ -42,11 +47,10 @@ const CREDITS: usize = 1;
 pub(super) const WAITING: usize = 2;
 
 /// "isol" and the layout's version.
-const THIS_VERSION: u64 = 0x6973_6f6c_0000_0001;
+const THIS_VERSION: u64 = 0x6973_6f6c_0000_0002;
 
-/// Bytes of a line, and of a message's part in the first one, beside its number.
-const LINE_BYTES: usize = 8 * WORDS;
-const FIRST_BYTES: usize = LINE_BYTES - 8;
+/// Bytes of the longest message that lies in the line of its number.
+const BESIDE_BYTES: usize = LINE_BYTES - 8;
 
 /// Bytes that processors fetch at once: two lines. What one CPU writes and another reads, or writes, must not
 /// lie that close together, or each write costs as much as a message. So rings and ends have an alignment of
@@ -62,19 +66,49 @@ pub(super) struct Ring {
     /// One less: a message's number modulo the slots.
     mask: u32,
     bytes: usize,
-    /// Lines of a slot: who polls asks for it at each look.
-    slot_lines: usize,
+    shape: Shape,
 }
 
-/// Lines that a slot of so many bytes takes, its word 0 included.
-fn slot_lines(bytes: usize) -> usize {
-    (8 + bytes).div_ceil(LINE_BYTES)
+/// Where messages of a size lie.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// The words from one number to the next, as the power of two.
+    step: u32,
+    /// Lines of a message, and where those of the first one are; none where messages lie beside their numbers.
+    lines: usize,
+    first: usize,
+    /// How many messages ahead the sender fetches a slot: about eight lines.
+    ahead: u32,
+}
+
+impl Shape {
+    fn of(size: Size) -> Shape {
+        let step = match size.bytes {
+            0..=8 => 1,
+            9..=24 => 2,
+            25..=BESIDE_BYTES => 3,
+            _ => 0,
+        };
+        let numbers = (size.slots as usize).div_ceil(WORDS);
+        let lines = if step == 0 { size.bytes.div_ceil(LINE_BYTES) } else { 0 };
+        let ahead = match lines {
+            0 => 8 << (3 - step),
+            lines => (8 / lines as u32).max(1),
+        };
+        Shape { step, lines, first: HEAD_LINES + numbers, ahead }
+    }
+
+    /// Lines that a ring of so many slots takes.
+    fn all_lines(self, slots: u32) -> usize {
+        let numbers = ((slots as usize) << self.step).div_ceil(WORDS);
+        HEAD_LINES + numbers + slots as usize * self.lines
+    }
 }
 
 impl Ring {
     /// Lines that a ring of that size takes.
     pub(super) fn lines(size: Size) -> usize {
-        HEAD_LINES + size.slots as usize * slot_lines(size.bytes)
+        Shape::of(size).all_lines(size.slots)
     }
 
     /// Writes down what the ring is, in memory that is all zero.
@@ -123,7 +157,7 @@ impl Ring {
     fn of(region: Region, size: Size) -> Ring {
         assert_eq!(region.len(), Ring::lines(size), "a ring has the lines of its size");
         let Size { slots, bytes } = size;
-        Ring { region, slots, mask: slots - 1, bytes, slot_lines: slot_lines(bytes) }
+        Ring { region, slots, mask: slots - 1, bytes, shape: Shape::of(size) }
     }
 
     /// Bytes that a message may have.
@@ -141,12 +175,12 @@ impl Ring {
         &self.region[RECEIVER].0[WAITING]
     }
 
-    /// A line of the head, or the first one of a slot.
+    /// A line of the head, or one with numbers.
     #[inline(always)]
     fn line(&self, at: usize) -> &[AtomicU64; WORDS] {
         debug_assert!(at < self.region.len());
-        // SAFETY: `of` looked that the region has the lines of its size, which never change; a slot is
-        // counted modulo their number.
+        // SAFETY: `of` looked that the region has the lines of its size, which never change; a number is
+        // counted modulo the slots.
         unsafe { &self.region.get_unchecked(at).0 }
     }
 
@@ -162,63 +196,82 @@ impl Ring {
         self.line(RECEIVER)[CREDITS].load(Ordering::Acquire) as u32
     }
 
-    /// The first line of the slot of message `n`.
+    /// The words from the number of message `n` to the end of its line.
     #[inline(always)]
-    fn slot(&self, n: u32) -> usize {
-        HEAD_LINES + (n & self.mask) as usize * self.slot_lines
+    fn number(&self, n: u32) -> &[AtomicU64] {
+        let at = ((n & self.mask) as usize) << self.shape.step;
+        &self.line(HEAD_LINES + at / WORDS)[at % WORDS..]
     }
 
-    /// The number in a slot, and the length beside it.
+    /// The lines of message `n`, where it lies apart.
+    #[inline(always)]
+    fn lines_of(&self, n: u32) -> &[CacheLine] {
+        let first = self.shape.first + (n & self.mask) as usize * self.shape.lines;
+        &self.region[first..first + self.shape.lines]
+    }
+
+    /// The sequence number in a slot, and the length beside it.
     #[inline(always)]
     fn sequence(&self, n: u32) -> (u32, usize) {
         // Pair 1: the message is not older than its number.
-        let word = self.line(self.slot(n))[0].load(Ordering::Acquire);
+        let word = self.number(n)[0].load(Ordering::Acquire);
         (word as u32, (word >> 32) as usize)
     }
 
     #[inline(always)]
     fn write(&self, n: u32, message: &[u8]) {
-        let slot = self.slot(n);
-        let first = self.line(slot);
-        match message.split_first_chunk::<FIRST_BYTES>() {
-            // Of a length that is known, so without a loop: a hop is hardly longer than one.
-            Some((head, rest)) => {
-                store(&first[1..], head);
-                for (line, bytes) in self.region[slot + 1..].iter().zip(rest.chunks(LINE_BYTES)) {
-                    store(&line.0, bytes);
+        let number = self.number(n);
+        if self.shape.lines == 0 {
+            store(&number[1..], message);
+        } else {
+            for (line, bytes) in self.lines_of(n).iter().zip(message.chunks(LINE_BYTES)) {
+                match bytes.try_into() {
+                    Ok(whole) => line.write(whole),
+                    Err(_) => store(&line.0, bytes),
                 }
             }
-            None => store(&first[1..], message),
         }
         let word = u64::from(n.wrapping_add(1)) | (message.len() as u64) << 32;
         // Pair 1: the message before its number.
-        first[0].store(word, Ordering::Release);
+        number[0].store(word, Ordering::Release);
+    }
+
+    /// Fetches, as their writer, the number of the next message, before the receiver comes to poll it, and all
+    /// that a message as long will write some messages ahead.
+    #[inline(always)]
+    fn prefetch(&self, next: u32, ahead: u32, length: usize) {
+        region::prefetch_to_write(&self.number(ahead)[0]);
+        region::prefetch_to_write(&self.number(next)[0]);
+        if self.shape.lines > 0 {
+            let lines = self.lines_of(ahead).iter().take(length.div_ceil(LINE_BYTES));
+            lines.for_each(|line| region::prefetch_to_write(&line.0[0]));
+        }
     }
 
     #[inline(always)]
     fn read(&self, n: u32, message: &mut [u8]) {
-        let slot = self.slot(n);
-        let first = &self.line(slot)[1..];
-        match message.split_first_chunk_mut::<FIRST_BYTES>() {
-            Some((head, rest)) => {
-                load(first, head);
-                for (line, bytes) in self.region[slot + 1..].iter().zip(rest.chunks_mut(LINE_BYTES)) {
-                    load(&line.0, bytes);
+        if self.shape.lines == 0 {
+            load(&self.number(n)[1..], message);
+        } else {
+            for (line, bytes) in self.lines_of(n).iter().zip(message.chunks_mut(LINE_BYTES)) {
+                match (&mut *bytes).try_into() {
+                    Ok(whole) => line.read(whole),
+                    Err(_) => load(&line.0, bytes),
                 }
             }
-            None => load(first, message),
         }
     }
 }
 
 /// Writes bytes, whole words first: a receiver polls the line meanwhile, and takes it away between two stores
-/// that are far apart.
+/// that are far apart. A length that is known makes no loop.
 #[inline(always)]
 fn store(line: &[AtomicU64], bytes: &[u8]) {
-    let (words, rest) = bytes.as_chunks();
-    for (to, word) in line.iter().zip(words) {
-        to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    if let Ok(bytes) = <&[u8; BESIDE_BYTES]>::try_from(bytes) {
+        return store_words(line, bytes.as_chunks().0);
     }
+    let (words, rest) = bytes.as_chunks();
+    store_words(line, words);
     if !rest.is_empty() {
         let mut word = [0; 8];
         word[..rest.len()].copy_from_slice(rest);
@@ -226,16 +279,31 @@ fn store(line: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
+#[inline(always)]
+fn store_words(line: &[AtomicU64], words: &[[u8; 8]]) {
+    for (to, word) in line.iter().zip(words) {
+        to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    }
+}
+
 /// Reads them.
 #[inline(always)]
 fn load(line: &[AtomicU64], bytes: &mut [u8]) {
-    let (words, rest) = bytes.as_chunks_mut();
-    for (from, word) in line.iter().zip(words.iter_mut()) {
-        *word = from.load(Ordering::Relaxed).to_ne_bytes();
+    if let Ok(bytes) = <&mut [u8; BESIDE_BYTES]>::try_from(&mut *bytes) {
+        return load_words(line, bytes.as_chunks_mut().0);
     }
+    let (words, rest) = bytes.as_chunks_mut();
+    load_words(line, words);
     if !rest.is_empty() {
         let word = line[words.len()].load(Ordering::Relaxed).to_ne_bytes();
         rest.copy_from_slice(&word[..rest.len()]);
+    }
+}
+
+#[inline(always)]
+fn load_words(line: &[AtomicU64], words: &mut [[u8; 8]]) {
+    for (from, word) in line.iter().zip(words) {
+        *word = from.load(Ordering::Relaxed).to_ne_bytes();
     }
 }
 
@@ -354,6 +422,11 @@ impl Posting {
         }
         self.ring.write(self.next, message);
         self.next = self.next.wrapping_add(1);
+        let ahead = self.next.wrapping_add(self.ring.shape.ahead);
+        // Only what the receiver has given back.
+        if ahead.wrapping_sub(self.credits) < self.ring.slots {
+            self.ring.prefetch(self.next, ahead, message.len());
+        }
         Ok(())
     }
 }

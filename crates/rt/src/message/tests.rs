@@ -33,15 +33,17 @@ fn messages_come_in_order_and_a_full_ring_refuses() {
 
 #[test]
 fn a_message_of_each_length_arrives_whole_and_a_longer_one_is_refused() {
-    let size = Size { slots: 4, bytes: 200 };
-    let (mut sender, mut receiver) = pair(size).unwrap();
-    for length in 0..=size.bytes {
-        let message = (0..length).map(|n| (n * 7 + length) as u8).collect::<Vec<_>>();
-        sender.post(&message).unwrap();
-        assert_eq!(receiver.take(), Ok(Some(&message[..])));
+    // Slots of two, four and eight words, and messages apart from their numbers.
+    for bytes in [8, 24, 56, 200] {
+        let (mut sender, mut receiver) = pair(Size { slots: 4, bytes }).unwrap();
+        for length in 0..=bytes {
+            let message = (0..length).map(|n| (n * 7 + length) as u8).collect::<Vec<_>>();
+            sender.post(&message).unwrap();
+            assert_eq!(receiver.take(), Ok(Some(&message[..])));
+        }
+        assert_eq!(sender.post(&vec![0; bytes + 1]), Err(Failure::TooLarge));
+        assert_eq!(receiver.take(), Ok(None));
     }
-    assert_eq!(sender.post(&[0; 201]), Err(Failure::TooLarge));
-    assert_eq!(receiver.take(), Ok(None));
 }
 
 #[test]
@@ -66,11 +68,17 @@ fn an_impossible_size_names_the_possible_ones() {
 
 #[test]
 fn two_threads_lose_nothing_and_reorder_nothing() {
-    const MESSAGES: u64 = if cfg!(miri) { 300 } else { 200_000 };
-    let (mut sender, mut receiver) = pair(Size { slots: 16, bytes: 56 }).unwrap();
+    two_threads::<8>();
+    two_threads::<56>();
+    two_threads::<136>();
+}
+
+fn two_threads<const BYTES: usize>() {
+    const MESSAGES: u64 = if cfg!(miri) { 150 } else { 200_000 };
+    let (mut sender, mut receiver) = pair(Size { slots: 16, bytes: BYTES }).unwrap();
     let post = move || {
         for n in 0..MESSAGES {
-            let mut message = [0; 56];
+            let mut message = [0; BYTES];
             message.chunks_mut(8).for_each(|word| word.copy_from_slice(&n.to_ne_bytes()));
             while sender.post(&message) == Err(Failure::Full) {
                 thread::yield_now();
@@ -252,16 +260,18 @@ mod hostile {
 
         #[test]
         fn no_word_of_the_other_end_is_believed(
-            writes in prop::collection::vec((0usize..7, 0usize..8, any::<u64>()), 1..40)
+            bytes in prop::sample::select(vec![8usize, 16, 56, 100]),
+            writes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..8, any::<u64>()), 1..40)
         ) {
-            let ring = Arc::new(Ring::create(Region::own(Ring::lines(small())), small()));
+            let size = Size { slots: 4, bytes };
+            let ring = Arc::new(Ring::create(Region::own(Ring::lines(size)), size));
             let mut sender = Posting::new(Arc::clone(&ring)).unwrap();
             let mut receiver = Polling::new(Arc::clone(&ring));
             for (line, word, value) in writes {
-                ring.scribble(line, word, value);
-                let _ = sender.post(&[1; 16]);
+                ring.scribble(line.index(Ring::lines(size)), word, value);
+                let _ = sender.post(&vec![1; bytes]);
                 if let Ok(Some(message)) = receiver.take() {
-                    prop_assert!(message.len() <= 16);
+                    prop_assert!(message.len() <= bytes);
                 }
             }
         }

@@ -19,7 +19,7 @@ fn each_cycle_arrives_whole_and_in_order_or_is_counted() {
     model.preemption_bound = Some(3);
     model.check(move || {
         let (sender, receiver) = crate::message::pair(Size { slots: 4, bytes: 8 * WORDS }).unwrap();
-        let mut monitor = Monitor::on(sender, Duration::from_millis(1), Clock::Monotonic);
+        let mut monitor = Monitor::on(sender, Duration::from_millis(1), CycleClock::Monotonic);
         let mut reader = Reader::on(receiver).unwrap();
         let start_ns = monotonic_ns() - 1_000_000;
         let looping = thread::spawn(move || {
