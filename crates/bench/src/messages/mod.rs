@@ -187,17 +187,14 @@ fn asking(
     let mut of_peers = vec![Vec::with_capacity(ROUNDS); peers.contenders().len()];
     let mut ticks = vec![0; WARM_UP + TRIPS];
     for round in 0..ROUNDS {
-        let mut first = 0;
-        for sides in &mut sides {
-            let count = sides.len();
-            for n in (0..count).map(|n| (round + n) % count) {
+        for turns in turns(round, &sides) {
+            for (size, n, contender) in turns {
                 meet(meeting);
-                sides[n].ask(&mut ticks);
-                batches[first + n].push(middle_and_p999(&mut ticks[WARM_UP..]));
+                sides[size][n].ask(&mut ticks);
+                batches[contender].push(middle_and_p999(&mut ticks[WARM_UP..]));
                 meet(meeting);
-                sides[n].pour(STREAM);
+                sides[size][n].pour(STREAM);
             }
-            first += count;
             thread::sleep(REST);
         }
         for (n, batches) in of_peers.iter_mut().enumerate() {
@@ -221,21 +218,29 @@ fn answering(sides: Vec<Vec<MakeSide>>, meeting: &AtomicU64) -> Vec<Vec<Duration
     let mut sides = made(CPUS[1], sides);
     let mut batches = vec![Vec::with_capacity(ROUNDS); sides.iter().map(Vec::len).sum()];
     for round in 0..ROUNDS {
-        let mut first = 0;
-        for sides in &mut sides {
-            let count = sides.len();
-            for n in (0..count).map(|n| (round + n) % count) {
-                meet(meeting);
-                sides[n].answer((WARM_UP + TRIPS) as u64);
-                meet(meeting);
-                let began = Instant::now();
-                sides[n].drain(STREAM);
-                batches[first + n].push(began.elapsed());
-            }
-            first += count;
+        for (size, n, contender) in turns(round, &sides).into_iter().flatten() {
+            meet(meeting);
+            sides[size][n].answer((WARM_UP + TRIPS) as u64);
+            meet(meeting);
+            let began = Instant::now();
+            sides[size][n].drain(STREAM);
+            batches[contender].push(began.elapsed());
         }
     }
     batches
+}
+
+/// The turns of a round by size, with another contender first each time: the size, the contender among those
+/// of its size, and among all.
+fn turns(round: usize, sides: &[Vec<Box<dyn Side>>]) -> Vec<Vec<(usize, usize, usize)>> {
+    let mut first = 0;
+    let mut of_size = |(size, sides): (usize, &Vec<_>)| {
+        let count = sides.len();
+        first += count;
+        let turns = (0..count).map(|n| (round + n) % count);
+        turns.map(|n| (size, n, first - count + n)).collect::<Vec<_>>()
+    };
+    sides.iter().enumerate().map(|it| of_size(it)).collect()
 }
 
 /// Takes the CPU, and makes the sides there.
