@@ -114,6 +114,7 @@ fn plans(machine: &Snapshot, profile: Profile, isolated: &CpuSet) -> Vec<Plan> {
         no_reboot,
         split_siblings: true,
         nosmt: false,
+        systemd: None,
     };
     let plan = |no_reboot| tune::plan::plan(machine, &MadeFor::default(), &intent(no_reboot)).ok();
     [false, true].into_iter().filter_map(plan).collect()

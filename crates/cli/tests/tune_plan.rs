@@ -43,6 +43,34 @@ fn plan(root: &Path, args: &str) -> Ran {
 }
 
 #[test]
+fn a_plan_has_units_of_systemd_where_they_are_asked_for() {
+    let root = machine();
+    let units = |args: &str| {
+        let document = plan(root.path(), &format!("{args} --json --quiet")).ended(0).json();
+        let actions = document["actions"].as_array().unwrap().clone();
+        let of_units = ["real-time-slice", "manager-affinity", "service", "partition"];
+        let actions = actions.iter().filter(|action| of_units.iter().any(|kind| action["kind"] == *kind));
+        actions.map(|action| format!("{} {}", action["target"], action["value"])).collect::<Vec<_>>()
+    };
+    assert_eq!(units("--systemd"), Vec::<String>::new(), "no systemd runs there");
+    fs::create_dir_all(root.path().join("run/systemd/system")).unwrap();
+    fs::create_dir_all(root.path().join("sys/fs/cgroup")).unwrap();
+    fs::write(root.path().join("sys/fs/cgroup/cgroup.controllers"), "cpuset cpu\n").unwrap();
+    assert_eq!(units("--cores 1"), Vec::<String>::new());
+    let cpus = [r#""isolator.slice" "3,7""#, r#""systemd" "0-2,4-6""#];
+    assert_eq!(units("--cores 1 --systemd --no-reboot"), cpus);
+    let services = [r#""robot.service" "fifo 80 3""#, r#""log@1.service" "fifo 7 3""#];
+    assert_eq!(units("--service robot.service --service log@1.service:7"), [cpus, services].concat());
+    assert_eq!(units("--profile audio --service jack.service"), [r#""jack.service" "fifo 80""#]);
+    for (service, why) in [
+        ("../x.service", "'../x.service' is not a name of a service; write it as --service robot.service"),
+        ("robot.service:99", "'99' is not a priority from 1 to 98; write it as --service robot.service:80"),
+    ] {
+        plan(root.path(), &format!("--service {service}")).refused(&format!("cannot plan: {why}"));
+    }
+}
+
+#[test]
 fn a_plan_says_what_and_why_in_text_and_in_json() {
     let root = machine();
     let line =

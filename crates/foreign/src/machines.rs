@@ -50,6 +50,7 @@ fn look(machine: &Snapshot, root: &Path) {
             no_reboot: false,
             split_siblings: false,
             nosmt: false,
+            systemd: None,
         };
         if let Ok(plan) = tune::plan::plan(machine, &MadeFor::here(root, machine), &intent) {
             shown(&plan, machine);

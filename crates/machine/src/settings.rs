@@ -26,6 +26,7 @@ const FILES: &[&str] = &[
     "sys/devices/virtual/workqueue/writeback/cpumask",
     "sys/fs/cgroup/cgroup.controllers",
     "sys/fs/cgroup/cpuset.cpus.isolated",
+    "sys/fs/cgroup/cpuset.housekeeping.cpus",
     "sys/kernel/mm/ksm/run",
     "sys/kernel/mm/transparent_hugepage/defrag",
     "sys/kernel/mm/transparent_hugepage/enabled",

@@ -30,6 +30,7 @@ fn planned() -> Plan {
         no_reboot: false,
         split_siblings: false,
         nosmt: false,
+        systemd: None,
     };
     plan(&machine(), &MadeFor::default(), &intent).unwrap()
 }

@@ -14,6 +14,7 @@ use crate::plan::{Action, ActionKind, Plan, PlanRefusal, boot_line};
 use crate::runtime::BALANCE;
 use crate::transaction::rights::{self, DEVICE, GROUPS, PROGRAM, PROGRAM_MODE, RULES_FILE};
 use crate::transaction::{Record, Step};
+use crate::units;
 use crate::{Error, Result};
 
 /// Why something is not allowed.
@@ -93,6 +94,9 @@ fn action(action: &Action) -> Allowed {
         ActionKind::Slice => one_of(&UNITS),
         ActionKind::Partition => one_of(&[PARTITION]),
         ActionKind::Limits => one_of(&[LIMITS_FILE]),
+        ActionKind::RealTimeSlice => one_of(&[units::SLICE]),
+        ActionKind::ManagerAffinity => one_of(&["systemd"]),
+        ActionKind::Service => units::is_service(target),
     };
     if !known {
         return Err(format!("'{}' is not a target of the kind {}", shown(target), name(action.kind)));
@@ -112,11 +116,14 @@ fn action(action: &Action) -> Allowed {
             plain(",") && CpuSet::from_mask(value).is_ok_and(|set| !set.is_empty())
         }
         ActionKind::Limits => value == LIMITS,
+        ActionKind::Service => value.parse::<units::ServiceValue>().is_ok(),
         ActionKind::Irqs
         | ActionKind::DeviceIrqs
         | ActionKind::IrqBalance
         | ActionKind::KernelThreads
         | ActionKind::Slice
+        | ActionKind::RealTimeSlice
+        | ActionKind::ManagerAffinity
         | ActionKind::Partition => cpus(value),
     };
     if takes { Ok(()) } else { Err(format!("{} is not a value for {}", shown(value), shown(target))) }
@@ -198,7 +205,8 @@ fn step(step: &Step) -> Allowed {
         }
         Step::Folder { path } => {
             let known = [crate::system::folder(crate::boot::DROP_IN), BALANCE, PARTITION];
-            if known.contains(&path.as_str()) { Ok(()) } else { Err(no_file(path)) }
+            let known = known.contains(&path.as_str()) || (path.ends_with(".d") && units::is_ours(path));
+            if known { Ok(()) } else { Err(no_file(path)) }
         }
         Step::Setting { path, write, undo, .. } => {
             if write.len().max(undo.len()) > LONGEST {
@@ -255,6 +263,7 @@ fn file(path: &str) -> Allowed {
     let drop_in = format!("{BALANCE}/isolator.conf");
     let known = [UNIT, LIMITS_FILE, rights::LIMITS_FILE, RULES_FILE, &drop_in].contains(&path)
         || SOURCES.contains(&path)
+        || (!path.ends_with(".d") && units::is_ours(path))
         || BOOT.iter().any(|folder| path.starts_with(folder));
     if plain && known { Ok(()) } else { Err(no_file(path)) }
 }

@@ -19,6 +19,7 @@ use crate::plan::{ActionKind, MadeFor, Plan, PlanRefusal, Skipped};
 use crate::system::{self, FileAccess, System, failed};
 use crate::transaction::files::{self, Kept};
 use crate::transaction::{self, Record, RecordKind, RecordState, Step, StepOutcome, Undone, store, words};
+use crate::units::UnitSteps;
 use crate::{Error, Result};
 
 pub use crate::allowed::UNIT;
@@ -215,6 +216,16 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         crate::runtime::steps(here.system, &plan.actions)?
     };
     applied.skipped = skipped;
+    let has_units = live.iter().any(|record| record.part == RecordKind::Units);
+    let units = match has_units || options.at_boot {
+        true => UnitSteps::default(),
+        false => crate::units::steps(here.system, &plan.actions)?,
+    };
+    if has_units {
+        applied.already.push("the units of this plan".into());
+    }
+    applied.skipped.extend(units.skipped);
+    applied.next.extend(units.next);
     if runtime_there {
         applied.already.push("the settings of this plan".into());
     }
@@ -234,7 +245,8 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         }
     }
     if options.dry_run {
-        applied.steps.extend(runtime.iter().filter_map(|step| line_of(step, outlook(step))));
+        let steps = runtime.iter().chain(&units.steps);
+        applied.steps.extend(steps.filter_map(|step| line_of(step, outlook(step))));
         if let Some(way) = way {
             let steps = describe(way, &mut applied);
             applied.steps.extend(steps.iter().filter_map(|step| line_of(step, outlook(step))));
@@ -245,6 +257,10 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     if !runtime.is_empty() {
         let id = fresh_id(here, "runtime");
         todo.push(Record::new(&id, RecordKind::Runtime, &plan.digest, &boot_id, &[], runtime));
+    }
+    if !units.steps.is_empty() {
+        let id = fresh_id(here, "units");
+        todo.push(Record::new(&id, RecordKind::Units, &plan.digest, &boot_id, &[], units.steps));
     }
     if let Some(way) = way {
         let start = if let BootMethod::Trial { start, .. } = &way { Some(start.clone()) } else { None };

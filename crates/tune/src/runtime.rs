@@ -29,6 +29,8 @@ pub fn steps(system: &mut dyn System, actions: &[Action]) -> Result<(Vec<Step>, 
         let cpus = || action.value.parse::<CpuSet>().unwrap_or_default();
         match action.kind {
             ActionKind::BootParameter => {}
+            // Units last: see `units`.
+            ActionKind::RealTimeSlice | ActionKind::ManagerAffinity | ActionKind::Service => {}
             kind if kind.writes_one_file() => made.one_file(action),
             ActionKind::Irqs => made.irqs(&cpus(), None),
             ActionKind::DeviceIrqs => made.irqs(&cpus(), Some(&action.target)),

@@ -72,6 +72,8 @@ pub enum RecordKind {
     Trial,
     /// The boot line of every next boot.
     Boot,
+    /// Units of systemd.
+    Units,
     /// Rights of users, which `setup-user` gives.
     User,
 }

@@ -20,6 +20,7 @@ Examples:
   isolator tune plan --cores 2
   isolator tune plan --profile poll --device eth1 --json plan.json
   isolator tune plan --no-reboot
+  isolator tune plan --service robot.service --json plan.json
   isolator tune verify plan.json
   isolator tune apply plan.json --dry-run
   isolator tune rollback
@@ -53,6 +54,13 @@ pub struct TunePlanArgs {
     /// The purpose.
     #[command(flatten)]
     pub wanted: TuneWanted,
+    /// Also write units of systemd: a slice for the isolated CPUs, and the affinity of all other services
+    #[arg(long)]
+    pub systemd: bool,
+    /// Make this service real-time by a drop-in: its CPUs, SCHED_FIFO with this priority [default: 80], its
+    /// limits; implies --systemd
+    #[arg(long = "service", value_name = "UNIT[:PRIORITY]")]
+    pub services: Vec<String>,
     /// Plan for the machine whose /proc and /sys lie below this folder
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,

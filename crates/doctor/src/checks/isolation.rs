@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use machine::CpuSet;
 use machine::advice::Hand::{Board, BootLine, Service};
 use machine::advice::{Advice, Knob};
+use machine::inventory::Reading;
 use machine::registry::{ValueKind, list};
 
 use super::{APART, APART_LESS, Check};
@@ -372,7 +373,13 @@ fn partitions(facts: &CheckFacts) -> CheckResult {
         return Err(Conclusion::unknown(file(&group.path), why, "look at it"));
     }
     if partitions.is_empty() {
-        return Err(Conclusion::not_applicable("no control group is a partition"));
+        let housekeeping = facts.inventory.files.get("/sys/fs/cgroup/cpuset.housekeeping.cpus");
+        return Err(Conclusion::not_applicable(match housekeeping {
+            Some(Reading::Text(_)) => {
+                "no control group is a partition; the kernel has cpuset.housekeeping.cpus, which no plan uses"
+            }
+            _ => "no control group is a partition",
+        }));
     }
     let names: Vec<&str> = partitions.iter().map(|group| group.path.as_str()).collect();
     Ok(Conclusion::pass(

@@ -41,6 +41,7 @@ const MORE: &[&str] = &[
     "/sys/bus/event_source/devices/msr/events/smi",
     "/sys/fs/cgroup/cgroup.controllers",
     "/sys/fs/cgroup/cpuset.cpus.isolated",
+    "/sys/fs/cgroup/cpuset.housekeeping.cpus",
     "/sys/fs/resctrl",
     "/sys/firmware/efi",
     "/sys/kernel/debug/sched/fair_server",
@@ -73,6 +74,7 @@ pub(super) fn read(tree: &Tree, machine: &Snapshot) -> BTreeMap<String, Reading>
     if let Some(timers) = timer_list(tree) {
         files.insert("/proc/timer_list".to_string(), timers);
     }
+    files.extend(units(tree));
     let limit = format!(
         "/sys/devices/system/cpu/cpu{}/power/pm_qos_resume_latency_us",
         machine.online().iter().next().unwrap_or(0)
@@ -81,6 +83,20 @@ pub(super) fn read(tree: &Tree, machine: &Snapshot) -> BTreeMap<String, Reading>
         files.insert(limit, reading);
     }
     files
+}
+
+/// Units of systemd that this program writes, where they are.
+fn units(tree: &Tree) -> Vec<(String, Reading)> {
+    let services =
+        tree.hint_names("etc/systemd/system").into_iter().filter(|name| name.ends_with(".service.d"));
+    let drop_ins = services.map(|name| format!("/etc/systemd/system/{name}/50-isolator.conf"));
+    let ours = ["/etc/systemd/system/isolator.slice", "/etc/systemd/system.conf.d/50-isolator.conf"];
+    let all = ours.into_iter().map(String::from).chain(drop_ins);
+    let there = all.filter_map(|path| {
+        let reading = tree.reading(path.trim_start_matches('/'))?;
+        matches!(reading, Reading::Text(_)).then_some((path, reading))
+    });
+    there.collect()
 }
 
 /// Of the list of all timers only how they tick; root alone may read it.

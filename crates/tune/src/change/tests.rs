@@ -81,6 +81,7 @@ impl World {
             no_reboot,
             split_siblings: false,
             nosmt: false,
+            systemd: None,
         };
         crate::plan::plan(here.machine, &MadeFor::here(here.root, here.machine), &intent).unwrap()
     }

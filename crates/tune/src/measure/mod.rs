@@ -212,6 +212,9 @@ fn cannot(action: &Action) -> Option<&'static str> {
         _ if action.disruption == Disruption::Reboot => {
             Some("it needs a reboot: compare a run before with one after")
         }
+        ActionKind::RealTimeSlice | ActionKind::ManagerAffinity | ActionKind::Service => {
+            Some("it is a unit, in force when its service starts again")
+        }
         ActionKind::Limits => Some("it gives rights and sets no latency"),
         ActionKind::Slice | ActionKind::Partition => {
             Some("it moves programs about: by turns it would measure that")

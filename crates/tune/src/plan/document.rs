@@ -145,6 +145,12 @@ pub enum ActionKind {
     Partition,
     /// Rights for a group of users; `target` is the file.
     Limits,
+    /// The slice of systemd for the isolated CPUs; `target` is the unit, `value` the CPUs.
+    RealTimeSlice,
+    /// The CPUs of systemd and of all that it starts; `target` is `systemd`, `value` the CPUs.
+    ManagerAffinity,
+    /// A service's policy, priority and CPUs, `fifo 80 2-3`; `target` is the unit.
+    Service,
 }
 
 impl ActionKind {

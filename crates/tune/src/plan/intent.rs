@@ -21,6 +21,27 @@ pub struct Intent {
     pub split_siblings: bool,
     /// Whether hardware threads are to be switched off for the whole machine (`nosmt`).
     pub nosmt: bool,
+    /// Units of systemd, where they are wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub systemd: Option<SystemdIntent>,
+}
+
+/// Units of systemd that are wanted: a slice, the manager's affinity, and drop-ins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SystemdIntent {
+    /// The services that are real-time.
+    pub services: Vec<ServiceIntent>,
+}
+
+/// A service that is real-time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceIntent {
+    /// Its unit.
+    pub name: String,
+    /// Its priority.
+    pub priority: u32,
 }
 
 /// Which CPUs are to be isolated.

@@ -14,6 +14,7 @@ mod intent;
 pub mod line;
 pub mod list;
 pub mod runtime;
+pub mod units;
 
 use machine::Snapshot;
 use machine::snapshot::{Device, Preemption};
@@ -24,7 +25,7 @@ use facts::PlanFacts;
 pub use document::{
     Action, ActionKind, Disruption, MadeFor, Plan, PlanAnswer, PlanRefusal, SCHEMA_VERSION, Skipped,
 };
-pub use intent::{Intent, WantedCpus};
+pub use intent::{Intent, ServiceIntent, SystemdIntent, WantedCpus};
 pub use machine::Profile;
 
 /// What to change on `machine`, which `made_for` names, so that it serves `intent`; or why nothing is to be
@@ -50,6 +51,7 @@ pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<P
     warnings.extend(about(&facts, intent, &choice, device));
     let boot_line = boot_line(&actions);
     actions.extend(runtime::actions(&facts, intent, &choice, device, &mut skipped));
+    actions.extend(units::actions(&facts, intent, &choice, &mut skipped));
     Ok(Plan {
         schema_version: SCHEMA_VERSION,
         made_for: made_for.clone(),
@@ -138,6 +140,12 @@ fn about(facts: &PlanFacts, intent: &Intent, choice: &CpuChoice, device: Option<
     }
     if let Some(device) = device.filter(|device| device.node.is_none() && facts.nodes().len() > 1) {
         said.push(format!("which memory node {} is near to is not known", device.name));
+    }
+    if machine.settings.contains_key("/sys/fs/cgroup/cpuset.housekeeping.cpus") {
+        said.push(
+            "the kernel has cpuset.housekeeping.cpus, which is not in Linux as it is released: the plan does not rely on it"
+                .to_string(),
+        );
     }
     if intent.no_reboot && !choice.isolated.is_empty() {
         said.push(

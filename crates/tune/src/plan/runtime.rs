@@ -124,7 +124,8 @@ pub(super) fn actions(
 ) -> Vec<Action> {
     let mut steps = RuntimeActions { facts, aim: choice.aim(facts, intent), actions: Vec::new(), skipped };
     if !choice.isolated.is_empty() {
-        if intent.no_reboot {
+        // Else a slice of systemd is the partition: two of the same CPUs are not valid.
+        if intent.no_reboot && intent.systemd.is_none() {
             partition(&mut steps, choice);
         }
         interrupts(&mut steps, choice);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was moved or fenced in: interrupts, kernel threads, slices, the partition, rights.
 
-use machine::inventory::{ControlGroup, Inventory};
+use machine::inventory::{ControlGroup, Inventory, Reading, Thread, ThreadPolicy};
 use machine::{CpuSet, Snapshot};
 
 use super::{Observed, ThreePlaces};
 use crate::plan::{Action, ActionKind, Plan, runtime};
+use crate::units::{self, ServiceValue};
 
 /// How many are named; the rest is counted.
 const NAMED: usize = 4;
@@ -23,6 +24,9 @@ pub(super) fn places(plan: &Plan, action: &Action, machine: &Snapshot, refused: 
         ActionKind::Slice => slice(action, &cpus, inventory),
         ActionKind::Partition => partition(&cpus, inventory),
         ActionKind::Limits => limits(inventory),
+        ActionKind::RealTimeSlice | ActionKind::ManagerAffinity | ActionKind::Service => {
+            unit(action, &cpus, inventory)
+        }
         _ => ThreePlaces::default(),
     }
 }
@@ -157,6 +161,61 @@ fn slice(action: &Action, cpus: &CpuSet, inventory: &Inventory) -> ThreePlaces {
         Observed::new(inside, value, &format!("/sys/fs/cgroup/{}/cpuset.cpus.effective", action.target));
     let why = if inside == Some(false) { "it may still use other CPUs".to_string() } else { String::new() };
     ThreePlaces { effective, why, ..ThreePlaces::default() }
+}
+
+/// A unit: what its file says, and what runs by it.
+fn unit(action: &Action, cpus: &CpuSet, inventory: &Inventory) -> ThreePlaces {
+    let path = units::file(action).unwrap_or_default();
+    let same = |now: &str| {
+        let wanted = [true, false].into_iter().filter_map(|partition| units::text(action, partition));
+        wanted.into_iter().any(|wanted| wanted.trim() == now.trim())
+    };
+    let configured = match inventory.files.get(&path) {
+        Some(Reading::Text(now)) => Some(same(now)),
+        Some(Reading::Unreadable { .. }) => None,
+        _ => inventory.whole.then_some(false),
+    };
+    let (effective, why) = match action.kind {
+        ActionKind::RealTimeSlice => {
+            let ThreePlaces { effective, why, .. } = slice(action, cpus, inventory);
+            (effective, why)
+        }
+        ActionKind::ManagerAffinity => {
+            let now = inventory.threads.iter().find(|thread| thread.id == 1).map(|thread| &thread.cpus);
+            let inside = now.map(|now| now.without(cpus).is_empty());
+            let why = if inside == Some(false) { "in force from the next boot on" } else { "" };
+            (Observed::new(inside, now.map(CpuSet::to_string), "/proc/1/status"), why.to_string())
+        }
+        _ => service(action, inventory),
+    };
+    let source =
+        format!("{path}: {}", if configured == Some(true) { "as planned" } else { "absent, or changed" });
+    ThreePlaces {
+        configured: Observed::new(configured, None, &source),
+        effective,
+        why,
+        ..ThreePlaces::default()
+    }
+}
+
+/// The real-time threads of a service.
+fn service(action: &Action, inventory: &Inventory) -> (Observed, String) {
+    let Ok(ServiceValue { priority, cpus }) = action.value.parse() else { return Default::default() };
+    let own = |thread: &&Thread| {
+        thread.cgroup.as_deref().is_some_and(|group| group.ends_with(&format!("/{}", action.target)))
+    };
+    let threads: Vec<&Thread> = inventory.threads.iter().filter(own).collect();
+    let fits = |thread: &&&Thread| {
+        thread.policy == ThreadPolicy::Fifo
+            && thread.priority == priority
+            && cpus.as_ref().is_none_or(|cpus| thread.cpus.without(cpus).is_empty())
+    };
+    if threads.is_empty() {
+        return (Observed::default(), "no real-time thread of it runs: start it again".to_string());
+    }
+    let all = threads.iter().filter(fits).count() == threads.len();
+    let why = if all { String::new() } else { "a thread of it runs otherwise: start it again".to_string() };
+    (Observed::new(Some(all), None, "/proc/*/stat"), why)
 }
 
 fn partition(cpus: &CpuSet, inventory: &Inventory) -> ThreePlaces {

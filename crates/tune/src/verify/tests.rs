@@ -66,6 +66,7 @@ fn planned(machine: &Snapshot) -> Plan {
         no_reboot: false,
         split_siblings: false,
         nosmt: false,
+        systemd: None,
     };
     plan(machine, &MadeFor::default(), &intent).unwrap()
 }

@@ -162,6 +162,7 @@ fn plans_only_cpus_that_are_present() {
             no_reboot: false,
             split_siblings: false,
             nosmt: false,
+            systemd: None,
         };
         let planned = plan(&machine, &MadeFor::here(root.path(), &machine), &intent);
         match (planned, refused) {

@@ -21,6 +21,7 @@ fn planned(root: &Path) -> Plan {
         no_reboot: false,
         split_siblings: false,
         nosmt: false,
+        systemd: None,
     };
     plan(&machine, &MadeFor::here(root, &machine), &intent).unwrap()
 }

@@ -89,7 +89,15 @@ impl Topology {
 
 /// What is asked, everything else being as usual.
 pub fn intent(profile: Profile, cpus: WantedCpus) -> Intent {
-    Intent { profile, cpus, device: None, no_reboot: false, split_siblings: false, nosmt: false }
+    Intent {
+        profile,
+        cpus,
+        device: None,
+        no_reboot: false,
+        split_siblings: false,
+        nosmt: false,
+        systemd: None,
+    }
 }
 
 /// The list of CPUs in `text`.

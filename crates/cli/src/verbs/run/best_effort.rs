@@ -48,6 +48,7 @@ pub fn run(cpus: &CpuSet) -> Result<u8> {
         no_reboot: true,
         split_siblings: false,
         nosmt: false,
+        systemd: None,
     };
     let plan = plan(here.machine, &MadeFor::here(root, here.machine), &intent)?;
     let actions = plan.actions.iter().filter_map(|action| of_these(action, cpus, &apart)).collect::<Vec<_>>();

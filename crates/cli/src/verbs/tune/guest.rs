@@ -34,6 +34,7 @@ pub fn boot_line(
         no_reboot: false,
         split_siblings: false,
         nosmt: false,
+        systemd: None,
     };
     Ok(plan(&guest(kernel, cpus), &MadeFor::default(), &intent)?.boot_line)
 }

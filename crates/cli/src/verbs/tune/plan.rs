@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use ::tune::plan::{Intent, MadeFor, PlanAnswer, PlanRefusal, SCHEMA_VERSION, WantedCpus, list, plan};
+use ::tune::plan::{
+    Intent, MadeFor, PlanAnswer, PlanRefusal, SCHEMA_VERSION, SystemdIntent, WantedCpus, list, plan, units,
+};
 use evidence::Error;
 use machine::Snapshot;
 
@@ -48,11 +50,18 @@ fn answer(args: &TunePlanArgs) -> Result<PlanAnswer, Box<dyn std::error::Error>>
             (machine, made_for)
         }
     };
-    let planned = intent(&args.wanted).and_then(|intent| plan(&machine, &made_for, &intent));
+    let planned = whole_intent(args).and_then(|intent| plan(&machine, &made_for, &intent));
     Ok(match planned {
         Ok(plan) => PlanAnswer::Plan(Box::new(plan)),
         Err(refused) => PlanAnswer::Refused { schema_version: SCHEMA_VERSION, refused },
     })
+}
+
+/// What is wanted, with units of systemd.
+fn whole_intent(args: &TunePlanArgs) -> Result<Intent, PlanRefusal> {
+    let services = args.services.iter().map(|text| units::service(text)).collect::<Result<Vec<_>, _>>()?;
+    let wanted = args.systemd || !services.is_empty();
+    Ok(Intent { systemd: wanted.then_some(SystemdIntent { services }), ..intent(&args.wanted)? })
 }
 
 /// What is wanted, as the planner takes it.
@@ -74,6 +83,7 @@ pub fn intent(wanted: &TuneWanted) -> Result<Intent, PlanRefusal> {
         no_reboot: wanted.no_reboot,
         split_siblings: wanted.split_siblings,
         nosmt: wanted.nosmt,
+        systemd: None,
     })
 }
 

@@ -134,6 +134,7 @@ pub fn status(status: &TuneStatus) -> String {
             RecordKind::Runtime => "settings",
             RecordKind::Trial => "boot line, tried once",
             RecordKind::Boot => "boot line and unit",
+            RecordKind::Units => "units of systemd",
             RecordKind::User => "rights of users",
         };
         let state = match record.state {

@@ -93,6 +93,9 @@ fn what(action: &Action) -> String {
         ActionKind::Slice => format!("{target}: cpus {value}"),
         ActionKind::Partition => format!("isolated partition {target}: cpus {value}"),
         ActionKind::Limits => format!("{target}: rtprio 98, memlock unlimited for @realtime"),
+        ActionKind::RealTimeSlice => format!("{target}: cpus {value}"),
+        ActionKind::ManagerAffinity => format!("{target} and what it starts: cpus {value}"),
+        ActionKind::Service => format!("{target}: {value}"),
         _ => format!("{target} = {value}"),
     }
 }

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Units of systemd that a plan writes: a slice for the isolated CPUs, the affinity of the service manager
+//! and of all that it starts, and drop-ins of services.
+//!
+//! They last, so they are a record of their own. Services are not started again: that is the user's to do.
+//! `CPUSetPartition=` is new in systemd 261 (systemd.resource-control(5), pull request 42013); the running
+//! manager is asked whether it has such a property, since distributions take changes back to older ones.
+
+use std::str::FromStr;
+
+use machine::CpuSet;
+
+use crate::plan::{Action, ActionKind, Skipped};
+use crate::system::{self, System};
+use crate::transaction::files::Kept;
+use crate::transaction::{OwnPart, Step};
+use crate::{Error, Result};
+
+/// The slice of the isolated CPUs.
+pub const SLICE: &str = "isolator.slice";
+/// Where units of the machine lie.
+const FOLDER: &str = "/etc/systemd/system";
+/// The service manager's own settings.
+const MANAGER: &str = "/etc/systemd/system.conf.d";
+/// A drop-in of ours.
+const DROP_IN: &str = "50-isolator.conf";
+/// What a service needs to run in real time, and to lock its memory.
+const LIMITS: &str = "LimitRTPRIO=98\nLimitMEMLOCK=infinity\n";
+
+/// What a service gets: a real-time priority, and CPUs where any are isolated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceValue {
+    /// The priority of SCHED_FIFO.
+    pub priority: u32,
+    /// Its CPUs.
+    pub cpus: Option<CpuSet>,
+}
+
+impl std::fmt::Display for ServiceValue {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "fifo {}", self.priority)?;
+        self.cpus.as_ref().map_or(Ok(()), |cpus| write!(out, " {cpus}"))
+    }
+}
+
+impl FromStr for ServiceValue {
+    type Err = ();
+
+    fn from_str(text: &str) -> std::result::Result<Self, ()> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let (priority, cpus) = match words[..] {
+            ["fifo", priority] => (priority, None),
+            ["fifo", priority, cpus] => (priority, Some(cpus.parse::<CpuSet>().map_err(drop)?)),
+            _ => return Err(()),
+        };
+        let priority = priority.parse().ok().filter(|priority| (1..=98).contains(priority)).ok_or(())?;
+        let value = ServiceValue { priority, cpus: cpus.filter(|cpus| !cpus.is_empty()) };
+        // One way to write it.
+        if value.to_string() == text { Ok(value) } else { Err(()) }
+    }
+}
+
+/// Whether a name is that of a service; it becomes part of a path.
+pub fn is_service(name: &str) -> bool {
+    let letter = |letter: char| letter.is_ascii_alphanumeric() || ":_.@-".contains(letter);
+    name.strip_suffix(".service").is_some_and(|stem| {
+        stem.len() <= 200
+            && stem.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && stem.chars().all(letter)
+    })
+}
+
+/// The file of an action; none where it writes no unit.
+pub fn file(action: &Action) -> Option<String> {
+    Some(match action.kind {
+        ActionKind::RealTimeSlice => format!("{FOLDER}/{SLICE}"),
+        ActionKind::ManagerAffinity => format!("{MANAGER}/{DROP_IN}"),
+        ActionKind::Service => format!("{FOLDER}/{}.d/{DROP_IN}", action.target),
+        _ => return None,
+    })
+}
+
+/// Whether a path is that of such a file, or its folder where we may make it.
+pub fn is_ours(path: &str) -> bool {
+    let service = path.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix('/'));
+    let service = service.and_then(|rest| rest.strip_suffix(&format!("/{DROP_IN}")).or(Some(rest)));
+    path == format!("{FOLDER}/{SLICE}")
+        || [MANAGER.to_string(), format!("{MANAGER}/{DROP_IN}")].contains(&path.to_string())
+        || service.and_then(|folder| folder.strip_suffix(".d")).is_some_and(is_service)
+}
+
+/// The text of an action's file; with `partition` the slice is an isolated partition.
+pub fn text(action: &Action, partition: bool) -> Option<String> {
+    let head = "# Made by `isolator tune apply`; `isolator tune rollback` takes it away again.\n";
+    let value = action.value.as_str();
+    let body = match action.kind {
+        ActionKind::RealTimeSlice => {
+            let isolated = if partition { "CPUSetPartition=isolated\n" } else { "" };
+            format!(
+                "[Unit]\nDescription=Real-time programs on CPUs of their own\nBefore=slices.target\n\n\
+                 [Slice]\nAllowedCPUs={value}\n{isolated}"
+            )
+        }
+        // An empty assignment takes back what other files give: the others are added up.
+        ActionKind::ManagerAffinity => format!("[Manager]\nCPUAffinity=\nCPUAffinity={value}\n"),
+        ActionKind::Service => {
+            let ServiceValue { priority, cpus } = value.parse().ok()?;
+            let cpus = cpus.map(|cpus| format!("Slice={SLICE}\nCPUAffinity=\nCPUAffinity={cpus}\n"));
+            let cpus = cpus.unwrap_or_default();
+            format!("[Service]\n{cpus}CPUSchedulingPolicy=fifo\nCPUSchedulingPriority={priority}\n{LIMITS}")
+        }
+        _ => return None,
+    };
+    Some(format!("{head}{body}"))
+}
+
+/// What a plan's units come to.
+#[derive(Debug, Default)]
+pub struct UnitSteps {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// What is left out.
+    pub skipped: Vec<Skipped>,
+    /// What brings them into force.
+    pub next: Vec<String>,
+}
+
+/// The steps of those of `actions` that write units.
+pub fn steps(system: &mut dyn System, actions: &[Action]) -> Result<UnitSteps> {
+    let mut made = UnitSteps::default();
+    let wanted = actions.iter().filter_map(|action| Some((action, file(action)?)));
+    let wanted: Vec<(&Action, String)> = wanted.collect();
+    if wanted.is_empty() {
+        return Ok(made);
+    }
+    let skip = |what: &str, reason: &str| Skipped { what: what.into(), reason: reason.into() };
+    if system.stat("/run/systemd/system").is_err() {
+        made.skipped.extend(wanted.iter().map(|(_, path)| skip(path, "no systemd runs here")));
+        return Ok(made);
+    }
+    let partition = shows(system, "CPUSetPartition", "init.scope").is_some();
+    let mut files = Vec::new();
+    for (action, path) in wanted {
+        if action.kind == ActionKind::Service
+            && let Some(why) = service_cannot(system, &action.target)
+        {
+            made.skipped.push(skip(&action.target, &why));
+            continue;
+        }
+        if action.kind == ActionKind::RealTimeSlice && !partition {
+            let why = "this systemd does not know it, systemd 261 does: without isolcpus= the scheduler balances these CPUs, too";
+            made.skipped.push(skip(&format!("CPUSetPartition= of {SLICE}"), why));
+        }
+        made.next.extend(next(action));
+        let folder = system::folder(&path);
+        let there = |step: &Step| matches!(step, Step::Folder { path } if path == folder);
+        if system.stat(folder).is_err() && !files.iter().any(there) {
+            files.push(Step::Folder { path: folder.to_string() });
+        }
+        let text = text(action, partition).unwrap_or_default();
+        let old = Kept::of(system, &path)?;
+        if old.as_ref().is_some_and(|old| old.text != text) {
+            let why = "it is there and was not made by this program";
+            return Err(Error::new(format!("write {path}"), why, "look at what it is for, and move it away"));
+        }
+        let new = Some(Kept::new(&text, old.as_ref()));
+        files.push(Step::File { path, old, new, own: OwnPart::Lines });
+    }
+    if files.is_empty() {
+        return Ok(made);
+    }
+    let reload = || ["systemctl", "daemon-reload"].map(String::from).to_vec();
+    let command = |run, undo| Step::Command { run, undo, volatile: false, needed: true };
+    made.steps.push(command(Vec::new(), reload()));
+    made.steps.extend(files);
+    made.steps.push(command(reload(), Vec::new()));
+    Ok(made)
+}
+
+/// What brings an action into force.
+fn next(action: &Action) -> Option<String> {
+    match action.kind {
+        ActionKind::Service => {
+            Some(format!("systemctl restart {}: it runs as {} then", action.target, action.value))
+        }
+        ActionKind::ManagerAffinity => Some(format!(
+            "the next boot, or systemctl daemon-reexec: services that start then run on CPUs {} alone",
+            action.value
+        )),
+        _ => None,
+    }
+}
+
+/// A property of a unit, as the running manager shows it; none where it has no such property.
+fn shows(system: &mut dyn System, property: &str, unit: &str) -> Option<String> {
+    let asked = ["systemctl", "show", &format!("--property={property}"), "--", unit].map(String::from);
+    let ran = system.run(&asked).ok().filter(|ran| ran.good)?;
+    let text = String::from_utf8_lossy(&ran.output).into_owned();
+    text.lines().find_map(|line| line.strip_prefix(property)?.strip_prefix('=')).map(str::to_string)
+}
+
+/// Why a service cannot run as planned.
+fn service_cannot(system: &mut dyn System, unit: &str) -> Option<String> {
+    match shows(system, "LoadState", unit)?.as_str() {
+        "loaded" => {}
+        state => return Some(format!("systemd has no such service: its state is {state}")),
+    }
+    let restricted = shows(system, "RestrictRealtime", unit).is_some_and(|value| value == "yes");
+    restricted
+        .then(|| "RestrictRealtime=yes forbids it a real-time policy: take that out of its unit".to_string())
+}
+
+#[cfg(test)]
+mod tests;
