@@ -3,8 +3,8 @@
 //! process does there is a value and never a data race. Either of this process alone, or a mapping that
 //! several have.
 //!
-//! Whole lines of long messages are copied by vectors, by which 1,024 bytes travel in an eighth less time. Ends
-//! that keep the order of numbers and credits never write and read a line at once. Where another process
+//! Whole lines of long messages are copied by vectors, by which 1,024 bytes travel in an eighth less time.
+//! Ends that keep the order of numbers and credits never write and read a line at once. Where another process
 //! breaks it, the copies are volatile: some bytes come, and nothing is concluded from them.
 
 use std::ops::Deref;
@@ -46,8 +46,8 @@ impl CacheLine {
     pub(super) fn write(&self, bytes: &[u8; LINE_BYTES]) {
         let (to, from) = (self.0.as_ptr().cast::<Vector>().cast_mut(), bytes.as_ptr().cast::<Vector>());
         for n in 0..VECTORS {
-            // SAFETY: both have the bytes of a line; atomics may be written through what is shared, and a line
-            // is aligned; a vector has no invalid value.
+            // SAFETY: both have the bytes of a line; atomics may be written through a shared reference, and a
+            // line is aligned; a vector has no invalid value.
             unsafe { to.add(n).write_volatile(from.add(n).read_unaligned()) };
         }
     }

@@ -74,7 +74,8 @@ pub(super) struct Ring {
 struct Shape {
     /// The words from one number to the next, as the power of two.
     step: u32,
-    /// Lines of a message, and where those of the first one are; none where messages lie beside their numbers.
+    /// Lines of a message, and where those of the first one are; none where messages lie beside their
+    /// numbers.
     lines: usize,
     first: usize,
     /// How many messages ahead the sender fetches a slot: about eight lines.
@@ -236,8 +237,8 @@ impl Ring {
         number[0].store(word, Ordering::Release);
     }
 
-    /// Fetches, as their writer, the number of the next message, before the receiver comes to poll it, and all
-    /// that a message as long will write some messages ahead.
+    /// Fetches, as their writer, the number of the next message, before the receiver comes to poll it, and
+    /// all that a message as long will write some messages ahead.
     #[inline(always)]
     fn prefetch(&self, next: u32, ahead: u32, length: usize) {
         region::prefetch_to_write(&self.number(ahead)[0]);
