@@ -62,7 +62,7 @@ fn rights_of_a_group_hold_for_its_members() {
         ("0", "realtime:x:1001:bob\n", Warn, "in no group that has these rights", "usermod -aG realtime ann"),
         ("0", "realtime:x:1001:bob,ann\n", Warn, "this session does not", "log out and in"),
         ("0", "realtime:x:1000:\n", Pass, "in group realtime", ""),
-        ("0", "audio:x:29:ann\n", Warn, "no group has these rights", "echo '@realtime"),
+        ("0", "audio:x:29:ann\n", Warn, "no group has these rights", "isolator setup-user"),
         ("99", "realtime:x:1001:\n", Pass, "has the rights without a group", ""),
     ] {
         let machine = limited("65536", priority, &[rules, ("etc/group", group)]);

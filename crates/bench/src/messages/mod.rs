@@ -234,13 +234,13 @@ fn answering(sides: Vec<Vec<MakeSide>>, meeting: &AtomicU64) -> Vec<Vec<Duration
 /// of its size, and among all.
 fn turns(round: usize, sides: &[Vec<Box<dyn Side>>]) -> Vec<Vec<(usize, usize, usize)>> {
     let mut first = 0;
-    let mut of_size = |(size, sides): (usize, &Vec<_>)| {
+    let of_size = |(size, sides): (usize, &Vec<_>)| {
         let count = sides.len();
         first += count;
         let turns = (0..count).map(|n| (round + n) % count);
         turns.map(|n| (size, n, first - count + n)).collect::<Vec<_>>()
     };
-    sides.iter().enumerate().map(|it| of_size(it)).collect()
+    sides.iter().enumerate().map(of_size).collect()
 }
 
 /// Takes the CPU, and makes the sides there.
