@@ -221,6 +221,7 @@ impl Sender {
     }
 
     /// Whether this is the process that opened the sender, and no child of it.
+    #[cfg(not(loom))]
     pub(crate) fn is_home(&self) -> bool {
         self.end.is_home()
     }
