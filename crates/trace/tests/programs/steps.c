@@ -48,6 +48,7 @@ struct loop {
 	const char *way;
 	uint64_t period, count;
 	sem_t trigger;
+	uint64_t *triggered; /* when, for each cycle */
 	struct stamps stamps;
 };
 
@@ -67,7 +68,7 @@ static int is(const struct loop *loop, const char *way)
 __attribute__((noinline, noipa)) void step(struct loop *loop, int depth)
 {
 	if (!depth)
-		stamps_begin(&loop->stamps, 0);
+		stamps_begin(&loop->stamps, is(loop, "trigger") ? loop->triggered[loop->stamps.cycles] : 0);
 	work(WORK_NS / (depth + 1));
 	if (is(loop, "nested") && depth < 2)
 		step(loop, depth + 1);
@@ -147,11 +148,17 @@ static void *run(void *given)
 	return NULL;
 }
 
+static void trigger(struct loop *loop, uint64_t n)
+{
+	loop->triggered[n] = now_ns();
+	sem_post(&loop->trigger);
+}
+
 int main(int argc, char **argv)
 {
 	struct loop loop = { 0 };
 	pthread_t thread, end;
-	uint64_t next;
+	uint64_t next, n;
 	FILE *file;
 
 	need(argc >= 5, "steps WAY PERIOD_US CYCLES FILE");
@@ -159,20 +166,21 @@ int main(int argc, char **argv)
 	loop.period = strtoull(argv[2], NULL, 10) * 1000;
 	loop.count = strtoull(argv[3], NULL, 10);
 	stamps_make(&loop.stamps, 2 * loop.count + 1);
+	loop.triggered = touched((loop.count + 1) * sizeof(uint64_t));
 	need(!sem_init(&loop.trigger, 0, 0), "semaphore");
 	puts("started");
 	fflush(stdout);
 	need(!pthread_create(&end, NULL, wait_for_end, NULL), "thread");
 	need(!pthread_create(&thread, NULL, run, &loop), "thread");
 	next = now_ns() + loop.period;
-	for (uint64_t n = 0; is(&loop, "trigger") && n < loop.count && !is_over; n++, next += loop.period) {
+	for (n = 0; is(&loop, "trigger") && n < loop.count && !is_over; n++, next += loop.period) {
 		struct timespec until = time_of(next);
 
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-		sem_post(&loop.trigger);
+		trigger(&loop, n);
 	}
 	/* The loop may wait for one more. */
-	sem_post(&loop.trigger);
+	trigger(&loop, n);
 	pthread_join(thread, NULL);
 	file = fopen(argv[4], "w");
 	need(file != NULL, argv[4]);

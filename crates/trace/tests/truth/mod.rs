@@ -43,13 +43,9 @@ impl Watched {
         attached_ns: u64,
         seen: Rc<Seen>,
     ) -> Watched {
-        // The first wait that was seen began after this; the last cycle may end with the program. A cycle
-        // that was due before the previous one ended need not wait at all, and no record shows its begin.
+        // The first wait that was seen began after this; the last cycle may end with the program.
         let own = &truth.cycles;
-        let waits = |n: &usize| {
-            let last_end_ns = own[n - 1].end_ns;
-            last_end_ns > attached_ns && own[*n].due_ns.is_none_or(|due_ns| due_ns > last_end_ns)
-        };
+        let waits = |n: &usize| truth.is_wait_seen(*n, attached_ns);
         let expected: Vec<usize> = (1..own.len().saturating_sub(1)).filter(waits).collect();
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         for &n in &expected {

@@ -17,6 +17,22 @@ pub struct Truth {
     pub plants: Vec<Plant>,
 }
 
+impl Truth {
+    /// Whether a cycle had to be waited for, after the time `attached_ns`. One that was due before the
+    /// previous one ended need not wait at all, and no record shows its begin.
+    pub fn is_wait_seen(&self, n: usize, attached_ns: u64) -> bool {
+        let last_end_ns = self.cycles[n - 1].end_ns;
+        last_end_ns > attached_ns && self.cycles[n].due_ns.is_none_or(|due_ns| due_ns > last_end_ns)
+    }
+
+    /// The first of these cycles. One whose wait began earlier, and those that follow it without a wait, have
+    /// no release that was seen.
+    pub fn first_seen(&self, attached_ns: u64) -> usize {
+        let mut cycles = 1..self.cycles.len();
+        cycles.find(|n| self.is_wait_seen(*n, attached_ns)).unwrap_or(self.cycles.len())
+    }
+}
+
 /// A cycle by the program's own clock readings.
 #[derive(Debug)]
 pub struct TrueCycle {
