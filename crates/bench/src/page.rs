@@ -122,12 +122,15 @@ pub fn program(figures: &PageFigures) -> String {
 /// Below this round trip of bare words, the two CPUs are near: threads of a core, or cores of a cluster.
 const NEAR_NS: f64 = 250.0;
 
+fn named<'a>(of: &'a [ContenderResult], name: &str) -> Option<&'a ContenderResult> {
+    of.iter().find(|it| it.name == name)
+}
+
 /// Messages between two CPUs.
 pub fn messages(shown: &[ContenderResult]) -> String {
     let mut out = String::new();
     let sizes = shown.chunk_by(|one, other| one.bytes == other.bytes).collect::<Vec<_>>();
-    let named = |of: &'_ [ContenderResult], name: &str| of.iter().position(|it| it.name == name);
-    let Some(raw) = shown.iter().find(|it| it.name == RAW) else { return out };
+    let Some(raw) = named(shown, RAW) else { return out };
     let [low, high] = raw.between_ns;
     let _ = writeln!(
         out,
@@ -139,7 +142,6 @@ pub fn messages(shown: &[ContenderResult]) -> String {
     let million = |it: &ContenderResult| it.per_s / 1e6;
     for of in &sizes {
         let (Some(raw), Some(ours)) = (named(of, RAW), named(of, OURS)) else { continue };
-        let (raw, ours) = (&of[raw], &of[ours]);
         let bytes = ours.bytes;
         let others = || of.iter().filter(|it| it.name != RAW && it.name != OURS);
         if bytes == 56 {
@@ -186,8 +188,7 @@ pub fn messages(shown: &[ContenderResult]) -> String {
         sizes.iter().for_each(|of| out.push_str(&format!(" {} B |", of[0].bytes)));
         let _ = write!(out, "\n|---|{}\n", "--:|".repeat(sizes.len()));
         for first in sizes.first().copied().unwrap_or_default() {
-            let cell =
-                |of: &&[ContenderResult]| named(of, &first.name).map_or("-".into(), |at| figure(&of[at]));
+            let cell = |of: &&[ContenderResult]| named(of, &first.name).map_or("-".into(), figure);
             let _ = writeln!(
                 out,
                 "| {} | {} |",

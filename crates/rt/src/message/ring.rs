@@ -74,9 +74,9 @@ pub(super) struct Ring {
 struct Shape {
     /// The words from one number to the next, as the power of two.
     step: u32,
-    /// Lines of a message, and where those of the first one are; none where messages lie beside their
-    /// numbers.
+    /// Lines of a message that lies apart from its number; none where messages lie beside theirs.
     lines: usize,
+    /// The first line after the numbers.
     first: usize,
     /// How many messages ahead the sender fetches a slot: about eight lines.
     ahead: u32,
@@ -90,7 +90,7 @@ impl Shape {
             25..=BESIDE_BYTES => 3,
             _ => 0,
         };
-        let numbers = (size.slots as usize).div_ceil(WORDS);
+        let numbers = ((size.slots as usize) << step).div_ceil(WORDS);
         let lines = if step == 0 { size.bytes.div_ceil(LINE_BYTES) } else { 0 };
         let ahead = match lines {
             0 => 8 << (3 - step),
@@ -98,18 +98,13 @@ impl Shape {
         };
         Shape { step, lines, first: HEAD_LINES + numbers, ahead }
     }
-
-    /// Lines that a ring of so many slots takes.
-    fn all_lines(self, slots: u32) -> usize {
-        let numbers = ((slots as usize) << self.step).div_ceil(WORDS);
-        HEAD_LINES + numbers + slots as usize * self.lines
-    }
 }
 
 impl Ring {
     /// Lines that a ring of that size takes.
     pub(super) fn lines(size: Size) -> usize {
-        Shape::of(size).all_lines(size.slots)
+        let shape = Shape::of(size);
+        shape.first + size.slots as usize * shape.lines
     }
 
     /// Writes down what the ring is, in memory that is all zero.
