@@ -107,15 +107,7 @@ fn sets(action: &Action) -> Vec<Set> {
 /// chooses: with and without a reboot.
 fn plans(machine: &Snapshot, profile: Profile, isolated: &CpuSet) -> Vec<Plan> {
     let cpus = if isolated.is_empty() { WantedCpus::Default } else { WantedCpus::Cpus(isolated.clone()) };
-    let intent = |no_reboot| Intent {
-        profile,
-        cpus: cpus.clone(),
-        device: None,
-        no_reboot,
-        split_siblings: true,
-        nosmt: false,
-        systemd: None,
-    };
+    let intent = |no_reboot| Intent { no_reboot, split_siblings: true, ..Intent::new(profile, cpus.clone()) };
     let plan = |no_reboot| tune::plan::plan(machine, &MadeFor::default(), &intent(no_reboot)).ok();
     [false, true].into_iter().filter_map(plan).collect()
 }

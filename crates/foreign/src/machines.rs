@@ -43,15 +43,7 @@ fn look(machine: &Snapshot, root: &Path) {
     let report = examine(machine, &DoctorQuestion::default());
     let _ = (terminal::doctor(&report, STYLE), serde_json::to_string(&report));
     for cpus in [WantedCpus::Default, WantedCpus::Cores(2)] {
-        let intent = Intent {
-            profile: doctor::Profile::default(),
-            cpus,
-            device: None,
-            no_reboot: false,
-            split_siblings: false,
-            nosmt: false,
-            systemd: None,
-        };
+        let intent = Intent::new(doctor::Profile::default(), cpus);
         if let Ok(plan) = tune::plan::plan(machine, &MadeFor::here(root, machine), &intent) {
             shown(&plan, machine);
         }

@@ -23,15 +23,7 @@ fn machine() -> Snapshot {
 }
 
 fn planned() -> Plan {
-    let intent = Intent {
-        profile: Profile::Periodic,
-        cpus: WantedCpus::Default,
-        device: None,
-        no_reboot: false,
-        split_siblings: false,
-        nosmt: false,
-        systemd: None,
-    };
+    let intent = Intent::new(Profile::Periodic, WantedCpus::Default);
     plan(&machine(), &MadeFor::default(), &intent).unwrap()
 }
 

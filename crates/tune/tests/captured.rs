@@ -6,15 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Topology, cpus, intent};
-use tune::plan::{MadeFor, Plan, PlanRefusal, Profile, WantedCpus, plan};
+use crate::common::{Topology, cpus};
+use tune::plan::{Intent, MadeFor, Plan, PlanRefusal, Profile, WantedCpus, plan};
 
 fn topologies() -> BTreeMap<String, Topology> {
     serde_json::from_str(include_str!("vectors/captured.json")).unwrap()
 }
 
 fn planned(name: &str, profile: Profile, wanted: WantedCpus) -> Result<Plan, PlanRefusal> {
-    plan(&topologies()[name].snapshot(), &MadeFor::default(), &intent(profile, wanted))
+    plan(&topologies()[name].snapshot(), &MadeFor::default(), &Intent::new(profile, wanted))
 }
 
 #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of `docs/tune.md` that compares plans with other guides.
 
-use crate::common::{Topology, cpus, intent};
-use tune::plan::{MadeFor, Plan, Profile, WantedCpus, plan};
+use crate::common::{Topology, cpus};
+use tune::plan::{Intent, MadeFor, Plan, Profile, WantedCpus, plan};
 
 const PAGE: &str = include_str!("../../../docs/tune.md");
 
@@ -41,7 +41,7 @@ fn planned(profile: Profile) -> Plan {
         max_khz: Default::default(),
         offline: cpus(""),
     };
-    plan(&topology.snapshot(), &MadeFor::default(), &intent(profile, WantedCpus::Cores(2))).unwrap()
+    plan(&topology.snapshot(), &MadeFor::default(), &Intent::new(profile, WantedCpus::Cores(2))).unwrap()
 }
 
 fn has(plan: &Plan, setting: &str) -> bool {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What holds of every plan, whatever the machine.
 
-use crate::common::intent;
 use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
 use proptest::prelude::*;
@@ -71,7 +70,7 @@ fn intents() -> impl Strategy<Value = Intent> {
             no_reboot,
             split_siblings,
             nosmt,
-            ..intent(profile, cpus)
+            ..Intent::new(profile, cpus)
         })
 }
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Topology, intent};
+use crate::common::Topology;
 use machine::CpuSet;
 use serde::Deserialize;
-use tune::plan::{ActionKind, MadeFor, Profile, WantedCpus, plan};
+use tune::plan::{ActionKind, Intent, MadeFor, Profile, WantedCpus, plan};
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -43,7 +43,7 @@ fn every_machine_gets_the_plan_that_was_worked_out() {
         let machine = topology.snapshot();
         let name = format!("{} {} {}", topology.name, expected.class, expected.want_cores);
         let profile = if expected.class == "poll" { Profile::Poll } else { Profile::Periodic };
-        let mut asked = intent(profile, WantedCpus::Cores(expected.want_cores));
+        let mut asked = Intent::new(profile, WantedCpus::Cores(expected.want_cores));
         asked.device = topology.device_node.map(|_| "eth1".to_string());
         let plan = plan(&machine, &MadeFor::default(), &asked).unwrap_or_else(|why| panic!("{name}: {why}"));
         assert_eq!(plan.boot_line, expected.cmdline, "{name}");
@@ -71,7 +71,9 @@ fn a_list_with_an_error_is_found_as_such() {
     // The vectors would pass with any plan if they were not compared token by token.
     let vectors = vectors();
     let machine = vectors.topologies["pc4"].snapshot();
-    let one = plan(&machine, &MadeFor::default(), &intent(Profile::Periodic, WantedCpus::Cores(1))).unwrap();
-    let two = plan(&machine, &MadeFor::default(), &intent(Profile::Periodic, WantedCpus::Cores(2))).unwrap();
+    let one =
+        plan(&machine, &MadeFor::default(), &Intent::new(Profile::Periodic, WantedCpus::Cores(1))).unwrap();
+    let two =
+        plan(&machine, &MadeFor::default(), &Intent::new(Profile::Periodic, WantedCpus::Cores(2))).unwrap();
     assert_ne!(one.boot_line, two.boot_line);
 }

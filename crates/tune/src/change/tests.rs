@@ -74,15 +74,7 @@ impl World {
 
     fn plan(&mut self, no_reboot: bool) -> Plan {
         let here = self.here();
-        let intent = Intent {
-            profile: Profile::Periodic,
-            cpus: WantedCpus::Cores(1),
-            device: None,
-            no_reboot,
-            split_siblings: false,
-            nosmt: false,
-            systemd: None,
-        };
+        let intent = Intent { no_reboot, ..Intent::new(Profile::Periodic, WantedCpus::Cores(1)) };
         crate::plan::plan(here.machine, &MadeFor::here(here.root, here.machine), &intent).unwrap()
     }
 

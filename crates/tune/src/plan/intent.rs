@@ -26,6 +26,21 @@ pub struct Intent {
     pub systemd: Option<SystemdIntent>,
 }
 
+impl Intent {
+    /// This purpose on these CPUs, everything else being as usual.
+    pub fn new(profile: Profile, cpus: WantedCpus) -> Intent {
+        Intent {
+            profile,
+            cpus,
+            device: None,
+            no_reboot: false,
+            split_siblings: false,
+            nosmt: false,
+            systemd: None,
+        }
+    }
+}
+
 /// Units of systemd that are wanted: a slice, the manager's affinity, and drop-ins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

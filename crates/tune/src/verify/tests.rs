@@ -59,15 +59,7 @@ fn machine() -> Snapshot {
 }
 
 fn planned(machine: &Snapshot) -> Plan {
-    let intent = Intent {
-        profile: Profile::Periodic,
-        cpus: WantedCpus::Cores(1),
-        device: None,
-        no_reboot: false,
-        split_siblings: false,
-        nosmt: false,
-        systemd: None,
-    };
+    let intent = Intent::new(Profile::Periodic, WantedCpus::Cores(1));
     plan(machine, &MadeFor::default(), &intent).unwrap()
 }
 

@@ -155,15 +155,7 @@ fn plans_only_cpus_that_are_present() {
     ] {
         let root = boots::plain_debian().file("sys/devices/system/cpu/possible", possible).lay_out();
         let machine = machine::read_whole(root.path());
-        let intent = Intent {
-            profile: Profile::Periodic,
-            cpus: WantedCpus::Cpus(wanted.parse().unwrap()),
-            device: None,
-            no_reboot: false,
-            split_siblings: false,
-            nosmt: false,
-            systemd: None,
-        };
+        let intent = Intent::new(Profile::Periodic, WantedCpus::Cpus(wanted.parse().unwrap()));
         let planned = plan(&machine, &MadeFor::here(root.path(), &machine), &intent);
         match (planned, refused) {
             (Ok(plan), None) => {

@@ -14,15 +14,7 @@ use tune::system::Real;
 
 fn planned(root: &Path) -> Plan {
     let machine = machine::read_whole(root);
-    let intent = Intent {
-        profile: Profile::Periodic,
-        cpus: WantedCpus::Cpus("3".parse().unwrap()),
-        device: None,
-        no_reboot: false,
-        split_siblings: false,
-        nosmt: false,
-        systemd: None,
-    };
+    let intent = Intent::new(Profile::Periodic, WantedCpus::Cpus("3".parse().unwrap()));
     plan(&machine, &MadeFor::here(root, &machine), &intent).unwrap()
 }
 

@@ -9,7 +9,6 @@ use std::process::Command;
 use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
 use serde::Deserialize;
-use tune::plan::{Intent, Profile, WantedCpus};
 
 /// A machine in the vectors' file.
 #[derive(Debug, Clone, Deserialize)]
@@ -84,19 +83,6 @@ impl Topology {
             });
         }
         machine
-    }
-}
-
-/// What is asked, everything else being as usual.
-pub fn intent(profile: Profile, cpus: WantedCpus) -> Intent {
-    Intent {
-        profile,
-        cpus,
-        device: None,
-        no_reboot: false,
-        split_siblings: false,
-        nosmt: false,
-        systemd: None,
     }
 }
 

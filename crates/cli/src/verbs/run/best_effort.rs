@@ -40,16 +40,9 @@ pub fn run(cpus: &CpuSet) -> Result<u8> {
     let mut machine = LocalMachine::open(root, WHAT, true)?;
     let here = machine.here(root);
     let apart = here.machine.isolation.set_apart();
-    let intent = Intent {
-        profile: Profile::Periodic,
-        // What is kept off these goes to none that others are kept off already.
-        cpus: WantedCpus::Cpus(cpus.or(&apart)),
-        device: None,
-        no_reboot: true,
-        split_siblings: false,
-        nosmt: false,
-        systemd: None,
-    };
+    // What is kept off these goes to none that others are kept off already.
+    let intent =
+        Intent { no_reboot: true, ..Intent::new(Profile::Periodic, WantedCpus::Cpus(cpus.or(&apart))) };
     let plan = plan(here.machine, &MadeFor::here(root, here.machine), &intent)?;
     let actions = plan.actions.iter().filter_map(|action| of_these(action, cpus, &apart)).collect::<Vec<_>>();
     let record = format!("{}-run", here.stamp);

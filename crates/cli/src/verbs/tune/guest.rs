@@ -27,15 +27,7 @@ pub fn boot_line(
     kernel: &GuestKernel,
     cpus: u32,
 ) -> Result<String, Box<dyn std::error::Error>> {
-    let intent = Intent {
-        profile,
-        cpus: WantedCpus::Cpus(boot::isolated(cpus)),
-        device: None,
-        no_reboot: false,
-        split_siblings: false,
-        nosmt: false,
-        systemd: None,
-    };
+    let intent = Intent::new(profile, WantedCpus::Cpus(boot::isolated(cpus)));
     Ok(plan(&guest(kernel, cpus), &MadeFor::default(), &intent)?.boot_line)
 }
 

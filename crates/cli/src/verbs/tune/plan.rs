@@ -71,19 +71,14 @@ pub fn intent(wanted: &TuneWanted) -> Result<Intent, PlanRefusal> {
         (Some(text), None) => WantedCpus::Cores(list::count(text)?),
         (None, None) => WantedCpus::Default,
     };
+    let profile =
+        wanted.purpose.as_ref().map(|purpose| purpose.profile).or(wanted.profile).unwrap_or_default();
     Ok(Intent {
-        profile: wanted
-            .purpose
-            .as_ref()
-            .map(|purpose| purpose.profile)
-            .or(wanted.profile)
-            .unwrap_or_default(),
-        cpus,
         device: wanted.device.clone(),
         no_reboot: wanted.no_reboot,
         split_siblings: wanted.split_siblings,
         nosmt: wanted.nosmt,
-        systemd: None,
+        ..Intent::new(profile, cpus)
     })
 }
 
