@@ -409,10 +409,7 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
     pairs.retain(|(_, before, after)| match resample::too_short(before, after) {
         None => true,
         Some(why) => {
-            let row = NotJudged { key: before.entry.key.clone(), figure: None, why };
-            if !not_judged.contains(&row) {
-                not_judged.push(row);
-            }
+            list(&mut not_judged, NotJudged { key: before.entry.key.clone(), figure: None, why });
             false
         }
     });
@@ -453,14 +450,20 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
         let key = &before.entry.key;
         for (figure, why) in resample::undefined(before, after) {
             let is_known = |one: &Judged| (&one.key, one.figure) == (key, figure);
-            let row = NotJudged { key: key.clone(), figure: Some(figure), why };
             // One baseline may have what another lacks.
-            if !figures.iter().any(is_known) && !not_judged.contains(&row) {
-                not_judged.push(row);
+            if !figures.iter().any(is_known) {
+                list(&mut not_judged, NotJudged { key: key.clone(), figure: Some(figure), why });
             }
         }
     }
     Rows { rows: judged_rows, figures, comparisons, not_measured, not_judged }
+}
+
+/// Lists a row, or a figure of one, once: each baseline may have a reason of its own.
+fn list(not_judged: &mut Vec<NotJudged>, row: NotJudged) {
+    if !not_judged.iter().any(|one| (&one.key, one.figure) == (&row.key, row.figure)) {
+        not_judged.push(row);
+    }
 }
 
 /// What was asked for and did not run: of the candidate all, of a baseline what the candidate did not measure

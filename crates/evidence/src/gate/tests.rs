@@ -310,4 +310,10 @@ fn a_percentile_with_too_few_samples_beyond_is_listed_as_not_judged() {
     let line = gated.not_judged[0].to_string();
     assert!(line.starts_with("wakeup under idle on cpu 1 every 1000 us: p99.9: "), "{line}");
     assert!(line.ends_with("independent samples lie beyond it, 3 are needed; measure longer"), "{line}");
+    // A second baseline has another reason.
+    let shorter = run(3, 9, 0.0, 0.0, 1.0);
+    let twice = judge(&[before, shorter.clone()], &after, &GateOptions::default()).unwrap();
+    let other = gate(&shorter, &after, TOLERANCE);
+    assert_ne!(other.not_judged, gated.not_judged);
+    assert_eq!(twice.not_judged, gated.not_judged);
 }
