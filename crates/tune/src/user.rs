@@ -205,8 +205,8 @@ impl Rights<'_> {
     fn others(&mut self, group: &str, there: Option<&[&str]>, gid: u32) {
         let Some(fields) = there else { return };
         let passwd = system::lossy(self.system, "/etc/passwd").unwrap_or_default();
-        let own = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-        let own = own.filter(|user| user.get(3).and_then(|own| own.parse().ok()) == Some(gid));
+        let own =
+            rights::lines(&passwd).filter(|user| user.get(3).and_then(|own| own.parse().ok()) == Some(gid));
         let own: Vec<&str> = own.map(|user| user[0]).collect();
         let all = rights::members(fields).into_iter().chain(own);
         let others: BTreeSet<&str> =
@@ -299,8 +299,7 @@ fn known(system: &mut dyn System, database: &str, name: &str) -> bool {
 fn check_user(system: &mut dyn System, user: &str) -> Result<()> {
     let what = format!("give rights to user '{}'", untrusted::text::clean(user));
     let passwd = system::lossy(system, "/etc/passwd").unwrap_or_default();
-    let line = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|line| line[0] == user);
-    match line {
+    match rights::lines(&passwd).find(|line| line[0] == user) {
         Some(line) if line.get(2) == Some(&"0") => {
             Err(Error::new(what, "root has them all", "name the user that is to measure"))
         }
@@ -324,10 +323,9 @@ fn free_gid(system: &mut dyn System, groups: &str) -> Result<u32> {
     let (first, last) = (setting("SYS_GID_MIN").unwrap_or(101), setting("SYS_GID_MAX").unwrap_or(999));
     let users = system::lossy(system, "/etc/passwd").unwrap_or_default();
     let numbers = |text: &str, at: &[usize]| -> Vec<u32> {
-        let fields = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
         let of_line =
             |line: Vec<&str>| at.iter().filter_map(|at| line.get(*at)?.parse().ok()).collect::<Vec<_>>();
-        fields.flat_map(of_line).collect()
+        rights::lines(text).flat_map(of_line).collect()
     };
     let taken: BTreeSet<u32> = numbers(groups, &[2]).into_iter().chain(numbers(&users, &[2, 3])).collect();
     let mut free = (first.max(1)..=last).rev().filter(|gid| !taken.contains(gid));

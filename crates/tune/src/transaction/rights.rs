@@ -48,10 +48,14 @@ pub fn is_account(name: &str) -> bool {
     first && name.len() <= 64 && name.chars().all(letter)
 }
 
+/// The fields of each line in a file of accounts.
+pub fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines().map(|line| line.split(':').collect())
+}
+
 /// The fields of a group's line.
 pub fn line_of<'t>(text: &'t str, group: &str) -> Option<Vec<&'t str>> {
-    let fields = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    fields.into_iter().find(|fields| fields.len() == 4 && fields[0] == group)
+    lines(text).find(|fields| fields.len() == 4 && fields[0] == group)
 }
 
 /// The users in the last field of a group's line.
@@ -173,8 +177,7 @@ pub(super) fn remove_members(
 fn owner_of(system: &dyn System, fields: &[&str]) -> Option<String> {
     let gid = fields.get(2).filter(|gid| !gid.is_empty() && gid.bytes().all(|byte| byte.is_ascii_digit()))?;
     let users = system::lossy(system, "/etc/passwd")?;
-    let mut users = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    users.find(|user| user.get(3) == Some(gid)).map(|user| user[0].to_string())
+    lines(&users).find(|user| user.get(3) == Some(gid)).map(|user| user[0].to_string())
 }
 
 /// Gives a device its new owner and permissions.
