@@ -37,6 +37,38 @@ pub enum ProbeKind {
 pub const NAMES: [&str; 7] =
     ["wakeup", "spin", "toggle", message::MESSAGE, response::PROBE, ethercat::PROBE, "hardware"];
 
+/// For each name, and for a program's own loop: what a sample is, and the program that measures alike.
+pub const MEANINGS: [(&str, &str, &str); 8] = [
+    (
+        "wakeup",
+        "from the absolute time until which the thread sleeps to its first look at the clock",
+        "cyclictest",
+    ),
+    ("spin", "gap in which a thread that only reads the clock did not run", "oslat, `rtla osnoise`"),
+    ("toggle", "lateness of a store each period, by a thread that reads the clock without sleeping", "-"),
+    (
+        message::MESSAGE,
+        "round trip between two CPUs: by shared memory, futex, eventfd, signal and IPI",
+        "svsematest, sigwaittest",
+    ),
+    (
+        response::PROBE,
+        "time from an edge to its answer: by shared memory, registers or lines of a GPIO chip",
+        "-",
+    ),
+    (
+        ethercat::PROBE,
+        "latency of an EtherCAT cycle of an own MainDevice, on a device or a simulated segment",
+        "-",
+    ),
+    (
+        "hardware",
+        "time that firmware or a hypervisor takes, by the kernel's hwlat tracer and the count of SMIs",
+        "hwlatdetect, `rtla hwnoise`",
+    ),
+    (manifest::LOOP, "cycles of a running program (`prove --program`, `monitor`)", "LiME"),
+];
+
 impl ProbeKind {
     /// The names of the probes that `name` stands for where that was asked; itself where it stands for none.
     pub fn expand(name: &str, asked: &Asked) -> Vec<String> {

@@ -19,6 +19,7 @@ mod example;
 pub fn pages(documents: &[(&'static str, Schema)]) -> Vec<(&'static str, String)> {
     vec![
         ("checks.md", checks()),
+        ("probes.md", probes()),
         ("taints.md", taints()),
         ("notes.md", notes()),
         ("causes.md", causes()),
@@ -80,6 +81,33 @@ fn weights(check: &Check) -> String {
     let others = Profile::ALL.into_iter().zip(&all).filter(|(_, weight)| **weight != usual);
     let others = others.map(|(profile, weight)| format!("; {profile} {weight}")).collect::<String>();
     usual + &others
+}
+
+fn probes() -> String {
+    let mut page = page(
+        "Probes and loads",
+        "A row of a run is one probe under one load on one CPU at one period: `isolator prove --probe NAME,… --loads NAME,…`, \
+         `isolator measure PROBE`.\n\n\
+         Without options `prove` runs the probe `wakeup` under the load `idle` for 20 s, after 2 s that are not recorded. Its thread has \
+         SCHED_FIFO priority 80, a period of 1 ms (`clock_nanosleep` with TIMER_ABSTIME on CLOCK_MONOTONIC) and locked memory. The limit is 10 % \
+         of the period. It measures the isolated CPUs, else the last CPU. cyclictest holds `/dev/cpu_dma_latency` at 0 by default; Isolator leaves \
+         idle states as they are unless `--dma-latency` says otherwise.",
+    );
+    page.push_str("## Probes\n\n");
+    let rows = measure::kind::MEANINGS
+        .map(|(name, sample, alike)| vec![format!("`{name}`"), sample.to_string(), alike.to_string()]);
+    table(&mut page, &["Probe", "A sample", "Alike"], rows);
+    page.push_str(
+        "\n## Loads\n\nLoads run on the housekeeping CPUs: all but the measured ones and their hyperthreads (`--house-keeping LIST`). They do not \
+         compete with the measured thread for its CPU; `ipi` sends interrupts there. `all` means every load that this machine can run. \
+         `isolator load --list` shows which these are, and the packages that others need.\n\n",
+    );
+    let rows = load::catalog().into_iter().map(|load| {
+        let needs = if load.packages.is_empty() { "-".to_string() } else { load.packages.join(", ") };
+        vec![format!("`{}`", load.name), load.about.to_string(), needs, load.source.to_string()]
+    });
+    table(&mut page, &["Load", "Work", "Debian packages", "Idea from"], rows);
+    page
 }
 
 fn taints() -> String {
