@@ -251,7 +251,7 @@ pub struct EthercatOptions {
     pub force: bool,
 }
 
-/// What to measure and how; missing options come from `--plan`, else from the defaults.
+/// What to measure and how; missing options come from `--like`, else from the defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunOptions {
     /// control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz, poll, vm

@@ -255,7 +255,7 @@ fn command(step: GuideStep, guide: &Guide, folder: &Folder, plan: Option<&Plan>)
         }
         GuideStep::Before => vec!["prove".into(), "--use".into(), purpose()],
         GuideStep::Apply => vec!["tune".into(), "apply".into(), below(PLAN)],
-        GuideStep::After => vec!["prove".into(), "--plan".into(), format!("{}/manifest.json", before())],
+        GuideStep::After => vec!["prove".into(), "--like".into(), before()],
         GuideStep::Compare => {
             vec!["compare".into(), before(), below(guide.after.as_deref().unwrap_or("after"))]
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands, devices and files that a plan names. A bundle may come from another person, and
-//! `prove --plan` mostly runs as root: such names are shown, and used only where the user allows it.
+//! The commands, devices and files that an earlier run names. A bundle may come from another person, and
+//! `prove --like` mostly runs as root: such names are shown, and used only where the user allows it.
 
 use std::path::Path;
 
@@ -10,14 +10,15 @@ use load::Load;
 
 use crate::args::RunOptions;
 
-/// What `plan` names that no option replaces, a line each; `loads` says that an option replaces its loads.
-pub fn named(plan: &Asked, loads: bool, options: &RunOptions) -> Vec<String> {
+/// What an earlier run names that no option replaces, a line each; `loads` says that an option replaces its
+/// loads.
+pub fn named(earlier: &Asked, loads: bool, options: &RunOptions) -> Vec<String> {
     let mut named = Vec::new();
     if !loads {
-        named.extend(plan.loads.iter().flat_map(|load| commands(load)));
+        named.extend(earlier.loads.iter().flat_map(|load| commands(load)));
     }
     let quoted = |what: &str, name: &str| format!("{what} '{}'", name.escape_debug());
-    let wired = plan.response.clone().unwrap_or_default();
+    let wired = earlier.response.clone().unwrap_or_default();
     let given = &options.response;
     for (what, name, is_replaced) in [
         ("writes to the file", &wired.signal, given.signal.is_some()),
@@ -35,9 +36,9 @@ pub fn named(plan: &Asked, loads: bool, options: &RunOptions) -> Vec<String> {
     }
     if options.dma_latency.is_none() {
         let asks = |us: u32| format!("asks /dev/cpu_dma_latency for {us} us");
-        named.extend(plan.dma_latency_us.map(asks));
+        named.extend(earlier.dma_latency_us.map(asks));
     }
-    let driven = plan.ethercat.clone().unwrap_or_default();
+    let driven = earlier.ethercat.clone().unwrap_or_default();
     if options.ethercat.device.is_none() {
         named.extend(driven.device.map(|name| quoted("sends on the interface", &name)));
     }
@@ -59,11 +60,11 @@ fn commands(list: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Refuses a plan that names something, and shows what.
+/// Refuses a run that names something, and shows it.
 pub fn refuse(path: &Path, named: &[String]) -> Error {
     let why = format!("it {}", named.join(", "));
     let cure = "look at that, then allow it with --allow-commands, or replace it by options";
-    Error::on("follow the plan", path.display(), why, cure)
+    Error::on("measure like the run", path.display(), why, cure)
 }
 
 #[cfg(test)]
@@ -73,8 +74,8 @@ mod tests {
     use super::*;
     use crate::args::{EthercatOptions, ResponseOptions};
 
-    /// A plan with every field that names something.
-    fn plan() -> Asked {
+    /// A run with every field that names something.
+    fn earlier() -> Asked {
         Asked {
             loads: ["cpu,custom=id > /tmp/x\u{1b}[2J\nrm -r /", "gpu=render", "idle"]
                 .map(String::from)
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn lists_every_command_device_and_file() {
         assert_eq!(
-            named(&plan(), false, &RunOptions::default()),
+            named(&earlier(), false, &RunOptions::default()),
             [
                 r"runs the command 'id > /tmp/x\u{1b}[2J\nrm -r /'",
                 "runs the command 'render'",
@@ -124,12 +125,13 @@ mod tests {
         };
         let ethercat = EthercatOptions { device: Some("eth1".into()), force: true };
         let options = RunOptions { response, ethercat, dma_latency: Some(9), ..RunOptions::default() };
-        assert_eq!(named(&plan(), true, &options), [""; 0]);
+        assert_eq!(named(&earlier(), true, &options), [""; 0]);
     }
 
     #[test]
-    fn a_plan_of_loads_by_name_names_nothing() {
-        let plan = Asked { loads: vec!["all".into(), "idle".into(), "custom=".into()], ..Asked::default() };
-        assert_eq!(named(&plan, false, &RunOptions::default()), [""; 0]);
+    fn a_run_of_loads_by_name_names_nothing() {
+        let earlier =
+            Asked { loads: vec!["all".into(), "idle".into(), "custom=".into()], ..Asked::default() };
+        assert_eq!(named(&earlier, false, &RunOptions::default()), [""; 0]);
     }
 }

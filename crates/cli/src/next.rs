@@ -66,7 +66,7 @@ pub fn after_run(bundle: &Bundle, document: &ProveDocument) -> Option<String> {
         _ if asked.probes == [evidence::manifest::LOOP] => None,
         VerdictOutcome::Unproven | VerdictOutcome::Held => {
             let is_long = asked.duration_ns.is_none_or(|ns| ns >= LONG_NS);
-            (!is_long).then(|| format!("isolator prove --plan {folder}/manifest.json --duration 1h"))
+            (!is_long).then(|| format!("isolator prove --like {folder} --duration 1h"))
         }
     }
 }

@@ -131,7 +131,7 @@ fn an_import_shows_the_periods_that_another_tool_missed() {
 }
 
 #[test]
-fn a_plan_repeats_a_run_and_both_are_comparable() {
+fn a_run_like_another_is_comparable() {
     if skipped_for_lack_of_cpus() {
         return;
     }
@@ -147,7 +147,7 @@ fn a_plan_repeats_a_run_and_both_are_comparable() {
         "42",
     ];
     bundle(folder.path(), "before", &more);
-    let again = ["prove", "--plan", "before/manifest.json", "--allow-commands", "-o", "after"];
+    let again = ["prove", "--like", "before", "--allow-commands", "-o", "after"];
     isolator(folder.path(), &again).judged();
     let manifest = |name: &str| {
         let text = fs::read_to_string(folder.path().join(name).join("manifest.json")).unwrap();
@@ -157,9 +157,9 @@ fn a_plan_repeats_a_run_and_both_are_comparable() {
     let ran = isolator(folder.path(), &["compare", "before", "after", "-o", "both.html"]).ended(0);
     assert!(ran.stdout.contains("Report: both.html") && folder.path().join("both.html").exists(), "{ran:#?}");
 
-    // An option goes before the plan; the file may hold the 'asked' part alone.
-    fs::write(folder.path().join("plan.json"), manifest("before")["asked"].to_string()).unwrap();
-    let args = ["prove", "--plan", "plan.json", "--loads", "idle", "--duration", "900ms", "-o", "other"];
+    // An option goes before the earlier run's; the file may hold the 'asked' part alone.
+    fs::write(folder.path().join("asked.json"), manifest("before")["asked"].to_string()).unwrap();
+    let args = ["prove", "--like", "asked.json", "--loads", "idle", "--duration", "900ms", "-o", "other"];
     isolator(folder.path(), &args).judged();
     let line = isolator(folder.path(), &["compare", "before", "other"]).line();
     let differences = "not the same was asked: duration 1s before but 900ms after, loads custom=echo 1, 2; sleep 60,idle before but idle after";

@@ -69,28 +69,35 @@ fn what_is_no_bundle_is_refused_by_every_verb_that_reads_one() {
 }
 
 #[test]
-fn a_plan_that_is_none_is_refused() {
+fn a_file_without_options_is_refused() {
     let folder = folder();
-    let plan = |name: &str, text: &str| {
+    let like = |name: &str, text: &str| {
         fs::write(folder.path().join(name), text).unwrap();
-        isolator(folder.path(), &["prove", "--plan", name])
+        isolator(folder.path(), &["prove", "--like", name])
     };
-    let cure = "give a bundle's manifest.json, or a file with its 'asked' part";
-    let expected = format!("cannot read the plan letter: expected value at line 1 column 1; {cure}");
-    plan("letter", "Dear Sir or Madam").refused(&expected);
-    let line = plan("other.json", "{\"thread\": {}}").line();
-    assert!(line.starts_with("cannot read the plan other.json: unknown field `thread`"), "{line}");
-    let line = plan("odd.json", "{\"asked\": {\"cpus\": \"x\"}}").line();
-    assert!(line.starts_with("cannot read the plan odd.json: 'x' is not a list of CPUs"), "{line}");
-    plan("probe.json", "{\"asked\": {\"probes\": [\"foo\"]}}").refused(
+    let cure = "give the folder of a run, its manifest.json, or a file with its 'asked' part";
+    let expected =
+        format!("cannot read the options of the run letter: expected value at line 1 column 1; {cure}");
+    like("letter", "Dear Sir or Madam").refused(&expected);
+    let line = like("other.json", "{\"thread\": {}}").line();
+    assert!(
+        line.starts_with("cannot read the options of the run other.json: unknown field `thread`"),
+        "{line}"
+    );
+    let line = like("odd.json", "{\"asked\": {\"cpus\": \"x\"}}").line();
+    assert!(
+        line.starts_with("cannot read the options of the run odd.json: 'x' is not a list of CPUs"),
+        "{line}"
+    );
+    like("probe.json", "{\"asked\": {\"probes\": [\"foo\"]}}").refused(
         "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, ethercat, hardware",
     );
-    isolator(folder.path(), &["prove", "--plan", "nothing"])
-        .refused("cannot read the plan nothing: no such file or directory; check the path");
+    isolator(folder.path(), &["prove", "--like", "nothing"])
+        .refused("cannot read the options of the run nothing: no such file or directory; check the path");
 }
 
 #[test]
-fn commands_of_a_plan_run_only_when_allowed() {
+fn commands_of_an_earlier_run_need_a_permission() {
     if skipped_for_lack_of_cpus() {
         return;
     }
@@ -98,20 +105,23 @@ fn commands_of_a_plan_run_only_when_allowed() {
     let asked = serde_json::json!({"asked": {
         "loads": ["custom=id > ran; sleep 60"], "policy": "other", "duration_ns": 1_000_000_000, "warm_up_ns": 0,
     }});
-    fs::write(folder.path().join("plan.json"), asked.to_string()).unwrap();
-    isolator(folder.path(), &["prove", "--plan", "plan.json", "-o", "b"]).refused(
-        "cannot follow the plan plan.json: it runs the command 'id > ran; sleep 60'; look at that, then allow it with \
+    fs::write(folder.path().join("asked.json"), asked.to_string()).unwrap();
+    isolator(folder.path(), &["prove", "--like", "asked.json", "-o", "b"]).refused(
+        "cannot measure like the run asked.json: it runs the command 'id > ran; sleep 60'; look at that, then allow it with \
          --allow-commands, or replace it by options",
     );
     assert!(!folder.path().join("ran").exists() && !folder.path().join("b").exists());
-    let allowed = ["prove", "--plan", "plan.json", "--allow-commands", "-o", "b"];
+    let allowed = ["prove", "--like", "asked.json", "--allow-commands", "-o", "b"];
     let ran = isolator(folder.path(), &allowed).judged();
-    assert!(ran.stdout.contains("isolator: the plan runs the command 'id > ran; sleep 60'\n"), "{ran:#?}");
+    assert!(
+        ran.stdout.contains("isolator: as the earlier run, it runs the command 'id > ran; sleep 60'\n"),
+        "{ran:#?}"
+    );
     assert!(folder.path().join("ran").exists());
 }
 
 #[test]
-fn devices_and_files_of_a_plan_are_refused() {
+fn devices_and_files_of_an_earlier_run_are_refused() {
     let folder = folder();
     for (field, value, said) in [
         ("response", serde_json::json!({"signal": "words"}), "it writes to the file 'words'"),
@@ -127,9 +137,9 @@ fn devices_and_files_of_a_plan_are_refused() {
         ("loads", serde_json::json!(["gpu=reboot"]), "it runs the command 'reboot'"),
     ] {
         let asked = serde_json::json!({"probes": ["response", "ethercat"], field: value});
-        fs::write(folder.path().join("plan.json"), asked.to_string()).unwrap();
-        let line = isolator(folder.path(), &["prove", "--plan", "plan.json", "-o", "b"]).line();
-        assert!(line.contains(&format!("cannot follow the plan plan.json: {said}; ")), "{line}");
+        fs::write(folder.path().join("asked.json"), asked.to_string()).unwrap();
+        let line = isolator(folder.path(), &["prove", "--like", "asked.json", "-o", "b"]).line();
+        assert!(line.contains(&format!("cannot measure like the run asked.json: {said}; ")), "{line}");
     }
     assert!(!folder.path().join("b").exists());
 }

@@ -82,7 +82,7 @@ fn a_pipe_of_others_is_no_plan_snapshot_or_import() {
     fifo(&open.join("pipe"));
     for args in [
         &["import", "open/pipe"][..],
-        &["prove", "--plan", "open/pipe"],
+        &["prove", "--like", "open/pipe"],
         &["tune", "verify", "open/pipe"],
         &["tune", "apply", "open/pipe", "--dry-run"],
         &["tune", "plan", "--snapshot", "open/pipe"],

@@ -59,11 +59,8 @@ fn a_program_is_proven_under_each_load() {
     assert!(read(&folder.path().join("b/manifest.json"))["rows"][3]["load_did"].is_string());
     assert!(lives(servo.0.id()));
     // The same again, as the bundle asks it.
-    let again = with(
-        folder.path(),
-        "prove --duration 1s -o again --json - --plan b/manifest.json --program",
-        &[&servo.process()],
-    );
+    let again =
+        with(folder.path(), "prove --duration 1s -o again --json - --like b --program", &[&servo.process()]);
     of(&again.judged().json(), "response", "cpu");
 }
 

@@ -180,7 +180,7 @@ fn each_verb_names_the_next_command() {
     let expected = match document["verdict"]["outcome"].as_str().unwrap() {
         "exceeded" => "next: isolator why b",
         "unproven" => "next: isolator doctor --use control:1kHz",
-        _ => "next: isolator prove --plan b/manifest.json --duration 1h",
+        _ => "next: isolator prove --like b --duration 1h",
     };
     assert!(next.starts_with(expected), "{screen}");
     let plan = ["tune", "plan", "--use", "control:1kHz", "--cpus", "0"];
@@ -259,7 +259,7 @@ fn a_plan_keeps_its_use() {
     }
     let folder = folder();
     let (_, before, _) = proven(folder.path(), "linuxcnc:1ms+2ms", &[]);
-    let args = short("c", &["--plan", "b/manifest.json", "-q"]);
+    let args = short("c", &["--like", "b", "-q"]);
     isolator(folder.path(), &args).judged();
     let after: Value =
         serde_json::from_slice(&fs::read(folder.path().join("c/manifest.json")).unwrap()).unwrap();

@@ -3,7 +3,7 @@
 //!
 //! A run holds only if no sample of any row exceeded its limit, no period was missed, everything asked was
 //! measured, nothing tainted it (but for what the user said to accept), and there are enough samples for the
-//! claim: zero misses in N independent cycles bound the miss rate below 3/N at 95 % (the "rule of three",
+//! claim: no late one of N independent cycles bounds their rate below 3/N at 95 % (the "rule of three",
 //! Hanley & Lippman-Hand 1983).
 
 use schemars::JsonSchema;
@@ -221,7 +221,7 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
         let needed = (3.0 / claim).ceil();
         let had = row.count;
         reasons.push(format!(
-            "{}: {had} samples cannot support a miss rate below {claim}; {needed} without a miss would",
+            "{}: {had} samples cannot support a rate of late cycles below {claim}; {needed} without a late one would",
             row.key
         ));
     }
@@ -281,7 +281,7 @@ fn supported(rows: &[RowVerdict]) -> String {
     match worst {
         0.0 => "no gap above the limit was seen".to_string(),
         _ => format!(
-            "no miss in any row: at 95 % confidence the miss rate is below {worst:.1e} in each, on this machine, under these loads"
+            "no late cycle in any row: at 95 % confidence their rate is below {worst:.1e} in each, on this machine, under these loads"
         ),
     }
 }

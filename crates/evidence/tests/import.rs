@@ -359,8 +359,9 @@ fn cycles_of_every_tool_must_suffice_for_the_claim() {
         set_limit(&mut few, Some(1_000_000_000));
         let verdict = Verdict::of(&few);
         assert!(!verdict.held && verdict.rows.iter().all(|row| row.held), "{name}: {verdict:#?}");
-        let reason =
-            format!("{had} samples cannot support a miss rate below 0.001; 3000 without a miss would");
+        let reason = format!(
+            "{had} samples cannot support a rate of late cycles below 0.001; 3000 without a late one would"
+        );
         assert!(verdict.reasons.iter().any(|line| line.ends_with(&reason)), "{name}: {:#?}", verdict.reasons);
         few.manifest.asked.claim = Some(0.01);
         assert!(Verdict::of(&few).held, "{name}: {:#?}", Verdict::of(&few).reasons);

@@ -271,7 +271,11 @@ pub(crate) fn title(group: &CauseGroup, document: &WhyDocument) -> String {
         CauseKind::Unexplained => "No recorded event".to_string(),
         kind => upper(&named(kind, &mostly.name)),
     };
-    format!("{name} took the most of {} {}", text::count(of), if of == 1 { "spike" } else { "spikes" })
+    format!(
+        "{name} took the longest part of {} {}",
+        text::count(of),
+        if of == 1 { "spike" } else { "spikes" }
+    )
 }
 
 fn upper(words: &str) -> String {

@@ -279,7 +279,7 @@ fn spikes_are_told_by_cause_with_their_timeline_and_what_to_do() {
     for part in [
         "causes collected by bpf; 12 events were lost",
         "not seen: the firmware's interrupts",
-        "Kernel thread kworker/3:1H took the most of ",
+        "Kernel thread kworker/3:1H took the longest part of ",
         "IPI call function do_sync_core",
         "sent by cpu 0 `echo` (pid 4211) in text_poke_bp_batch",
         "woken by irq 45",
@@ -306,8 +306,8 @@ fn three_causes_with_one_timeline_each_fit_a_screen() {
         assert!((text.lines().count() + 1..=48).contains(&larger.lines().count()), "{larger}");
         for said in [
             "causes collected by bpf; 12 events were lost",
-            "Kernel thread kworker/3:1H took the most of ",
-            "Tick sched_timer took the most of ",
+            "Kernel thread kworker/3:1H took the longest part of ",
+            "Tick sched_timer took the longest part of ",
             "Suspects only; the longest ",
             "k ",
             "unexplained ",

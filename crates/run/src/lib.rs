@@ -29,4 +29,4 @@ pub use error::{Result, RunError};
 pub use session::{
     NoObserver, Observer, SessionContext, command_line, default_folder, prove, prove_in, settle,
 };
-pub use spec::{RunSpec, complete, read_plan};
+pub use spec::{RunSpec, complete, read_asked};

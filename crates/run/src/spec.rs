@@ -74,14 +74,17 @@ pub struct RunSpec {
 }
 
 /// Reads a plan: a manifest, or its `asked` part alone.
-pub fn read_plan(path: &Path) -> evidence::Result<Asked> {
+pub fn read_asked(path: &Path) -> evidence::Result<Asked> {
     #[derive(serde::Deserialize)]
     struct ManifestFile {
         asked: Asked,
     }
-    let cure = "give a bundle's manifest.json, or a file with its 'asked' part";
-    let wrong = |why: serde_json::Error| ::error::Error::on("read the plan", path.display(), why, cure);
-    let text = untrusted::read(path, LONGEST).map_err(|e| ::error::Error::io("read the plan", path, &e))?;
+    let of_folder = path.join("manifest.json");
+    let path = if path.is_dir() { of_folder.as_path() } else { path };
+    let cure = "give the folder of a run, its manifest.json, or a file with its 'asked' part";
+    let (task, subject) = ("read the options of the run", path.display());
+    let wrong = |why: serde_json::Error| ::error::Error::on(task, &subject, why, cure);
+    let text = untrusted::read(path, LONGEST).map_err(|e| ::error::Error::io(task, path, &e))?;
     let document: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
     match document.get("asked") {
         Some(_) => ManifestFile::deserialize(document).map(|manifest| manifest.asked).map_err(wrong),
@@ -262,7 +265,7 @@ fn probes(asked: &Asked, timer: TimerKind) -> Result<Vec<ProbeKind>> {
 fn used(asked: &Asked) -> std::result::Result<(), PreflightFinding> {
     let Some(Err(why)) = asked.purpose.as_deref().map(str::parse::<Use>) else { return Ok(()) };
     let (reason, cure) = why.split_once("; ").unwrap_or((&why, "give another"));
-    Err(refuse("unknown-name", format!("the plan's use cannot be read: {reason}"), cure))
+    Err(refuse("unknown-name", format!("the use cannot be read: {reason}"), cure))
 }
 
 /// Refuses to accept a taint that there is not.

@@ -14,7 +14,7 @@ The differences between the machines are listed.
 
 Examples:
   isolator prove -o before
-  isolator prove --plan before/manifest.json -o after
+  isolator prove --like before -o after
   isolator compare before after -o both.html
 
 Exit status: 0 compared, whatever the result; 1 the runs have other options.";

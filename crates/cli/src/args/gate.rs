@@ -18,7 +18,7 @@ and a row that is no longer measured fail as well.
 
 Examples:
   isolator prove -o baseline --duration 60s
-  isolator prove --plan baseline/manifest.json -o now
+  isolator prove --like baseline -o now
   isolator gate --baseline baseline now --junit gate.xml
 
 Exit status: 0 nothing got worse; 1 it could not be judged; 2 a figure got

@@ -31,13 +31,13 @@ taint applies, and there are enough samples for the claim.
 With --program the rows are the loops of an unmodified program, as isolator
 monitor follows them. CPUs, policy and priority are the program's own.
 
-A plan may come from another person. The commands (custom=, gpu=), devices and
-files that it names are listed, and used only with --allow-commands.
+The run that --like names may be another person's. The commands (custom=, gpu=),
+devices and files that it names are listed, and used only with --allow-commands.
 
 Examples:
   isolator prove --loads idle,cpu,net --duration 10s
   isolator prove --cpus 2-3 --period 250us --limit 50us --loads all -o before
-  isolator prove --plan before/manifest.json -o after
+  isolator prove --like before -o after
   isolator prove --every 6h
   isolator prove --program 4711 --loads idle,cpu --limit 100us
   isolator prove --program ./servo --loads all -- --axes 6
@@ -86,13 +86,14 @@ pub struct ProveArgs {
     /// the latest spikes
     #[arg(hide_short_help = true, long, requires = "program", help_heading = ROWS)]
     pub flight: bool,
-    /// Take options from a bundle's manifest.json
+    /// Measure with the options of an earlier run
     ///
-    /// Or from its 'asked' part; options on the command line win.
-    #[arg(long, value_name = "FILE", help_heading = ROWS)]
-    pub plan: Option<PathBuf>,
-    /// Run the commands and open the devices and files that the plan names
-    #[arg(hide_short_help = true, long, requires = "plan", help_heading = ROWS)]
+    /// Its folder, its manifest.json, or a file with the 'asked' part of one. Options on the command
+    /// line win.
+    #[arg(long, alias = "plan", value_name = "RUN", help_heading = ROWS)]
+    pub like: Option<PathBuf>,
+    /// Run the commands and open the devices and files that the earlier run names
+    #[arg(hide_short_help = true, long, requires = "like", help_heading = ROWS)]
     pub allow_commands: bool,
     /// Measure again every TIME, until Ctrl-C or a run that cannot measure; one bundle per run
     #[arg(hide_short_help = true, long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]

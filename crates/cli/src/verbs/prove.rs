@@ -24,8 +24,8 @@ pub fn run(args: ProveArgs) -> VerbResult {
     if let Some(every) = args.every {
         return again::and_again(every);
     }
-    let mut asked = match &args.plan {
-        Some(path) => follow(path, &args)?,
+    let mut asked = match &args.like {
+        Some(path) => like(path, &args)?,
         None => Asked::default(),
     };
     if let Some(loads) = &args.loads {
@@ -65,10 +65,10 @@ fn of_program(program: &str, asked: Asked, args: &ProveArgs) -> VerbResult {
         Err(_) => ProgramTarget::Command([&[program.to_string()], &args.arguments[..]].concat()),
     };
     let asks_probe = asked.probes.iter().find(|probe| *probe != LOOP);
-    if let (Some(plan), Some(probe)) = (&args.plan, asks_probe) {
+    if let (Some(earlier), Some(probe)) = (&args.like, asks_probe) {
         let why = format!("it asks for the probe {probe}, and --program for the program's own loops");
-        let cure = "give the plan of a run with --program, or of isolator monitor";
-        return Err(Error::on("follow the plan", plan.display(), why, cure).into());
+        let cure = "give a run of prove --program, or of isolator monitor";
+        return Err(Error::on("measure like the run", earlier.display(), why, cure).into());
     }
     let period = match args.options.period[..] {
         [] => None,
@@ -87,16 +87,16 @@ fn of_program(program: &str, asked: Asked, args: &ProveArgs) -> VerbResult {
     program::measure(&choice, asked, &options, Shown { view: View::Table, prometheus: None }, &args.out)
 }
 
-/// What the plan at `path` asks. It is refused where it names commands, devices or files that the user has
-/// not allowed.
-fn follow(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
-    let plan = run::read_plan(path)?;
-    let named = named::named(&plan, args.loads.is_some(), &args.options);
+/// The options of the run at `path`. They are refused where they name commands, devices or files that the
+/// user has not allowed.
+fn like(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
+    let asked = run::read_asked(path)?;
+    let named = named::named(&asked, args.loads.is_some(), &args.options);
     if !named.is_empty() && !args.allow_commands {
         return Err(named::refuse(path, &named));
     }
-    named.iter().for_each(|what| args.out.print_text(&format!("isolator: the plan {what}")));
-    Ok(plan)
+    named.iter().for_each(|what| args.out.print_text(&format!("isolator: as the earlier run, it {what}")));
+    Ok(asked)
 }
 
 /// What is asked, under a list of loads.

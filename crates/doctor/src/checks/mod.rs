@@ -219,8 +219,8 @@ pub(crate) fn preemption_words(preemption: Preemption) -> &'static str {
         Preemption::RealTime => "PREEMPT_RT",
         Preemption::Full => "preemptible, not real-time",
         Preemption::Lazy => "lazily preemptible, not real-time",
-        Preemption::Voluntary => "voluntary preemption only",
-        Preemption::None => "not preemptible",
+        Preemption::Voluntary => "PREEMPT_VOLUNTARY",
+        Preemption::None => "PREEMPT_NONE",
         Preemption::Dynamic => "PREEMPT_DYNAMIC, not real-time",
         Preemption::Unknown => "preemption unknown",
     }

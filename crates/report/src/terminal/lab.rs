@@ -83,6 +83,9 @@ pub fn matrix(document: &MatrixDocument, style: Style) -> String {
             cell.change_percent.map_or("-".to_string(), |change| format!("{change:+.1} %"))
         }),
     ];
+    if cells.iter().all(|cell| cell.max_ns.is_none()) {
+        columns.retain(|column| column.head != "virtual us");
+    }
     if isolates {
         columns.push(TextColumn::text("isolated", 0, cells, |cell| {
             cell.isolate.clone().unwrap_or("-".to_string())
@@ -302,15 +305,21 @@ mod tests {
         assert_eq!(
             columns(&document),
             [
-                "scenario load kernel boot excursions kernel instructions longest virtual us change isolated breaches deferred",
-                "static-keys idle isolator full 360 - - - - - - -",
-                "static-keys idle isolator full 1 - - - - default 1 362",
-                "timers idle isolator full 200 - - - - - - -",
-                "timers idle isolator full 2 - - - - default 2 9",
+                "scenario load kernel boot excursions kernel instructions longest change isolated breaches deferred",
+                "static-keys idle isolator full 360 - - - - - -",
+                "static-keys idle isolator full 1 - - - default 1 362",
+                "timers idle isolator full 200 - - - - - -",
+                "timers idle isolator full 2 - - - default 2 9",
                 "isolator: each storm",
             ]
         );
         document.cells.truncate(2);
-        assert!(!columns(&document)[0].contains("breaches"));
+        document.cells[0].max_ns = Some(3_250);
+        let lines = columns(&document);
+        assert!(
+            lines[0].contains("longest virtual us change") && !lines[0].contains("breaches"),
+            "{lines:?}"
+        );
+        assert_eq!(lines[1], "static-keys idle isolator full 360 - - 3.25 -");
     }
 }

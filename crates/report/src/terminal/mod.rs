@@ -280,6 +280,9 @@ fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColu
             row.key.period_ns.map_or("-".to_string(), |ns| text::time(ns as f64))
         }),
         TextColumn::of("samples", 5, rows, |row| row.count.to_string()),
+        TextColumn::of("late", 2, rows, |row| {
+            row.limit_ns.map_or("-".to_string(), |_| (row.over_limit + row.missed).to_string())
+        }),
         TextColumn::of(missed, 4, rows, |row| {
             if row.key.period_ns.is_some() || row.missed > 0 {
                 row.missed.to_string()

@@ -193,7 +193,7 @@ impl<'a> ToldCause<'a> {
         let rest_ns = rest.iter().filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
         let shorter = match rest.len() {
             0 => None,
-            number => Some(format!("{number} shorter {} us", why::tenth(rest_ns))),
+            number => Some(format!("{number} shorter: {} us", why::tenth(rest_ns))),
         };
         let unexplained = why::unexplained(self.spike).map(|words| format!("unexplained {words}"));
         let words: Vec<String> = [shorter, unexplained].into_iter().flatten().collect();

@@ -71,10 +71,8 @@ fn fair_server(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightF
         runtime => Some(runtime),
     });
     let finding = |runtime: Option<u64>| match runtime {
-        Some(runtime) => format!("up to {} us a period", runtime / 1000),
-        None => {
-            "up to 50000 us a second unless changed (debugfs, which tells, could not be read)".to_string()
-        }
+        Some(runtime) => format!("up to {} us in each period of that server, 1 s by default", runtime / 1000),
+        None => "up to 50000 us a second unless changed (its file in debugfs could not be read)".to_string(),
     };
     on.into_iter()
         .map(|found| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which CPUs to isolate (rule R1): whole physical cores of one type, never the boot CPU's, near the device,
+//! Which CPUs to isolate: whole physical cores of one type, never the boot CPU's, near the device,
 //! as a whole cache or cluster where that fits, the highest numbers else; and what stays for everything else.
 //!
 //! Limits: caches that the firmware partitions and memory channels are not known here.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The boot line of a plan (rules R2 to R4, R7): few tokens, each of which this kernel takes.
+//! The boot line of a plan : few tokens, each of which this kernel takes.
 //!
-//! What can be done while the machine runs is not on it (R5). A function of facts and intent, never of the
-//! present boot line (R11): tokens there that are not ours are shown beside ours and left alone.
+//! What can be done while the machine runs is not on it. A function of facts and intent, never of the
+//! present boot line: tokens there that are not ours are shown beside ours and left alone.
 
 use machine::advice::{Aim, Knob, WhyNot};
 use machine::registry;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to change on a machine, and why: a pure function of facts and intent.
 //!
-//! The rules are numbered in the documentation (`docs/tune.md`): which cores (R1), the boot line (R2 to R4,
-//! R7), what is set while the machine runs (R5, R8, R9), hardware threads (R10), and that a plan never
-//! depends on what was set before (R11). Unknown facts are listed, not guessed; settings that a kernel
+//! `docs/tune.md` has the rules for users: which cores, the boot line, the settings of the running kernel. A
+//! plan never depends on what was set before. Unknown facts are listed, not guessed; settings that a kernel
 //! does not support are left out and listed.
 
 mod choose;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is set while the machine runs (rules R5, R8, R9): each with the file, and each can be set back.
+//! What is set while the machine runs: each with the file, and each can be set back.
 //!
-//! A plan does not depend on what is set at present (R11): a plan made after it was applied is the same plan.
+//! A plan does not depend on what is set at present: a plan made after it was applied is the same plan.
 //! It depends on what there is to be set; missing settings are listed.
 
 use machine::CpuSet;

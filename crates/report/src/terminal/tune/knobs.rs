@@ -45,7 +45,7 @@ pub fn knobs(measured: &MeasuredPlan, style: Style) -> String {
     }
     if let Some(before) = &measured.before {
         let after = format!(
-            "apply the plan, boot, and then: isolator prove --plan {before}/manifest.json -o after; isolator compare {before} after"
+            "apply the plan, boot, and then: isolator prove --like {before} -o after; isolator compare {before} after"
         );
         out.push('\n');
         entry(&mut out, "for what needs a reboot: ", &after, style);
