@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind, ChainLink, Owner, Sender};
+use evidence::manifest::{EXECUTION, LOOP, LOOP_RESPONSE};
 use evidence::why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 use serde::Serialize;
 
@@ -106,9 +107,10 @@ pub(crate) fn detail(cause: &Cause) -> String {
         };
         format!("{how} {}", text::clean(function))
     });
-    let mut parts = vec![detail, held];
+    // Its own function first: after the chain it would read as the chain's last thread's.
+    let mut parts = vec![detail, inside, held];
     parts.extend(cause.chain.iter().map(|link| Some(link_of_chain(link))));
-    parts.extend([inside, sent, edges]);
+    parts.extend([sent, edges]);
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -158,7 +160,8 @@ pub(crate) fn unexplained(spike: &ExplainedSpike) -> Option<String> {
     Some(format!("{} us ({share:.1} %)", tenth(ns)))
 }
 
-/// Where and when: `cpu 3 · load storage · 14:03:22.118204511`.
+/// Where and when: `cpu 3 · load storage · 14:03:22.118204511`; of a program's loop with its row:
+/// `response · cpu 1 · load idle`.
 pub(crate) fn place(spike: &ExplainedSpike) -> String {
     let time = spike.wall_time.as_deref().and_then(|time| time.split_once('T'));
     let time =
@@ -167,12 +170,25 @@ pub(crate) fn place(spike: &ExplainedSpike) -> String {
         0 => String::new(),
         missed => format!(" · {} missed", text::plural(missed as usize, "period")),
     };
-    format!("cpu {} · load {}{time}{missed}", spike.cpu, text::short(&spike.load, 24))
+    let row = match spike.probe.as_str() {
+        row @ (LOOP | EXECUTION | LOOP_RESPONSE) => format!("{row} · "),
+        _ => String::new(),
+    };
+    format!("{row}cpu {} · load {}{time}{missed}", spike.cpu, text::short(&spike.load, 24))
 }
 
 /// What the program waited for: the first word of a spike's timeline.
 pub(crate) fn due(spike: &ExplainedSpike) -> &'static str {
     if spike.period_ns.is_some() { "timer due" } else { "program stops" }
+}
+
+/// The last word of a spike's timeline: a late wakeup ends as the thread has its CPU, a late cycle with its
+/// work.
+pub(crate) fn over(spike: &ExplainedSpike) -> &'static str {
+    match spike.probe.as_str() {
+        EXECUTION | LOOP_RESPONSE => "cycle ends",
+        _ => "program runs",
+    }
 }
 
 /// What comes one by one of a spike's timed causes, and how many shorter ones of how much time do not.

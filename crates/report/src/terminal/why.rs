@@ -330,8 +330,10 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
     }
     let unexplained = why::unexplained(spike).unwrap_or_default();
     let paint = if spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Plain };
-    let (runs, rest) =
-        (format!("{} us    program runs", at(spike.latency_ns)), format!("unexplained {unexplained}"));
+    let (runs, rest) = (
+        format!("{} us    {}", at(spike.latency_ns), why::over(spike)),
+        format!("unexplained {unexplained}"),
+    );
     let fits = runs.chars().count() + 3 + rest.chars().count() <= style.width();
     let between = if fits { "   ".to_string() } else { format!("\n{:NAMES$}", "") };
     out.push_str(&format!("{runs}{between}{}\n", style.paint(paint, &rest)));

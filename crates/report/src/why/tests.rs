@@ -44,10 +44,10 @@ fn a_lock_names_its_owner_and_what_that_waited_for() {
     ];
     assert_eq!(
         detail(&cause),
-        "held by logger (thread 12) in servo!flush_log, logger waited 6,512.0 us for poll, \
+        "asked for in servo!step, held by logger (thread 12) in servo!flush_log, logger waited 6,512.0 us for poll, \
          logger waited 6,512.0 us for its CPU, which rustc had, \
          logger waited 6,512.0 us for its CPU to leave idle, \
-         logger waited 6,512.0 us for lock servo!disk_lock held by writer (thread 14), asked for in servo!step"
+         logger waited 6,512.0 us for lock servo!disk_lock held by writer (thread 14)"
     );
 }
 
@@ -65,4 +65,29 @@ fn a_sender_is_said_as_far_as_it_is_known() {
         "sent by cpu 0 `ec\u{fffd}ho` (pid 4211) in text_poke_bp_batch"
     );
     assert_eq!(sent(&Sender::default(), ""), "");
+}
+
+#[test]
+fn a_late_cycle_names_its_row_and_ends_with_its_work() {
+    let of = |probe: &str| ExplainedSpike {
+        monotonic_ns: 0,
+        at_ns: 0,
+        wall_time: None,
+        cpu: 1,
+        load: "idle".into(),
+        probe: probe.into(),
+        period_ns: Some(1_000_000),
+        latency_ns: 6_747_000,
+        missed: 0,
+        unexplained_ns: None,
+        much_unexplained: false,
+        causes: Vec::new(),
+        siblings: Vec::new(),
+        mostly: None,
+        advice: Vec::new(),
+    };
+    let said = |probe| (place(&of(probe)), over(&of(probe)));
+    assert_eq!(said("wakeup"), ("cpu 1 · load idle".to_string(), "program runs"));
+    assert_eq!(said("loop"), ("loop · cpu 1 · load idle".to_string(), "program runs"));
+    assert_eq!(said("response"), ("response · cpu 1 · load idle".to_string(), "cycle ends"));
 }
