@@ -37,8 +37,15 @@ impl Gave {
 }
 
 /// Makes of what a guest left what it means: the guest called `name`, with or without a load, in a window
-/// that was asked for.
-pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: Duration) -> Result<Gave> {
+/// that was asked for. Kernel warnings with a text of `known` do not count.
+pub(crate) fn read(
+    left: &Left,
+    name: &str,
+    has_load: bool,
+    mode: Mode,
+    window: Duration,
+    known: &[String],
+) -> Result<Gave> {
     let frame = |wanted: &str| left.frames.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
     let Some(archive) = frame("bundle.tar.zst") else {
         let said = left
@@ -75,7 +82,7 @@ pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: 
     let storms = storms.collect::<Vec<_>>();
     let kernel_log = frame("kernel-log").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let kernel_log = kernel_log.as_deref().unwrap_or(&left.console);
-    let mut log = log::judge(kernel_log, &[]);
+    let mut log = log::judge(kernel_log, known);
     let complained = (log.verdict == LogVerdict::Bad)
         .then(|| (format!("kernel-{}.log", name.replace(' ', "-")), kernel_log.to_string()));
     log.warnings.iter_mut().for_each(|line| *line = format!("{name}: {line}"));

@@ -145,6 +145,7 @@ pub fn run(
             isolate: step.isolate.clone(),
             how: How::default(),
             causes: run::NO_CAUSES.into(),
+            known: Vec::new(),
             fresh: choice.fresh,
             patience: choice.patience.clone(),
         };

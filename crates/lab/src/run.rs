@@ -59,6 +59,8 @@ pub struct LabSpec {
     /// What collects the causes of spikes in guests, as `--causes` names it; it costs the measured CPU
     /// instructions.
     pub causes: String,
+    /// Kernel warnings with one of these texts do not count.
+    pub known: Vec<String>,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
     /// How long guests are waited for.
@@ -304,6 +306,7 @@ fn one(asked: &LabSpec, experiment: &Experiment<'_>, plugin: Option<&str>) -> Re
         experiment.load != IDLE,
         asked.mode,
         asked.duration,
+        &asked.known,
     );
     // What is no result may be one on a host that is less busy.
     if !gave.as_ref().is_ok_and(Gave::is_result) {
@@ -448,6 +451,7 @@ mod tests {
                 isolate: Some(isolate.into()),
                 how: How::default(),
                 causes: NO_CAUSES.into(),
+                known: Vec::new(),
                 fresh: false,
                 patience: Patience::default(),
             };

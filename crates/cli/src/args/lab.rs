@@ -98,6 +98,10 @@ pub struct LabGateArgs {
     /// Another kernel than the baseline's
     #[arg(long, value_name = "KERNEL")]
     pub kernel: Option<String>,
+    /// Ignore a kernel warning that has this text in its first lines, such as one that the kernel before the
+    /// change prints too; may be given again
+    #[arg(long, value_name = "TEXT")]
+    pub known: Vec<String>,
     /// How to run it.
     #[command(flatten)]
     pub how: LabHow,
@@ -168,6 +172,10 @@ pub struct LabRunArgs {
     /// Collector of the causes of spikes in the guest: off, bpf, tracefs, osnoise, counters
     #[arg(long, value_name = "HOW", default_value_t = Choice::Off)]
     pub causes: Choice,
+    /// Ignore a kernel warning that has this text in its first lines, such as one that the kernel before the
+    /// change prints too; may be given again
+    #[arg(long, value_name = "TEXT")]
+    pub known: Vec<String>,
     /// How to run it.
     #[command(flatten)]
     pub how: LabHow,

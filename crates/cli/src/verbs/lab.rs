@@ -162,6 +162,7 @@ fn experiment(args: &LabRunArgs) -> VerbResult {
         isolate: args.isolate.clone(),
         how: qemu::How { nmi_every: args.nmi, ..qemu::How::default() },
         causes: args.causes.to_string(),
+        known: args.known.clone(),
         fresh: args.how.fresh,
         patience,
     };
@@ -238,6 +239,7 @@ fn gate(args: &LabGateArgs) -> VerbResult {
         isolate: baseline.isolate.clone(),
         how: qemu::How::default(),
         causes: run::NO_CAUSES.into(),
+        known: args.known.clone(),
         fresh: args.how.fresh,
         patience,
     };
