@@ -368,7 +368,7 @@ impl Policy {
             }
             (Policy::Deadline { .. }, _) => "give runtime <= deadline <= period, each above 1 us",
             (_, libc::EPERM) => {
-                "run as root, grant CAP_SYS_NICE, or raise RLIMIT_RTPRIO (an 'rtprio' line in /etc/security/limits.d); in a container or a cgroup v1 with CONFIG_RT_GROUP_SCHED also set cpu.rt_runtime_us"
+                "run as root, grant CAP_SYS_NICE, or raise RLIMIT_RTPRIO (an 'rtprio' line in /etc/security/limits.d); in a container or control group with CONFIG_RT_GROUP_SCHED also set cpu.rt_runtime_us (version 1), or boot with rt_group_sched=0 (version 2)"
             }
             _ => "report this as a defect",
         }

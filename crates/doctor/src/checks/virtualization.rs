@@ -49,7 +49,7 @@ fn guest(facts: &CheckFacts) -> CheckResult {
             if kind == "wsl" {
                 Host.advice("run Linux on bare metal")
             } else {
-                advice::PIN_GUEST.then(" (isolator doctor --profile vm there)")
+                advice::PIN_GUEST.then(" (isolator doctor --use vm there)")
             },
         ),
         // Of an x86 processor its flags tell, and each has one of those that are kept.
