@@ -174,7 +174,7 @@ pub struct LabRunArgs {
     pub causes: Choice,
     /// Ignore a kernel warning that has this text in its first lines, such as one that the kernel before the
     /// change prints too; may be given again
-    #[arg(long, value_name = "TEXT")]
+    #[arg(hide_short_help = true, long, value_name = "TEXT")]
     pub known: Vec<String>,
     /// How to run it.
     #[command(flatten)]
