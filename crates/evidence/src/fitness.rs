@@ -150,11 +150,11 @@ mod tests {
         );
         assert_eq!(
             judged.sentence().unwrap(),
-            "usable for linuxcnc:25us+1ms: base thread 34.0 us (good up to 20.0 us, unfit from 100 us); \
+            "usable for linuxcnc:25us+1ms: base thread 34.0 us (good up to 20.0 us, unfit from 50.0 us); \
              servo thread 41.0 us (good up to 100 us, unfit from 500 us)"
         );
         assert_eq!(
-            of("linuxcnc:25us+1ms", &[row(25_000, 100_000, 9), row(1_000_000, 1, 0)]).grade,
+            of("linuxcnc:25us+1ms", &[row(25_000, 50_000, 9), row(1_000_000, 1, 0)]).grade,
             Some(Grade::Unfit)
         );
         assert_eq!(of("linuxcnc:1ms", &[row(1_000_000, 41_000, 0)]).grade, Some(Grade::Good));
