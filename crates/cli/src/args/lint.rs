@@ -11,15 +11,15 @@ use crate::values::duration;
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-Watches the real-time threads of a running program, which is neither changed nor
-stopped: system calls, page faults, signals, and calls of malloc(), printf(),
-dlopen() and of locks. Each finding has a rule, the line or function of the
-program's own code, how often, and what to do instead. What a thread did before
-its loop runs is its beginning, and allowed. The rules are in
-docs/reference/rules.md.
+Watches the real-time threads of a running program: system calls, page faults,
+signals, and calls of malloc(), printf(), dlopen() and of locks. Each finding
+has a rule, the line or function of the program's own code, how often, and what
+to do instead. What a thread did before its loop runs is its beginning, and
+allowed. The rules are in docs/reference/rules.md.
 
-The program runs slower meanwhile: nothing is measured. That needs root, or
-CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
+Probes in the C library slow the program meanwhile: do not watch a controller
+while its machine moves. lint needs root; with CAP_BPF and CAP_PERFMON alone it
+does not see calls of the C library.
 
 Examples:
   isolator lint 4711

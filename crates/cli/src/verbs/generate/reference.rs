@@ -291,7 +291,8 @@ fn capabilities() -> String {
         "\nOther commands name the capabilities that they lack:\n\n\
          - `isolator monitor PID` and `isolator prove --program PID`: CAP_BPF and CAP_PERFMON; for `--begin` and `--end` CAP_SYS_ADMIN and\n  \
          CAP_SYS_PTRACE. A program that stamps its own cycles with libisolator needs none but access to `/proc/PID/fd`.\n\
-         - `isolator lint PID`: CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.\n\
+         - `isolator lint PID`: CAP_BPF and CAP_PERFMON; for calls of the C library CAP_SYS_ADMIN, for another user's\n  \
+         program CAP_SYS_PTRACE.\n\
          - `isolator measure ethercat --device NAME`: CAP_NET_RAW.\n\
          - `isolator tune apply`, `confirm` and `rollback`, `isolator setup-user`: root.\n\
          - `isolator lab`: none; `isolator kernel build`: none.\n\n\
