@@ -14,22 +14,13 @@
 
 pub mod ansible;
 pub mod document;
-#[cfg(feature = "parquet")]
-mod entry;
 mod parts;
 pub mod query;
-#[cfg(feature = "parquet")]
-mod settings;
-#[cfg(feature = "parquet")]
+#[cfg_attr(not(feature = "parquet"), path = "without_parquet.rs")]
 mod store;
 pub mod synthetic;
-#[cfg(feature = "parquet")]
-mod table;
 
 pub use document::FleetDocument;
 pub use parts::Stored;
-#[cfg(not(feature = "parquet"))]
-pub use parts::store;
 pub use query::{QUERIES, Query, report};
-#[cfg(feature = "parquet")]
 pub use store::store;

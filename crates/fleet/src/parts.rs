@@ -33,10 +33,3 @@ pub(crate) fn parts(folder: &Path) -> Result<Vec<PathBuf>> {
 pub(crate) fn number(part: &Path) -> Option<u64> {
     part.file_name()?.to_str()?.strip_prefix(PART)?.parse().ok()
 }
-
-/// What a program answers that has no Parquet.
-#[cfg(not(feature = "parquet"))]
-pub fn store(folder: &Path, _: &[PathBuf]) -> Result<Stored> {
-    let why = "this program was built without Parquet, as make prove builds it";
-    Err(Error::on("store bundles in", folder.display(), why, "build the whole program with make"))
-}

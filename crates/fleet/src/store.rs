@@ -20,9 +20,13 @@ use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
 use untrusted::Folder;
 
-use crate::entry::{self, BundleEntry};
+mod entry;
+mod settings;
+mod table;
+
 use crate::parts::{PART, Stored, number, parts};
-use crate::table::{CellValue, ColumnKind, ParquetTable};
+use entry::BundleEntry;
+use table::{CellValue, ColumnKind, ParquetTable};
 
 /// How deep bundles are looked for below a folder that is none.
 const DEPTH: usize = 8;

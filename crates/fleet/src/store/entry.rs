@@ -15,7 +15,7 @@ use evidence::verdict::Verdict;
 use evidence::{Bundle, Manifest};
 use sha2::{Digest, Sha256};
 
-use crate::settings;
+use super::settings;
 
 /// Buckets of a histogram that become one here, as a power of two: 1,024 to an octave become 32.
 const SHIFT: u32 = 5;
