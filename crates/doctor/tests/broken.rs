@@ -7,8 +7,8 @@ use doctor::DoctorQuestion;
 use doctor::FindingOutcome::{Fail, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::{Audio, Periodic, Poll, Server, Vm};
 use machine::inventory::{
-    CpuSample, Irq, MachineSample, NetworkInterface, Reading, SessionLimit, Thread, ThreadPolicy,
-    ThreadSample,
+    CpuSample, Irq, MachineSample, NetworkInterface, ProgramCopy, Reading, SessionLimit, Thread,
+    ThreadPolicy, ThreadSample,
 };
 use machine::snapshot::IdleState;
 use machine::{CpuSet, Snapshot};
@@ -412,6 +412,18 @@ fn limits_and_groups_of_the_session() {
     says(&poor, Periodic, "lim-group", Warn, "this session does not");
     says(&with(95, None, 0), Periodic, "lim-rtprio", Pass, "up to 95");
     says(&with(0, None, 1 << 23), Periodic, "lim-rtprio", Pass, "every real-time priority");
+    let copied = |copy| {
+        let mut machine = with(95, None, 0);
+        machine.inventory.as_mut().unwrap().session.copy = copy;
+        machine
+    };
+    says(&copied(None), Periodic, "lim-copy", NotApplicable, "no such copy");
+    says(&copied(Some(ProgramCopy::Same)), Periodic, "lim-copy", Pass, "the installed program");
+    let stale = copied(Some(ProgramCopy::Differs { installed: "/usr/bin/isolator".into() }));
+    says(&stale, Periodic, "lim-copy", Warn, "is not the program /usr/bin/isolator");
+    assert!(fix(&stale, "lim-copy").contains("setup-user"));
+    let closed = copied(Some(ProgramCopy::Unknown { reason: "permission denied".into() }));
+    says(&closed, Periodic, "lim-copy", Unknown, "permission denied");
     let mut container = with(0, None, 0);
     container.container = Some("docker".into());
     says(&container, Periodic, "ctr-rtprio", Fail, "neither");

@@ -13,6 +13,7 @@
 
 use std::path::Path;
 
+pub mod accounts;
 pub mod advice;
 pub mod boot;
 pub mod cgroup;

@@ -7,7 +7,7 @@
 
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -189,6 +189,27 @@ impl Tree {
         Some(mode & 0o222 != 0)
     }
 
+    /// Whether two files, programs for example, have the same bytes.
+    pub(crate) fn same(&self, one: &str, other: &str) -> io::Result<bool> {
+        let (one, other) = (self.open(one)?, self.open(other)?);
+        if one.metadata()?.len() != other.metadata()?.len() {
+            return Ok(false);
+        }
+        let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+        loop {
+            let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+            let length = left.len().min(right.len());
+            if left[..length] != right[..length] || left.is_empty() != right.is_empty() {
+                return Ok(false);
+            }
+            if length == 0 {
+                return Ok(true);
+            }
+            one.consume(length);
+            other.consume(length);
+        }
+    }
+
     /// When `path` was last written.
     pub(crate) fn modified(&self, path: &str) -> Option<std::time::SystemTime> {
         fs::metadata(self.inside(path).ok()?).ok()?.modified().ok()
@@ -265,18 +286,21 @@ impl Tree {
     }
 
     fn head(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open(path)?.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn open(&self, path: &str) -> io::Result<File> {
         let real = self.inside(path)?;
         // Opening a pipe waits for its writer, and opening a device may do anything.
         if !fs::metadata(&real)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        let file = match &self.folder {
-            Some(folder) => folder.file(self.beneath(&real))?,
-            None => File::open(&real)?,
-        };
-        let mut bytes = Vec::new();
-        file.take(limit).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        match &self.folder {
+            Some(folder) => folder.file(self.beneath(&real)),
+            None => File::open(&real),
+        }
     }
 
     fn note_error(&mut self, path: &str, error: &io::Error) {

@@ -14,6 +14,8 @@
 
 use std::collections::BTreeSet;
 
+use machine::accounts;
+
 use crate::change::{self, Applied, Here, RolledBack, SCHEMA_VERSION, StepLine};
 use crate::plan::Skipped;
 use crate::system::{self, FileAccess, System, failed};
@@ -166,7 +168,7 @@ impl Rights<'_> {
         let text = system::text(self.system, GROUPS[0]).map_err(|error| failed("read", GROUPS[0], &error))?;
         let there = rights::line_of(&text, group);
         let gid = match &there {
-            Some(fields) => fields[2].parse().map_err(|_| {
+            Some([_, _, number, _]) => number.parse().map_err(|_| {
                 Error::new(&what, format!("its line in {} has no number", GROUPS[0]), "mend it, see grpck(8)")
             })?,
             None if known(self.system, "group", group) => {
@@ -187,7 +189,7 @@ impl Rights<'_> {
                 Err(error) => return Err(failed("read", path, &error)),
             };
             let fields = rights::line_of(&text, group);
-            let members = fields.as_deref().map(rights::members).unwrap_or_default();
+            let members = fields.map(|[_, _, _, list]| accounts::members(list)).unwrap_or_default();
             let users = all.iter().filter(|user| !members.contains(&user.as_str()));
             let users: Vec<String> = users.cloned().collect();
             if users.is_empty() && fields.is_some() {
@@ -197,18 +199,18 @@ impl Rights<'_> {
             let line = fields.is_none().then_some(made);
             steps.push(Step::Members { path: path.into(), group: group.into(), line, users });
         }
-        self.others(group, there.as_deref(), gid);
+        self.others(group, there, gid);
         Ok(gid)
     }
 
     /// Says which other users get the rights by a group that was there before.
-    fn others(&mut self, group: &str, there: Option<&[&str]>, gid: u32) {
-        let Some(fields) = there else { return };
+    fn others(&mut self, group: &str, there: Option<[&str; 4]>, gid: u32) {
+        let Some([_, _, _, list]) = there else { return };
         let passwd = system::lossy(self.system, "/etc/passwd").unwrap_or_default();
         let own =
             rights::lines(&passwd).filter(|user| user.get(3).and_then(|own| own.parse().ok()) == Some(gid));
         let own: Vec<&str> = own.map(|user| user[0]).collect();
-        let all = rights::members(fields).into_iter().chain(own);
+        let all = accounts::members(list).into_iter().chain(own);
         let others: BTreeSet<&str> =
             all.filter(|name| !self.wanted.users.iter().any(|user| user == name)).collect();
         if !others.is_empty() {

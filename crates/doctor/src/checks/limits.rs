@@ -3,12 +3,12 @@
 
 use machine::advice::Hand::{Container, Session};
 use machine::advice::{Advice, Knob};
-use machine::inventory::SessionLimit;
+use machine::inventory::{ProgramCopy, SessionLimit};
 
 use super::{Check, GRAVE, MIDDLING};
 use crate::Profile;
 use crate::facts::{CheckFacts, not_captured, some};
-use crate::finding::{CheckResult, Conclusion, read_in};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 const LIMITS: &str = "/proc/self/limits";
 /// Numbers of capabilities (capabilities(7)).
@@ -39,6 +39,14 @@ pub(super) const ALL: &[Check] = &[
         why: "a new group membership takes effect at the next log-in",
         source: "limits.conf(5), usermod(8)",
         look: group,
+    },
+    Check {
+        id: "lim-copy",
+        question: "Is the copy of isolator that has capabilities the installed program?",
+        weights: [Some(Severity::Low); 5],
+        why: "an update of the package does not change the copy that isolator setup-user made",
+        source: "capabilities(7), File capabilities",
+        look: copy,
     },
 ];
 
@@ -162,4 +170,22 @@ fn group(facts: &CheckFacts) -> CheckResult {
         },
         fix,
     ))
+}
+
+fn copy(facts: &CheckFacts) -> CheckResult {
+    const COPY: &str = "/usr/local/bin/isolator-realtime";
+    match &facts.inventory.session.copy {
+        None => Err(Conclusion::not_applicable("there is no such copy")),
+        Some(ProgramCopy::Same) => {
+            Ok(Conclusion::pass(read_in(COPY, "the same"), "the copy is the installed program"))
+        }
+        Some(ProgramCopy::Differs { installed }) => Ok(Conclusion::warn(
+            read_in(format!("{COPY}, {installed}"), "they differ"),
+            format!("isolator-realtime is not the program {installed}"),
+            Session.advice("sudo isolator setup-user USER --capabilities bpf, with the users that have it"),
+        )),
+        Some(ProgramCopy::Unknown { reason }) => {
+            Err(Conclusion::unknown(COPY, reason, format!("sudo cmp {COPY} $(command -v isolator)")))
+        }
+    }
 }

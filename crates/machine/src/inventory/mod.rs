@@ -39,7 +39,7 @@ pub use power::{CpuPower, DmaLatencyLimit, Frequency};
 pub use sample::{CpuSample, MachineSample, ThreadSample};
 pub use sampling::sample;
 pub use services::{ControlGroup, Services};
-pub use session::{SessionLimit, UserSession};
+pub use session::{ProgramCopy, SessionLimit, UserSession};
 pub use system::{Distribution, Installed, RootDevice};
 pub use threads::{Thread, ThreadPolicy, live_thread};
 

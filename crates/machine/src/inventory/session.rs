@@ -6,10 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::accounts;
 use crate::tree::Tree;
 
 /// Groups that distributions and guides give real-time rights to.
 const GROUPS: &[&str] = &["audio", "dialout", "jackuser", "pipewire", "realtime", "rt", "rtkit"];
+
+/// The copy of this program that `isolator setup-user --capabilities` makes.
+const COPY: &str = "usr/local/bin/isolator-realtime";
+/// Where packages and `make install` put the program.
+const INSTALLED: [&str; 2] = ["usr/bin/isolator", "usr/local/bin/isolator"];
 
 /// The permissions of the user's session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,10 +34,31 @@ pub struct UserSession {
     pub groups: BTreeSet<u32>,
     /// Limits, by the kernel's name (`Max realtime priority`).
     pub limits: BTreeMap<String, SessionLimit>,
-    /// Groups of the system that have to do with real time: number and members.
+    /// Groups of the system that have to do with real time, or that `rules` name: number and members.
     pub known_groups: BTreeMap<String, (u32, Vec<String>)>,
     /// Lines of limits.conf and limits.d that name `rtprio`, `memlock`, `nice` or `rttime`, `file: line`.
     pub rules: Vec<String>,
+    /// The copy of this program that has capabilities; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<ProgramCopy>,
+}
+
+/// How the copy of this program that has capabilities compares with the installed program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub enum ProgramCopy {
+    /// They are the same.
+    Same,
+    /// They differ.
+    Differs {
+        /// The installed program.
+        installed: String,
+    },
+    /// They could not be compared.
+    Unknown {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// A limit of the session; absent: unlimited.
@@ -57,6 +84,7 @@ pub(super) fn read(tree: &mut Tree) -> UserSession {
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };
+    let rules = rules(tree);
     let uid: Option<u32> = field("Uid").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
     UserSession {
         uid,
@@ -69,9 +97,30 @@ pub(super) fn read(tree: &mut Tree) -> UserSession {
             .filter_map(|id| id.parse().ok())
             .collect(),
         limits: limits(&tree.hint("proc/self/limits").unwrap_or_default()),
-        known_groups: known_groups(&tree.hint("etc/group").unwrap_or_default()),
-        rules: rules(tree),
+        known_groups: known_groups(&tree.hint("etc/group").unwrap_or_default(), &rules),
+        rules,
+        copy: copy(tree),
     }
+}
+
+/// Compares the copy with each program that is installed.
+fn copy(tree: &Tree) -> Option<ProgramCopy> {
+    if !tree.exists(COPY) {
+        return None;
+    }
+    let mut state =
+        ProgramCopy::Unknown { reason: format!("none of /{} is installed", INSTALLED.join(", /")) };
+    for path in INSTALLED.iter().filter(|path| tree.exists(path)) {
+        match tree.same(COPY, path) {
+            Ok(true) => return Some(ProgramCopy::Same),
+            Ok(false) => state = ProgramCopy::Differs { installed: format!("/{path}") },
+            Err(error) => {
+                let reason = error::reason(&error);
+                return Some(ProgramCopy::Unknown { reason });
+            }
+        }
+    }
+    Some(state)
 }
 
 fn user(passwd: &str, uid: u32) -> Option<String> {
@@ -94,14 +143,15 @@ fn limits(text: &str) -> BTreeMap<String, SessionLimit> {
     text.lines().filter_map(line).filter(|(name, _)| name.starts_with("Max ")).collect()
 }
 
-fn known_groups(text: &str) -> BTreeMap<String, (u32, Vec<String>)> {
-    let line = |line: &str| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, id, members] = fields[..] else { return None };
-        let members = members.split(',').filter(|member| !member.is_empty()).map(str::to_string).collect();
-        GROUPS.contains(&name).then_some((name.to_string(), (id.parse().ok()?, members)))
+fn known_groups(text: &str, rules: &[String]) -> BTreeMap<String, (u32, Vec<String>)> {
+    let is_known =
+        |name: &str| GROUPS.contains(&name) || rules.iter().any(|rule| rule.contains(&format!(": @{name} ")));
+    let known = accounts::groups(text).filter(|[name, ..]| is_known(name));
+    let group = |[name, _, id, members]: [&str; 4]| {
+        let members = accounts::members(members).into_iter().map(str::to_string).collect();
+        Some((name.to_string(), (id.parse().ok()?, members)))
     };
-    text.lines().filter_map(line).collect()
+    known.filter_map(group).collect()
 }
 
 /// In the order in which pam_limits reads them.
@@ -133,6 +183,23 @@ mod tests {
     use crate::tree::made_of;
 
     #[test]
+    fn the_copy_is_compared_with_what_is_installed() {
+        let (own, bin, local) = (("usr/local/bin/isolator-realtime", "new"), INSTALLED[0], INSTALLED[1]);
+        let differs = |path: &str| ProgramCopy::Differs { installed: format!("/{path}") };
+        for (files, state) in [
+            (vec![(bin, "new")], None),
+            (vec![own, (bin, "new")], Some(ProgramCopy::Same)),
+            (vec![own, (bin, "old"), (local, "new")], Some(ProgramCopy::Same)),
+            (vec![own, (bin, "old")], Some(differs(bin))),
+            (vec![own, (local, "newer")], Some(differs(local))),
+        ] {
+            assert_eq!(copy(&made_of(&files).1), state, "{files:?}");
+        }
+        let alone = copy(&made_of(&[own]).1).unwrap();
+        assert!(matches!(alone, ProgramCopy::Unknown { reason } if reason.contains("/usr/bin/isolator")));
+    }
+
+    #[test]
     fn reads_limits_groups_and_rules() {
         let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
             Max locked memory         8388608              unlimited            bytes     \n\
@@ -143,9 +210,9 @@ mod tests {
                 ("proc/self/limits", limits),
                 ("proc/self/status", "Uid:\t1000\t1000\t1000\t1000\nGroups:\t4 29 1000 \nCapEff:\t0000000000800000\nSeccomp:\t2\n"),
                 ("etc/passwd", "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
-                ("etc/group", "audio:x:29:ann,bob\nrealtime:x:998:\nbroken:x\nwheel:x:10:ann\n"),
+                ("etc/group", "audio:x:29:ann,bob\nrealtime:x:998:\nbroken:x\nwheel:x:10:ann\nrobots:x:990:eve\n"),
                 ("etc/security/limits.conf", "# @audio - rtprio 95\nann soft nofile 10\n"),
-                ("etc/security/limits.d/95-rt.conf", "@realtime - rtprio 95 # for the robot\n@realtime - memlock\n"),
+                ("etc/security/limits.d/95-rt.conf", "@realtime - rtprio 95 # for the robot\n@realtime - memlock\n@robots - nice -11\n"),
                 ("etc/security/limits.d/README", "x - rtprio 1\n"),
             ])
             .1,
@@ -158,7 +225,10 @@ mod tests {
             (Some(true), Some(false), Some(2))
         );
         assert_eq!(session.known_groups["audio"], (29, vec!["ann".to_string(), "bob".to_string()]));
-        assert_eq!(session.known_groups.len(), 2);
-        assert_eq!(session.rules, ["/etc/security/limits.d/95-rt.conf: @realtime - rtprio 95"]);
+        assert_eq!(session.known_groups["robots"], (990, vec!["eve".to_string()]));
+        assert_eq!(session.known_groups.len(), 3);
+        let rules = ["@realtime - rtprio 95", "@robots - nice -11"];
+        assert_eq!(session.rules, rules.map(|rule| format!("/etc/security/limits.d/95-rt.conf: {rule}")));
+        assert_eq!(session.copy, None);
     }
 }

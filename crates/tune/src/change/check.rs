@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is in force: a boot line in its files and in the boot that runs, settings in the kernel.
 
+use machine::accounts;
 use machine::boot::line;
 
 use super::Here;
@@ -124,7 +125,7 @@ pub(super) fn now_otherwise(system: &dyn System, step: &Step) -> Option<String> 
         Step::Folder { path } => system.stat(path).is_err().then(|| format!("{path}: gone")),
         Step::Members { path, group, users, .. } => {
             let text = system::lossy(system, path).unwrap_or_default();
-            let now = rights::line_of(&text, group).map(|fields| rights::members(&fields));
+            let now = rights::line_of(&text, group).map(|[_, _, _, list]| accounts::members(list));
             let lacks = |user: &&String| !now.as_ref().is_some_and(|now| now.contains(&user.as_str()));
             let gone: Vec<&str> = users.iter().filter(lacks).map(String::as_str).collect();
             (!gone.is_empty()).then(|| format!("{path}: {} left {group}", gone.join(", ")))

@@ -8,6 +8,8 @@
 
 use std::io;
 
+use machine::accounts::{self, members};
+
 use super::files::{self, Lossless};
 use super::{Restoration, StepOutcome};
 use crate::system::{self, FileAccess, System, failed};
@@ -54,15 +56,8 @@ pub fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
 }
 
 /// The fields of a group's line.
-pub fn line_of<'t>(text: &'t str, group: &str) -> Option<Vec<&'t str>> {
-    lines(text).find(|fields| fields.len() == 4 && fields[0] == group)
-}
-
-/// The users in the last field of a group's line.
-pub fn members<'t>(fields: &[&'t str]) -> Vec<&'t str> {
-    fields
-        .last()
-        .map_or(Vec::new(), |list| list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect())
+pub fn line_of<'t>(text: &'t str, group: &str) -> Option<[&'t str; 4]> {
+    accounts::groups(text).find(|[name, ..]| *name == group)
 }
 
 /// `text` with the line of `group` changed by `change`, which gives none where the line is to go.
@@ -71,13 +66,11 @@ fn changed(text: &str, group: &str, change: impl FnOnce(Vec<&str>) -> Option<Vec
     let mut new = String::new();
     for line in text.split_inclusive('\n') {
         let bare = line.trim_end_matches(['\n', '\r']);
-        let fields: Vec<&str> = bare.split(':').collect();
-        let own = fields.len() == 4 && fields[0] == group;
-        match change.take_if(|_| own) {
+        match line_of(bare, group).and_then(|fields| Some((fields, change.take()?))) {
             None => new.push_str(line),
-            Some(change) => {
-                if let Some(members) = change(members(&fields)) {
-                    new.push_str(&format!("{}:{}", fields[..3].join(":"), members.join(",")));
+            Some(([name, password, gid, list], change)) => {
+                if let Some(members) = change(members(list)) {
+                    new.push_str(&format!("{name}:{password}:{gid}:{}", members.join(",")));
                     new.push_str(&line[bare.len()..]);
                 }
             }
@@ -153,15 +146,16 @@ pub(super) fn remove_members(
         return Ok(Restoration::Untouched);
     }
     // A user's own group stays: their files would belong to a number.
-    let own =
-        |fields: &[&str]| owner_of(system, fields).map(|user| format!("it is the group of user {user}"));
-    let kept = line_of(&now.text, group).filter(|_| line.is_some()).and_then(|fields| own(&fields));
+    let own = |[_, _, gid, _]: [&str; 4]| {
+        owner_of(system, gid).map(|user| format!("it is the group of user {user}"))
+    };
+    let kept = line_of(&now.text, group).filter(|_| line.is_some()).and_then(own);
     let made = line.is_some() && kept.is_none();
     let text = without_members(&now.text, group, made, users);
     if text != now.text {
         files::put_whole(system, path, &now.bytes(&text))?;
     }
-    let others = line_of(&text, group).map_or(Vec::new(), |fields| members(&fields));
+    let others = line_of(&text, group).map_or(Vec::new(), |[_, _, _, list]| members(list));
     Ok(match kept {
         Some(why) => Restoration::Left(format!("group {group} stays, since {why}")),
         None if made && !others.is_empty() => Restoration::Left(format!(
@@ -174,10 +168,10 @@ pub(super) fn remove_members(
 }
 
 /// A user whose own group it is.
-fn owner_of(system: &dyn System, fields: &[&str]) -> Option<String> {
-    let gid = fields.get(2).filter(|gid| !gid.is_empty() && gid.bytes().all(|byte| byte.is_ascii_digit()))?;
+fn owner_of(system: &dyn System, gid: &str) -> Option<String> {
+    let gid = Some(gid).filter(|gid| !gid.is_empty() && gid.bytes().all(|byte| byte.is_ascii_digit()))?;
     let users = system::lossy(system, "/etc/passwd")?;
-    lines(&users).find(|user| user.get(3) == Some(gid)).map(|user| user[0].to_string())
+    lines(&users).find(|user| user.get(3) == Some(&gid)).map(|user| user[0].to_string())
 }
 
 /// Gives a device its new owner and permissions.
