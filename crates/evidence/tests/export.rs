@@ -191,21 +191,23 @@ fn a_trace_has_each_spike_and_puts_causes_that_overlap_on_lines_of_their_own() {
         timed("sh", 300_000, 100_000),
         Cause::suspect(CauseKind::Softirq, "NET_RX", 3),
     ];
-    bundle.spikes = vec![spike(&keys[0], 1_000_000, causes), spike(&keys[1], 9_000_000, Vec::new())];
+    let overlapping = spike(&keys[1], 9_000_100, vec![timed("as", 0, 10)]);
+    bundle.spikes =
+        vec![spike(&keys[0], 1_000_000, causes), overlapping, spike(&keys[1], 9_000_000, Vec::new())];
     let text = exported(&bundle, ExportFormat::Trace);
     assert!(!text.contains('\u{1b}'), "escaped");
     let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let spans: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
     let of = |name: &str| spans.iter().find(|event| event["name"] == name).unwrap();
-    assert_eq!(spans.len(), 5, "{text}");
-    assert_eq!(spans.iter().filter(|event| event["name"] == "400.5 us").count(), 2);
+    assert_eq!(spans.len(), 7, "{text}");
+    assert_eq!(spans.iter().filter(|event| event["name"] == "400.5 us").count(), 3);
     assert_eq!(
         (of("thread ld")["ts"].as_f64(), of("thread ld")["dur"].as_f64()),
         (Some(1_100.0), Some(50.0))
     );
     let line = |name: &str| of(name)["tid"].as_u64().unwrap();
-    assert_eq!([line("thread rustc\u{1b}"), line("thread ld"), line("thread sh")], [2, 3, 2]);
+    assert_eq!([line("thread rustc\u{1b}"), line("thread ld"), line("thread sh")], [9, 10, 9]);
     assert_eq!(of("400.5 us")["args"]["suspects"][0], "softirq NET_RX");
     // Spans of one line never overlap: a viewer would take one for a part of the other.
     for one in &spans {

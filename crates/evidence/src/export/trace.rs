@@ -3,12 +3,12 @@
 //! (<https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>).
 //!
 //! ```text
-//! wakeup, cpu 1, 1000us, idle   ├── 412.0 us late ────────────┤
-//!   causes                      ├ irq 45 ┤├ thread rustc ─────┤
-//!   causes (2)                       ├ softirq ┤
+//! wakeup under idle on cpu 1 every 1000 us   ├── 412.0 us late ────────────┤
+//!   causes                                   ├ irq 45 ┤├ thread rustc ─────┤
+//!   causes (2)                                    ├ softirq ┤
 //! ```
-//! A cause's time is without what interrupted it: where two causes overlap, the later one has a line of its
-//! own. Times are those of `CLOCK_MONOTONIC`.
+//! Where two spikes or two causes overlap, the later one has a line of its own: a viewer would take it for a
+//! part of the other. Times are those of `CLOCK_MONOTONIC`.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,10 @@ use crate::reader::Bundle;
 
 use super::RowFilter;
 
-/// Lines of causes of one row; a cause that overlaps more than that is on the last.
+/// Lines of spikes of one row, and of its causes; one that overlaps more than that is on the last.
 const LINES: usize = 8;
+/// The number of a row's first line of causes.
+const CAUSES: usize = LINES + 1;
 
 /// The document, or why it cannot be written.
 pub(super) fn trace(bundle: &Bundle, choice: &RowFilter) -> serde_json::Result<String> {
@@ -29,17 +31,20 @@ pub(super) fn trace(bundle: &Bundle, choice: &RowFilter) -> serde_json::Result<S
         of_row.entry(&spike.key).or_default().push(spike);
     }
     let mut events = Vec::new();
-    for (row, (key, spikes)) in (1_u64..).zip(of_row) {
-        events.push(named("process_name", row, 0, &title(key)));
-        events.push(named("thread_name", row, 1, "spikes"));
-        let mut used = 0;
+    for (row, (key, mut spikes)) in (1_u64..).zip(of_row) {
+        events.push(named("process_name", row, 0, &key.to_string()));
+        spikes.sort_by_key(|spike| spike.monotonic_ns);
+        let (mut late_lines, mut cause_lines) = (Lines::default(), Lines::default());
         for spike in spikes {
-            events.push(late(spike, row));
-            used = used.max(causes(spike, row, &mut events));
+            let line = 1 + late_lines.place(spike.monotonic_ns, spike.latency_ns);
+            events.push(late(spike, row, line));
+            causes(spike, row, &mut cause_lines, &mut events);
         }
-        for line in 0..used {
-            let name = if line == 0 { "causes".to_string() } else { format!("causes ({})", line + 1) };
-            events.push(named("thread_name", row, line as u64 + 2, &name));
+        for (lines, first, what) in [(late_lines, 1, "spikes"), (cause_lines, CAUSES, "causes")] {
+            for line in 0..lines.ends.len() {
+                let name = if line == 0 { what.to_string() } else { format!("{what} ({})", line + 1) };
+                events.push(named("thread_name", row, first + line, &name));
+            }
         }
     }
     let document = json!({
@@ -50,13 +55,27 @@ pub(super) fn trace(bundle: &Bundle, choice: &RowFilter) -> serde_json::Result<S
     Ok(untrusted::text::json(&serde_json::to_string(&document)?).into_owned() + "\n")
 }
 
-fn title(key: &RowKey) -> String {
-    let period = key.period_ns.map(|ns| format!(", {}us", ns as f64 / 1e3)).unwrap_or_default();
-    let thread = key.thread_name.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
-    format!("{}, cpu {}{period}{thread}, {}", key.probe, key.cpu, key.load)
+/// Lines of a row, each with the end of its last span.
+#[derive(Default)]
+struct Lines {
+    ends: Vec<u64>,
 }
 
-fn named(what: &str, row: u64, line: u64, name: &str) -> Value {
+impl Lines {
+    /// The first line that is free when a span begins, which is put there.
+    fn place(&mut self, begin_ns: u64, duration_ns: u64) -> usize {
+        let end_ns = begin_ns.saturating_add(duration_ns);
+        let free = self.ends.iter().position(|end| *end <= begin_ns);
+        let line = free.unwrap_or_else(|| self.ends.len().min(LINES - 1));
+        match self.ends.get_mut(line) {
+            Some(end) => *end = end_ns.max(*end),
+            None => self.ends.push(end_ns),
+        }
+        line
+    }
+}
+
+fn named(what: &str, row: u64, line: usize, name: &str) -> Value {
     json!({ "ph": "M", "name": what, "pid": row, "tid": line, "args": { "name": name } })
 }
 
@@ -65,11 +84,11 @@ fn micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-fn late(spike: &Spike, row: u64) -> Value {
+fn late(spike: &Spike, row: u64, line: usize) -> Value {
     let suspects = spike.causes.iter().filter(|cause| cause.is_suspect());
     let suspects: Vec<String> = suspects.map(|cause| cause.kind.named(&cause.name)).collect();
     json!({
-        "ph": "X", "cat": "spike", "pid": row, "tid": 1,
+        "ph": "X", "cat": "spike", "pid": row, "tid": line,
         "name": format!("{} us", micros(spike.latency_ns)),
         "ts": micros(spike.monotonic_ns), "dur": micros(spike.latency_ns),
         "args": {
@@ -81,24 +100,17 @@ fn late(spike: &Spike, row: u64) -> Value {
     })
 }
 
-/// Adds the causes with times; the number of lines that they take.
-fn causes(spike: &Spike, row: u64, events: &mut Vec<Value>) -> usize {
-    let mut ends: Vec<u64> = Vec::new();
+/// Adds the causes with times.
+fn causes(spike: &Spike, row: u64, lines: &mut Lines, events: &mut Vec<Value>) {
     for cause in &spike.causes {
         let (Some(begin_ns), Some(duration_ns)) = (cause.begin_ns, cause.duration_ns) else { continue };
-        let end_ns = begin_ns.saturating_add(duration_ns);
-        let free = ends.iter().position(|end| *end <= begin_ns);
-        let line = free.unwrap_or_else(|| ends.len().min(LINES - 1));
-        match ends.get_mut(line) {
-            Some(end) => *end = end_ns,
-            None => ends.push(end_ns),
-        }
+        let begin_ns = spike.monotonic_ns.saturating_add(begin_ns);
+        let line = CAUSES + lines.place(begin_ns, duration_ns);
         events.push(json!({
-            "ph": "X", "cat": cause.kind.label(), "pid": row, "tid": line as u64 + 2,
+            "ph": "X", "cat": cause.kind.label(), "pid": row, "tid": line,
             "name": cause.kind.named(&cause.name),
-            "ts": micros(spike.monotonic_ns.saturating_add(begin_ns)), "dur": micros(duration_ns),
+            "ts": micros(begin_ns), "dur": micros(duration_ns),
             "args": { "detail": cause.detail, "function": cause.function, "stack": cause.stack, "owner": cause.owner },
         }));
     }
-    ends.len()
 }
