@@ -215,7 +215,7 @@ fn woken_by(woken: &Woken, names: &Names) -> String {
             match kind_and_name(&span, names) {
                 (CauseKind::Unexplained, _) => "woken by the measured thread".to_string(),
                 (CauseKind::IdleExit, _) => "woken from idle".to_string(),
-                (kind, name) => format!("woken by {} {name}", kind.label()),
+                (kind, name) => format!("woken by {}", kind.named(&name)),
             }
         }
     }

@@ -89,19 +89,19 @@ fn most<'a>(key: &RowKey, spikes: &'a [Spike]) -> Option<(&'a Cause, u64)> {
 }
 
 fn cause_text(cause: &Cause) -> String {
-    let (name, label) = (&cause.name, cause.kind.label());
+    let (name, named) = (&cause.name, cause.kind.named(&cause.name));
     match cause.kind {
         CauseKind::Thread | CauseKind::Kthread | CauseKind::IrqThread | CauseKind::Workqueue => {
             let owner = cause.owner.as_ref().map(|owner| format!(" (thread {})", owner.tid));
-            format!("preempted by {label} {name}{}", owner.unwrap_or_default())
+            format!("preempted by {named}{}", owner.unwrap_or_default())
         }
         CauseKind::Execution => "its own cycles took longer than the period".to_string(),
         CauseKind::Steal => "the hypervisor took its cpu".to_string(),
         CauseKind::Firmware => "firmware took its cpu".to_string(),
         CauseKind::Lock => format!("it waited for the lock at {name}"),
         CauseKind::Wait => format!("it waited in {name}"),
-        CauseKind::Fault | CauseKind::Syscall | CauseKind::Migration => format!("held up by {label} {name}"),
-        _ => format!("interrupted by {label} {name}"),
+        CauseKind::Fault | CauseKind::Syscall | CauseKind::Migration => format!("held up by {named}"),
+        _ => format!("interrupted by {named}"),
     }
 }
 

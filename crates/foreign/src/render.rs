@@ -47,14 +47,8 @@ pub fn render(bundle: &Bundle) {
         let load = first.map(|key| key.load);
         let _ = export(bundle, format, &RowFilter { load, probe });
     }
-    let rows = bundle.rows.iter().map(|row| MonitoredRow {
-        key: row.entry.key.clone(),
-        latency: row.series.latency.clone(),
-        limit_ns: row.entry.limit_ns,
-        missed: Some(row.missed()),
-        lost: Some(0),
-    });
-    let families = monitor("loop", &rows.collect::<Vec<_>>());
+    let rows: Vec<MonitoredRow> = bundle.rows.iter().map(MonitoredRow::of).collect();
+    let families = monitor("loop", &rows);
     let formats = [MetricsFormat::Text, MetricsFormat::OpenMetrics, MetricsFormat::Protobuf];
     formats.into_iter().for_each(|format| drop(format.of(&families)));
     let why = WhyDocument::of(bundle, &Question { top: 5, cpus: None, load: None });

@@ -29,14 +29,9 @@ pub fn run(args: &ExportArgs) -> VerbResult {
 
 /// The rows as Prometheus' histograms and counters.
 fn open_metrics(bundle: &Bundle, choice: &RowFilter) -> evidence::Result<String> {
-    let rows = choice.of(bundle, "openmetrics")?.into_iter().map(|row| MonitoredRow {
-        key: row.entry.key.clone(),
-        latency: row.series.latency.clone(),
-        limit_ns: row.entry.limit_ns,
-        missed: row.entry.key.period_ns.is_some().then(|| row.missed()),
-        lost: None,
-    });
-    let text = MetricsFormat::OpenMetrics.of(&monitor("", &rows.collect::<Vec<_>>()));
+    let rows: Vec<MonitoredRow> =
+        choice.of(bundle, "openmetrics")?.into_iter().map(MonitoredRow::of).collect();
+    let text = MetricsFormat::OpenMetrics.of(&monitor("", &rows));
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

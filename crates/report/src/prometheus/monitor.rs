@@ -3,6 +3,7 @@
 
 use evidence::histogram::Histogram;
 use evidence::manifest::RowKey;
+use evidence::row::Row;
 
 use super::{Exponential, Family, Labels, MetricSamples, label};
 
@@ -19,6 +20,20 @@ pub struct MonitoredRow {
     pub missed: Option<u64>,
     /// Cycles lost; of the loop's own row alone.
     pub lost: Option<u64>,
+}
+
+impl MonitoredRow {
+    /// A row of a bundle, which does not have what was lost.
+    pub fn of(row: &Row) -> MonitoredRow {
+        let key = row.entry.key.clone();
+        MonitoredRow {
+            latency: row.series.latency.clone(),
+            limit_ns: row.entry.limit_ns,
+            missed: key.period_ns.is_some().then(|| row.missed()),
+            lost: None,
+            key,
+        }
+    }
 }
 
 /// The rows of the loop `name` as metrics; rows of a probe have no name of a loop.
