@@ -62,8 +62,8 @@ pub use self::run::RunArgs;
 pub use self::setup_user::SetupUserArgs;
 pub use self::task::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
 pub use self::tune::{
-    TuneApplyArgs, TuneHereArgs, TuneMeasureArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb, TuneVerifyArgs,
-    TuneWanted,
+    TuneApplyArgs, TuneExportArgs, TuneHereArgs, TuneMeasureArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb,
+    TuneVerifyArgs, TuneWanted,
 };
 pub use self::watch::WatchArgs;
 pub use self::why::WhyArgs;

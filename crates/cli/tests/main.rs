@@ -40,6 +40,7 @@ mod structure;
 mod task;
 mod terminal;
 mod tune_change;
+mod tune_export;
 mod tune_plan;
 mod uses;
 mod verdict;

@@ -188,7 +188,7 @@ fn each_bad_input_is_one_line_with_its_cure() {
     fs::write(root.join("run/tuned/tuned.pid"), "1\n").unwrap();
     fs::create_dir_all(root.join("proc/1")).unwrap();
     fs::write(root.join("proc/1/comm"), "tuned\n").unwrap();
-    assert!(tune(root, "apply plan.json").line().ends_with("stop it: systemctl disable --now tuned"));
+    assert!(tune(root, "apply plan.json").line().ends_with("or stop it: systemctl disable --now tuned"));
     assert_eq!(files(debian.path()), before);
 }
 

@@ -8,7 +8,7 @@ use crate::common::*;
 use tempfile::TempDir;
 
 /// Cores 0,4 1,5 2,6 3,7; Linux 6.12 with everything that isolation needs.
-fn machine() -> TempDir {
+pub fn machine() -> TempDir {
     let root = folder();
     let write = |path: &str, text: &str| {
         let path = root.path().join(path);

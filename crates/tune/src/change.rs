@@ -513,7 +513,7 @@ fn other_owner(here: &Here<'_>) -> Result<()> {
         return Err(Error::new(
             "apply the plan",
             format!("TuneD is active (profile '{profile}') and would write its own values back"),
-            "stop it: systemctl disable --now tuned",
+            "give it the plan as its profile by isolator tune export, or stop it: systemctl disable --now tuned",
         ));
     }
     Ok(())

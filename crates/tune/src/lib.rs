@@ -15,6 +15,7 @@ pub mod runtime;
 pub mod system;
 pub mod task;
 pub mod transaction;
+pub mod tuned;
 pub mod units;
 pub mod user;
 pub mod verify;

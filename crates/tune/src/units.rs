@@ -104,14 +104,24 @@ pub fn text(action: &Action, partition: bool) -> Option<String> {
         // An empty assignment takes back what other files give: the others are added up.
         ActionKind::ManagerAffinity => format!("[Manager]\nCPUAffinity=\nCPUAffinity={value}\n"),
         ActionKind::Service => {
-            let ServiceValue { priority, cpus } = value.parse().ok()?;
-            let cpus = cpus.map(|cpus| format!("Slice={SLICE}\nCPUAffinity=\nCPUAffinity={cpus}\n"));
-            let cpus = cpus.unwrap_or_default();
-            format!("[Service]\n{cpus}CPUSchedulingPolicy=fifo\nCPUSchedulingPriority={priority}\n{LIMITS}")
+            let slice = if value.parse::<ServiceValue>().ok()?.cpus.is_some() {
+                format!("Slice={SLICE}\n")
+            } else {
+                String::new()
+            };
+            format!("[Service]\n{slice}{}", service_settings(value)?)
         }
         _ => return None,
     };
     Some(format!("{head}{body}"))
+}
+
+/// What a real-time service's own section has, but for its slice; none where `value` is not that of a
+/// service.
+pub fn service_settings(value: &str) -> Option<String> {
+    let ServiceValue { priority, cpus } = value.parse().ok()?;
+    let cpus = cpus.map(|cpus| format!("CPUAffinity=\nCPUAffinity={cpus}\n")).unwrap_or_default();
+    Some(format!("{cpus}CPUSchedulingPolicy=fifo\nCPUSchedulingPriority={priority}\n{LIMITS}"))
 }
 
 /// What a plan's units come to.

@@ -127,6 +127,13 @@ fn check(machine: &Snapshot, asked: &Intent, plan: &Plan) {
     assert!(!asked.no_reboot || plan.boot_line.is_empty());
     assert!(plan.check_unchanged().is_ok());
     assert_eq!(tune::allowed::plan(plan), Ok(()));
+    // Each action is in the profile of TuneD, or is listed as left out.
+    let profile = tune::tuned::profile(plan);
+    let main = &profile.files[0].text;
+    for action in &plan.actions {
+        let left_out = profile.left_out.iter().any(|left| left.what == action.target);
+        assert!(left_out != main.contains(&action.reason), "{action:?}: {main}");
+    }
 }
 
 proptest! {

@@ -25,6 +25,7 @@ Examples:
   isolator tune apply plan.json --dry-run
   isolator tune rollback
   isolator tune measure plan.json --rounds 12
+  isolator tune export plan.json --as tuned -o /etc/tuned/profiles/isolator
 
 Exit status: 0 done, or all in force; 1 it could not be done or planned, and one
 line says why; 2 (verify) a setting is not in force.";
@@ -46,6 +47,8 @@ pub enum TuneVerb {
     Rollback(TuneRollbackArgs),
     /// Measures the effect of each setting of a plan, one at a time, alternately without and with it
     Measure(TuneMeasureArgs),
+    /// Writes a plan as a profile of TuneD
+    Export(TuneExportArgs),
 }
 
 /// `isolator tune plan`
@@ -184,4 +187,18 @@ pub struct TuneMeasureArgs {
     /// Output options.
     #[command(flatten)]
     pub out: Output,
+}
+
+/// `isolator tune export`
+#[derive(Debug, Args)]
+pub struct TuneExportArgs {
+    /// The plan, as tune plan --json wrote it
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// The format: tuned
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub format: String,
+    /// The profile's folder; its name is the profile's
+    #[arg(long, short, value_name = "DIR")]
+    pub output: PathBuf,
 }

@@ -231,8 +231,8 @@ fn refuses_a_plan_of_another_machine_another_boot_or_another_hand() {
     world.system.put("/etc/tuned/active_profile", b"realtime\n");
     assert_eq!(
         refused(&mut world, &plan),
-        "cannot apply the plan: TuneD is active (profile 'realtime') and would write its own values back; stop it: \
-         systemctl disable --now tuned"
+        "cannot apply the plan: TuneD is active (profile 'realtime') and would write its own values back; give it \
+         the plan as its profile by isolator tune export, or stop it: systemctl disable --now tuned"
     );
 }
 

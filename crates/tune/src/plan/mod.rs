@@ -123,7 +123,8 @@ fn about(facts: &PlanFacts, intent: &Intent, choice: &CpuChoice, device: Option<
     }
     if let Some(owner) = machine.services.iter().find(|name| *name == "TuneD") {
         said.push(format!(
-            "{owner} is active and would write its own values back: stop it, or let it own the machine"
+            "{owner} is active and would write its own values back: stop it, or give it the plan as its profile (isolator \
+             tune export)"
         ));
     }
     if intent.profile == Profile::Periodic {

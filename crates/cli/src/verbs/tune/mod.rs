@@ -3,6 +3,7 @@
 
 pub mod apply;
 pub mod confirm;
+mod export;
 pub mod guest;
 pub mod here;
 mod measure;
@@ -23,5 +24,6 @@ pub fn run(verb: TuneVerb) -> VerbResult {
         TuneVerb::Status(args) => status::run(&args),
         TuneVerb::Rollback(args) => rollback::run(&args),
         TuneVerb::Measure(args) => measure::run(&args),
+        TuneVerb::Export(args) => export::run(&args),
     }
 }
