@@ -35,7 +35,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-units proof-fleet proof-cluster proof-howtos bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-units proof-ros2 proof-fleet proof-cluster proof-howtos bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -163,9 +163,14 @@ proof-boot: guest ## tune on a Debian that really boots, from GRUB, from systemd
 	@tools/proof-boot $(LOADERS)
 
 # SUITES: releases of Debian.
-proof-units: guest ## units of systemd that tune writes, on a Debian trixie and a sid that really boot; root only, ten minutes
+proof-units: guest ## units of systemd that tune writes, and a profile that TuneD applies, on a Debian trixie and a sid that really boot; root only, a quarter of an hour
 	@tools/bootstrap boot
 	@tools/proof-units $(SUITES)
+
+# LAUNCH: a clone of ros2/launch, without which the launch actions are not tried.
+proof-ros2: build ## the ROS 2 package: built by colcon, tested beside a real rclpy; a minute or two
+	@tools/bootstrap test
+	@tools/proof-ros2 $(ISOLATOR)
 
 proof-fleet: build ## Ansible at work on eight hosts with their own sshd, and faults; root only, some minutes
 	@tools/bootstrap test

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import runpy
 import shlex
 import shutil
 import sys
@@ -15,7 +16,7 @@ sys.path.insert(0, ROOT)
 
 try:
     from isolator_ros.actions import Measure, real_time
-    from launch import LaunchDescription, LaunchService
+    from launch import LaunchContext, LaunchDescription, LaunchService
     from launch.actions import EmitEvent, ExecuteProcess, RegisterEventHandler
     from launch.event_handlers import OnProcessExit
     from launch.events import Shutdown
@@ -56,6 +57,24 @@ class Actions(unittest.TestCase):
             given = (pathlib.Path(folder) / 'arguments').read_text(encoding='utf-8').splitlines()
             self.assertEqual(given, ['monitor', pid, '--limit', '100us', '--thread', 'servo,io', '--prometheus',
                                      '127.0.0.1:9750', '--output', 'robot', '--flight'])
+
+    def test_the_launch_file_measures_the_node_that_it_is_given(self):
+        try:
+            from launch_ros.actions import Node
+        except ImportError as missing:
+            self.skipTest('it needs ROS 2: %s' % missing)
+        path = pathlib.Path(ROOT) / 'launch' / 'measured.launch.py'
+        file = runpy.run_path(str(path))
+        declared = {action.name for action in file['generate_launch_description']().entities[:-1]}
+        self.assertEqual(declared, set(file['ARGUMENTS']))
+        context = LaunchContext()
+        context.launch_configurations.update(file['ARGUMENTS'], cpus='3')
+        node, measure, diagnostics = file['nodes'](context)
+        self.assertIsInstance(node, Node)
+        prefix = ''.join(part.perform(context) for part in node.process_description.prefix)
+        self.assertEqual(prefix, 'isolator run --policy fifo --priority 80 --cpus 3 --')
+        self.assertEqual(measure.command(7)[1:], ['monitor', '7', '--limit', '10%', '--prometheus', '127.0.0.1:9750'])
+        self.assertIsInstance(diagnostics, Node)
 
     def test_a_node_is_started_in_real_time(self):
         program = os.environ.get('ISOLATOR')
