@@ -1,6 +1,8 @@
 #!/bin/sh
-# Made by `isolator tune export`. TuneD calls it by start, stop and verify: the interrupts of a device go to its CPUs. TuneD names
-# interrupts by their numbers alone, which change from boot to boot.
+# Made by `isolator tune export`, which TuneD calls by start, stop and verify.
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# The interrupts of a device go to its CPUs. TuneD names interrupts by their numbers alone, which change from boot to boot.
 set -u
 device='' cpus=''
 before=/run/isolator-tuned
