@@ -216,7 +216,7 @@ packages: ## .deb, .rpm, wheel and image of what dist builds, in dist/; docs/pac
 	@tools/dist $(MACHINES)
 	@tools/packages
 
-# PACKAGES: lint crates deb tarball wheel rpm image.
+# PACKAGES: lint crates deb development tarball wheel rpm image.
 test-packages: ## install each of dist/ without a compiler, prove, remove it, see that nothing is left; root only, minutes
 	@tools/bootstrap packages $(MUSL)
 	@tools/test-packages $(PACKAGES)
