@@ -7,7 +7,9 @@ a worker of a browser. Prints a list of rows for each query, as JSON; fails wher
 import functools
 import http.server
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,18 +55,19 @@ def main():
     done = []
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, own, done, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as profile:
+    # A process of the browser may still write as it ends.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
         page = "http://127.0.0.1:%d/" % server.server_address[1]
         running = subprocess.Popen([browser, *options, "--user-data-dir=" + profile, "--remote-debugging-port=0", page],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
             for _ in range(1200):
                 if done or running.poll() is not None:
                     break
                 threading.Event().wait(0.1)
         finally:
-            running.kill()
+            os.killpg(running.pid, signal.SIGKILL)
             running.wait()
     if not done:
         sys.exit("the browser gave no answer")

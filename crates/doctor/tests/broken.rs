@@ -504,7 +504,7 @@ fn kernels_that_are_not_real_time() {
         ("proc/sys/kernel/version", "#1 SMP x\n"),
         ("boot/config-6.12.1-rt-amd64", "CONFIG_PREEMPT_VOLUNTARY=y\n"),
     ]);
-    says(&voluntary, Vm, "kernel-preempt-rt", Fail, "voluntary");
+    says(&voluntary, Vm, "kernel-preempt-rt", Fail, "PREEMPT_VOLUNTARY");
     let debugging = sound_but(&[(
         "boot/config-6.12.1-rt-amd64",
         "CONFIG_PREEMPT_RT=y\nCONFIG_PROVE_LOCKING=y\nCONFIG_KASAN=y\n",
