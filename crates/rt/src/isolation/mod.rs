@@ -425,8 +425,8 @@ impl Drop for Session {
     }
 }
 
-/// The folder of the kernel part, for tests that compare with it. The published crate has none: its licence is
-/// another.
+/// The folder of the kernel part, for tests that compare with it. The published crate has none: its licence
+/// is another.
 #[cfg(test)]
 fn kernel_sources() -> Option<std::path::PathBuf> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
