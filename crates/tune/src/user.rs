@@ -208,7 +208,7 @@ impl Rights<'_> {
         let Some([_, _, _, list]) = there else { return };
         let passwd = system::lossy(self.system, "/etc/passwd").unwrap_or_default();
         let own =
-            rights::lines(&passwd).filter(|user| user.get(3).and_then(|own| own.parse().ok()) == Some(gid));
+            accounts::lines(&passwd).filter(|user| user.get(3).and_then(|own| own.parse().ok()) == Some(gid));
         let own: Vec<&str> = own.map(|user| user[0]).collect();
         let all = accounts::members(list).into_iter().chain(own);
         let others: BTreeSet<&str> =
@@ -301,7 +301,7 @@ fn known(system: &mut dyn System, database: &str, name: &str) -> bool {
 fn check_user(system: &mut dyn System, user: &str) -> Result<()> {
     let what = format!("give rights to user '{}'", untrusted::text::clean(user));
     let passwd = system::lossy(system, "/etc/passwd").unwrap_or_default();
-    match rights::lines(&passwd).find(|line| line[0] == user) {
+    match accounts::lines(&passwd).find(|line| line[0] == user) {
         Some(line) if line.get(2) == Some(&"0") => {
             Err(Error::new(what, "root has them all", "name the user that is to measure"))
         }
@@ -327,7 +327,7 @@ fn free_gid(system: &mut dyn System, groups: &str) -> Result<u32> {
     let numbers = |text: &str, at: &[usize]| -> Vec<u32> {
         let of_line =
             |line: Vec<&str>| at.iter().filter_map(|at| line.get(*at)?.parse().ok()).collect::<Vec<_>>();
-        rights::lines(text).flat_map(of_line).collect()
+        accounts::lines(text).flat_map(of_line).collect()
     };
     let taken: BTreeSet<u32> = numbers(groups, &[2]).into_iter().chain(numbers(&users, &[2, 3])).collect();
     let mut free = (first.max(1)..=last).rev().filter(|gid| !taken.contains(gid));

@@ -124,11 +124,8 @@ fn copy(tree: &Tree) -> Option<ProgramCopy> {
 }
 
 fn user(passwd: &str, uid: u32) -> Option<String> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_string())
-    })
+    let is_own = |fields: &Vec<&str>| fields.get(2).and_then(|id| id.parse().ok()) == Some(uid);
+    accounts::lines(passwd).find(is_own).map(|fields| fields[0].to_string())
 }
 
 /// A line is a name of several words, then soft, hard and mostly a unit, with spaces between.

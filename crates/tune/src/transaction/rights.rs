@@ -50,11 +50,6 @@ pub fn is_account(name: &str) -> bool {
     first && name.len() <= 64 && name.chars().all(letter)
 }
 
-/// The fields of each line in a file of accounts.
-pub fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    text.lines().map(|line| line.split(':').collect())
-}
-
 /// The fields of a group's line.
 pub fn line_of<'t>(text: &'t str, group: &str) -> Option<[&'t str; 4]> {
     accounts::groups(text).find(|[name, ..]| *name == group)
@@ -171,7 +166,7 @@ pub(super) fn remove_members(
 fn owner_of(system: &dyn System, gid: &str) -> Option<String> {
     let gid = Some(gid).filter(|gid| !gid.is_empty() && gid.bytes().all(|byte| byte.is_ascii_digit()))?;
     let users = system::lossy(system, "/etc/passwd")?;
-    lines(&users).find(|user| user.get(3) == Some(&gid)).map(|user| user[0].to_string())
+    accounts::lines(&users).find(|user| user.get(3) == Some(&gid)).map(|user| user[0].to_string())
 }
 
 /// Gives a device its new owner and permissions.
