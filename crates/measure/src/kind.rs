@@ -170,6 +170,12 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn each_name_has_a_meaning() {
+        let [ours @ .., own] = MEANINGS.map(|(name, ..)| name);
+        assert_eq!((ours, own), (NAMES, manifest::LOOP));
+    }
+
     /// Every probe, as its name alone asks for it.
     fn all() -> Vec<ProbeKind> {
         let memory = Asked::default();
