@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Keeps a CPU in the kernel: it maps memory with all its pages, and gives them back. It is called "calm" where it does not, and
- * becomes "wild" without leaving the CPU: by prctl(), or as another program (exec).
+ * becomes "wild" without leaving the CPU: by prctl(), or as another program (exec). It writes the process ID of each process that does so.
  *
  *   kept renames CPU SECONDS
  *   kept execs CPU SECONDS
@@ -10,6 +10,7 @@
 
 #define _GNU_SOURCE
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,8 +45,10 @@ static int execs(const char *self)
 
 	if (child < 0)
 		return 1;
-	if (child)
+	if (child) {
+		dprintf(1, "%d\n", child);
 		return waitpid(child, &status, 0) < 0 || status;
+	}
 	strncpy(program, self, sizeof(program) - 8);
 	program[sizeof(program) - 8] = 0;
 	strcpy(strrchr(program, '/') + 1, "wild");
@@ -67,6 +70,7 @@ int main(int argc, char **argv)
 	if (sched_setaffinity(0, sizeof(cpus), &cpus))
 		return 3;
 	prctl(PR_SET_NAME, "calm");
+	dprintf(1, "%d\n", getpid());
 	for (end = time(0) + atoi(argv[3]); time(0) < end;)
 		if (strcmp(argv[1], "execs") ? renames() : execs(argv[0]))
 			return 4;
