@@ -18,6 +18,7 @@ mod ethercat;
 mod export;
 mod fleet;
 mod gate;
+#[cfg(feature = "generate")]
 mod generate;
 mod import;
 mod kernel;
@@ -45,6 +46,7 @@ pub use self::fleet::{
     FleetRollbackArgs, FleetStoreArgs, FleetVerb, FleetVerifyArgs,
 };
 pub use self::gate::GateArgs;
+#[cfg(feature = "generate")]
 pub use self::generate::GenerateArgs;
 pub use self::import::ImportArgs;
 pub use self::kernel::{KernelBuildArgs, KernelExportArgs, KernelVerb};
@@ -167,6 +169,7 @@ pub enum Verb {
     #[command(after_help = setup_user::HELP)]
     SetupUser(SetupUserArgs),
     /// Writes JSON schemas, reference pages, man pages and shell completions below a folder
+    #[cfg(feature = "generate")]
     #[command(hide = true)]
     Generate(GenerateArgs),
 }

@@ -90,6 +90,7 @@ fn run(verb: Verb) -> VerbResult {
         Verb::Task(verb) => verbs::task::run(verb),
         Verb::Tune(verb) => verbs::tune::run(verb),
         Verb::SetupUser(args) => verbs::setup_user::run(&args),
+        #[cfg(feature = "generate")]
         Verb::Generate(args) => verbs::generate::run(&args),
     }
 }

@@ -7,6 +7,7 @@ pub mod ethercat;
 pub mod export;
 pub mod fleet;
 pub mod gate;
+#[cfg(feature = "generate")]
 pub mod generate;
 pub mod import;
 pub mod kernel;
