@@ -145,10 +145,14 @@ bool __isolator_defer_call(int cpu, smp_call_func_t func)
 	return false;
 }
 
-bool __isolator_defer_resched(int cpu, bool stop)
+/*
+ * Deny by default here too: only the caller knows what waits, so only the caller
+ * can say that it may. Nothing is concluded from classes, policies or cookies.
+ */
+bool __isolator_defer_resched(int cpu, bool may_wait, bool stop)
 {
-	if (!stop && defer(cpu, ISOLATOR_MASK_RESCHED, ISOLATOR_PENDING_RESCHED,
-			   ISOLATOR_STAT_DEFER_RESCHED, NULL))
+	if (may_wait && defer(cpu, ISOLATOR_MASK_RESCHED, ISOLATOR_PENDING_RESCHED,
+			  ISOLATOR_STAT_DEFER_RESCHED, NULL))
 		return true;
 	__isolator_breach(cpu, stop ? ISOLATOR_STAT_BREACH_STOP :
 				      ISOLATOR_STAT_BREACH_RESCHED, NULL);
@@ -157,19 +161,19 @@ bool __isolator_defer_resched(int cpu, bool stop)
 
 /*
  * The runqueue's lock orders this after the deferral, so the word is not older
- * than that. USER: the owner may have been in user mode with the flag set
- * since before, when its interrupt was on the way. RESCHED alone: an NMI from
- * user mode, whose return looks at no flags.
+ * than that: RESCHED stays until an entry has cleared it, which then looks at
+ * the flag. USER says nothing: an NMI clears it, and its return looks at no
+ * flags; and where it is set without RESCHED, the interrupt is on its way.
  */
-bool __isolator_resched_again(int cpu)
+bool __isolator_resched_again(int cpu, bool stop)
 {
 	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
 
 	if (!READ_ONCE(ic->owner) ||
-	    !(atomic_read(isolator_word(ic)) &
-	      (ISOLATOR_PENDING_USER | ISOLATOR_PENDING_RESCHED)))
+	    !(atomic_read(isolator_word(ic)) & ISOLATOR_PENDING_RESCHED))
 		return false;
-	__isolator_breach(cpu, ISOLATOR_STAT_BREACH_STOP, NULL);
+	__isolator_breach(cpu, stop ? ISOLATOR_STAT_BREACH_STOP :
+				      ISOLATOR_STAT_BREACH_RESCHED, NULL);
 	return true;
 }
 

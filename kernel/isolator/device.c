@@ -3,8 +3,9 @@
  * Interrupt isolator: /dev/isolator.
  *
  * An open file belongs to the process that opened it, since closing it for the
- * last time ends what it started: another process, to which it was passed, can
- * look, and post and take messages if it is open for writing, but not start.
+ * last time ends what it started. Another process to which it was passed can
+ * read the pages and STATUS, but not START. If the file is open for writing, it
+ * can also exchange messages with the owner that was started through it.
  */
 #include <linux/fs.h>
 #include <linux/init.h>
@@ -112,7 +113,7 @@ static long isolator_ioctl(struct file *file, unsigned int command,
 	case ISOLATOR_IOC_POLL:
 		if (!(file->f_mode & FMODE_WRITE))
 			return -EBADF;
-		why = isolator_messages_ioctl(command == ISOLATOR_IOC_POLL,
+		why = isolator_messages_ioctl(file, command == ISOLATOR_IOC_POLL,
 					      (void __user *)argument, &error);
 		if (error)
 			return error;
@@ -135,7 +136,7 @@ static int isolator_mmap(struct file *file, struct vm_area_struct *vma)
 	if (cpu >= nr_cpu_ids || !cpu_possible(cpu))
 		return -EINVAL;
 	if (offset == ISOLATOR_MMAP_RINGS(cpu))
-		return isolator_messages_mmap(vma, cpu);
+		return isolator_messages_mmap(file, vma, cpu);
 	if (offset % ISOLATOR_MMAP_OFFSET(1) || vma_pages(vma) != 1)
 		return -EINVAL;
 	if (vma->vm_flags & (VM_WRITE | VM_EXEC))

@@ -36,9 +36,13 @@
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/preempt.h>
+#include <linux/ptrace.h>
 #include <linux/sched.h>
+#include <linux/sched/task_stack.h>
 #include <linux/thread_info.h>
 #include <linux/tick.h>
+
+#include <asm/unistd.h>
 
 #include "isolator.h"
 
@@ -145,7 +149,7 @@ void noinstr __isolator_nmi_exit(void)
 		raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
 }
 
-/* Interrupts off, on the CPU itself; by whoever */
+/* Interrupts off, on the CPU itself, by any task */
 void __isolator_gate_open(void)
 {
 	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
@@ -157,11 +161,37 @@ void __isolator_gate_open(void)
 }
 
 /*
- * Entry from user mode by any task on this CPU: the gate may be closed for an
- * owner that has just been deprived of it. An owner's stays closed where no
- * timer is due soon: its calls are short, or sleep, which opens the gate, or
- * else the watchdog does.
+ * Whether this entry is TICK's, which is short; where it cannot be told it is not.
+ * (On arm64 the registers of an interrupt from user mode may look the same.) A
+ * call of another device that has the same number is taken for TICK too: it then
+ * has its timers when it sleeps, when it returns, or by the watchdog.
  */
+static bool entered_by_tick(void)
+{
+#ifdef CONFIG_X86_64
+	struct pt_regs *regs = current_pt_regs();
+
+	return regs->orig_ax == __NR_ioctl &&
+	       (u32)regs->si == ISOLATOR_IOC_TICK;
+#else
+	return false;
+#endif
+}
+
+/*
+ * Entry from user mode by any task on this CPU: the gate may be closed for an
+ * owner that has just been deprived of it. An owner's opens too where a timer
+ * waits behind it, since the stay may be long: a long call, a guest. It stays
+ * closed only in TICK, which is short, if no timer is due soon, so that TICK
+ * does not program the device twice; and where no timer waits, since the device
+ * is then as the kernel itself leaves it, and a timer that is started programs it.
+ */
+static bool gate_may_stay(struct isolator_entry *entry, bool mine)
+{
+	return mine && (!entry->due || (entered_by_tick() &&
+					time_before(jiffies, entry->due)));
+}
+
 void __isolator_user_exit(void)
 {
 	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
@@ -176,8 +206,7 @@ void __isolator_user_exit(void)
 	/* What this leaves behind is looked at on the way out. */
 	if (mine)
 		set_thread_flag(TIF_ISOLATOR);
-	if (!mine || (seen & ISOLATOR_PENDING_TICK) ||
-	    time_after_eq(jiffies, entry->due))
+	if ((seen & ISOLATOR_PENDING_TICK) || !gate_may_stay(entry, mine))
 		__isolator_gate_open();
 	isolator_count(ic, ISOLATOR_STAT_ENTRIES);
 	if (seen & ~(ISOLATOR_PENDING_USER | ISOLATOR_PENDING_MESSAGE))
@@ -186,7 +215,7 @@ void __isolator_user_exit(void)
 	if (seen & ISOLATOR_PENDING_RESCHED)
 		preempt_fold_need_resched();
 	if (seen & ISOLATOR_PENDING_TICK)
-		tick_nohz_full_kick_cpu(smp_processor_id());
+		tick_nohz_isolator_update();
 }
 
 /* An open gate is not quiet: what it lets in is taken with interrupts on. */
@@ -200,8 +229,8 @@ unsigned long __isolator_user_quiet(unsigned long ti_work)
 }
 
 /*
- * Timers that became due behind the gate, and the look at the tick, wait as
- * interrupts: they are taken before this rather than in user mode.
+ * Timers that became due behind the gate wait as interrupts: they are taken
+ * before this rather than in user mode.
  */
 void __isolator_user_prepare(void)
 {
@@ -209,10 +238,14 @@ void __isolator_user_prepare(void)
 	if (READ_ONCE(*raw_cpu_ptr(&isolator_cpu.owner)) != current)
 		return;
 	isolator_quiesce();
-	/* The gate waits for this: see hrtimer_isolator_stop(). */
-	guard(preempt)();
+	/*
+	 * The gate waits for the tick to stop: see hrtimer_isolator_stop(). Not by
+	 * an interrupt to this CPU: that may come in user mode only, and so bring
+	 * the owner back here, as long as anything needs the tick.
+	 */
+	guard(irq)();
 	if (!tick_nohz_tick_stopped())
-		tick_nohz_full_kick_cpu(smp_processor_id());
+		tick_nohz_isolator_update();
 }
 
 void __isolator_user_arm(void)
@@ -229,8 +262,6 @@ void __isolator_user_arm(void)
 		return;
 	}
 	lockdep_assert_irqs_disabled();
-	if (!entry->gated)
-		entry->due = jiffies + MAX_JIFFY_OFFSET;	/* no timer */
 	if ((READ_ONCE(ic->mask) & ISOLATOR_MASK_CLOCK) &&
 	    hrtimer_isolator_stop(&entry->due)) {
 		WRITE_ONCE(entry->gated, true);

@@ -28,14 +28,15 @@ struct vm_area_struct;
  * struct isolator_cpu - a CPU that can be isolated
  * @owner: its owner, with a reference; NULL: the CPU is not isolated
  * @mask: ISOLATOR_MASK_* of the owner
- * @file: the open file that START came through; NULL: none, so no close ends it
+ * @file: the open file that START came through
+ * @refuses: requests of others that would interrupt the CPU may be refused
  * @mm: exclusive: the owner's address space; only ever compared
  * @page: what user space sees, forever; NULL: the CPU cannot be isolated
  * @ended: why the last isolation ended
  * @breach_lock: guards the fields below and the breach fields of @page
  * @breach_func: function of the last breach
  * @breach_site: call sites of the last breach, innermost first
- * @waiting: watchdog: since when somebody waits for this CPU; 0: nobody does
+ * @clear: watchdog: when nobody was seen to wait for this CPU the last time
  * @kick: watchdog: interrupt that breaks isolation
  * @yield: watchdog: makes the owner sleep at its return to user mode
  * @yielding: @yield is queued
@@ -44,6 +45,7 @@ struct isolator_cpu {
 	struct task_struct	*owner;
 	u32			mask;
 	struct file		*file;
+	bool			refuses;
 	struct mm_struct	*mm;
 	struct isolator_page	*page;
 	enum isolator_reason	ended;
@@ -52,7 +54,7 @@ struct isolator_cpu {
 	void			*breach_func;
 	unsigned long		breach_site[ISOLATOR_SITES];
 
-	ktime_t			waiting;
+	ktime_t			clear;
 	call_single_data_t	kick;
 	struct callback_head	yield;
 	atomic_t		yielding;
@@ -63,6 +65,7 @@ DECLARE_PER_CPU_SHARED_ALIGNED(struct isolator_cpu, isolator_cpu);
 extern raw_spinlock_t isolator_lock;
 extern struct cpumask isolator_cpus;	/* with owners; under isolator_lock */
 extern unsigned int isolator_max_defer_ms;
+extern unsigned int isolator_refuse_requests;
 
 static inline atomic_t *isolator_word(struct isolator_cpu *ic)
 {
@@ -112,12 +115,20 @@ enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,
 enum isolator_reason isolator_ring_take(struct isolator_ring *ring, u32 head,
 					u32 tail,
 					struct isolator_message *message);
-void isolator_messages_start(int cpu);
+enum isolator_reason isolator_message_post(int cpu, struct file *file,
+					   const struct isolator_message *message);
+enum isolator_reason isolator_message_poll(int cpu, struct file *file,
+					   struct isolator_message *message);
+struct isolator_rings *isolator_rings_alloc(void);
+void isolator_rings_free(struct isolator_rings *rings);
+struct isolator_rings *isolator_messages_start(int cpu, struct file *file,
+					       struct isolator_rings *rings);
 void isolator_messages_tick(int cpu);
 void isolator_messages_end(int cpu);
-enum isolator_reason isolator_messages_ioctl(bool take, void __user *at,
-					     int *error);
-int isolator_messages_mmap(struct vm_area_struct *vma, int cpu);
+enum isolator_reason isolator_messages_ioctl(struct file *file, bool take,
+					     void __user *at, int *error);
+int isolator_messages_mmap(struct file *file, struct vm_area_struct *vma,
+			   int cpu);
 
 /* watchdog.c */
 void isolator_watch(void);

@@ -51,6 +51,11 @@ static const struct {
 	[ISOLATOR_RING_EMPTY] = { ENOMSG, "there is no message" },
 	[ISOLATOR_RING_BROKEN] = { EBADMSG, "the owner has written nonsense into the ring" },
 	[ISOLATOR_ENDED_PARTITION] = { 0, "the CPU's isolated partition is gone" },
+	[ISOLATOR_OTHER_FILE] = { EACCES, "the CPU's owner was started through another file" },
+	[ISOLATOR_WATCHED] = { EUSERS,
+		"the lockup detector watches this CPU: kernel.watchdog_cpumask" },
+	[ISOLATOR_CLOCK_STAYS] = { EOPNOTSUPP,
+		"this CPU's clock event device cannot be stopped: leave CLOCK out" },
 };
 
 /* 0 or a negative error number; distinct for what a caller can do wrong */

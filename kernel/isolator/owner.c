@@ -7,16 +7,20 @@
  * leaves is an owner that defers once more; isolator_end() interrupts it.
  *
  * Ends: STOP, exit and exec (mm_release()), the last close of the file, the
- * CPU going offline; a changed affinity or policy, or the end of the isolated
- * partition that the CPU is in, which the watchdog sees.
+ * CPU going offline; and what isolator_misplaced() finds, which the watchdog
+ * asks: a changed affinity or policy, the end of the isolated partition that
+ * the CPU is in, a lockup detector that watches the CPU.
  * fork has nothing to end: the child is not the owner.
  */
 #include <linux/capability.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
-#include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <linux/init.h>
+#include <linux/irq.h>
+#include <linux/irqdesc.h>
+#include <linux/irqnr.h>
+#include <linux/nmi.h>
 #include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
@@ -38,11 +42,18 @@
 DEFINE_RAW_SPINLOCK(isolator_lock);
 struct cpumask isolator_cpus;
 
-static bool bad_policy(struct task_struct *task)
+/*
+ * The lockup detector's timer would wait behind the gate, and its silence look
+ * like a lockup. Without a change of kernel.watchdog_cpumask it leaves nohz_full
+ * CPUs out.
+ */
+static bool watched(int cpu)
 {
-	int policy = READ_ONCE(task->policy);	/* not what it inherits */
-
-	return policy == SCHED_DEADLINE || policy == SCHED_EXT;
+#ifdef CONFIG_LOCKUP_DETECTOR
+	return watchdog_enabled && cpumask_test_cpu(cpu, &watchdog_cpumask);
+#else
+	return false;
+#endif
 }
 
 /* The masks of housekeeping change with cpusets, and RCU keeps the old ones. */
@@ -65,10 +76,12 @@ enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner)
 	if (READ_ONCE(owner->nr_cpus_allowed) != 1 ||
 	    !cpumask_test_cpu(cpu, owner->cpus_ptr))
 		return ISOLATOR_ENDED_AFFINITY;
-	if (bad_policy(owner) || sched_isolator_rt_limited(owner))
+	if (sched_isolator_bad_policy(owner) || sched_isolator_rt_limited(owner))
 		return ISOLATOR_ENDED_POLICY;
 	if (in_domain(cpu))
 		return ISOLATOR_ENDED_PARTITION;
+	if (watched(cpu))
+		return ISOLATOR_WATCHED;
 	return ISOLATOR_OK;
 }
 
@@ -107,10 +120,14 @@ static enum isolator_reason check(int cpu, u32 mask)
 		return ISOLATOR_NOT_NOHZ_FULL;
 	if (in_domain(cpu) || housekeeping_cpu(cpu, HK_TYPE_RCU))
 		return ISOLATOR_NOT_ISOLATED;
-	if (bad_policy(current))
+	if (sched_isolator_bad_policy(current))
 		return ISOLATOR_BAD_POLICY;
 	if (sched_isolator_rt_limited(current))
 		return ISOLATOR_RT_BANDWIDTH;
+	if (watched(cpu))
+		return ISOLATOR_WATCHED;
+	if ((mask & ISOLATOR_MASK_CLOCK) && !hrtimer_isolator_can_stop())
+		return ISOLATOR_CLOCK_STAYS;
 	if (tick_nohz_isolator_needed())
 		return ISOLATOR_TICK_NEEDED;
 	return ISOLATOR_OK;
@@ -127,10 +144,31 @@ static int cpu_of(struct task_struct *owner)
 	return nr_cpu_ids;
 }
 
+/*
+ * A device's interrupt is not deferred, and not counted as a breach, since no CPU
+ * sends it. So say which may come: whoever set their affinity can change it.
+ */
+static void report_interrupts(int cpu)
+{
+	const struct cpumask *cpus;
+	struct irq_desc *desc;
+	unsigned int irq;
+
+	irq_lock_sparse();
+	for_each_irq_desc(irq, desc) {
+		cpus = irq_data_get_effective_affinity_mask(&desc->irq_data);
+		if (desc->action && !irqd_is_per_cpu(&desc->irq_data) &&
+		    cpumask_test_cpu(cpu, cpus))
+			pr_info_ratelimited("isolator: cpu %d: interrupt %u may come\n",
+					    cpu, irq);
+	}
+	irq_unlock_sparse();
+}
+
 /**
  * isolator_take() - START for the current task and the CPU that it runs on
  * @mask: ISOLATOR_MASK_*
- * @file: what it was called through; NULL: no close ends it
+ * @file: what it was called through, whose last close ends it
  *
  * Return: ISOLATOR_OK, or why it was refused; nothing is changed then.
  */
@@ -138,6 +176,9 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 {
 	int cpu = raw_smp_processor_id();
 	enum isolator_reason why = check(cpu, mask);
+	/* To be left alone takes less than to deny something to others. */
+	bool may_refuse = ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
+	struct isolator_rings *rings;
 	struct isolator_cpu *ic;
 	unsigned long flags;
 
@@ -145,6 +186,9 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 		why = isolator_exclusive();
 	if (why)
 		return why;
+	rings = isolator_rings_alloc();
+	if (!rings)
+		return ISOLATOR_NO_PAGE;
 	/* Sleeps, and may interrupt everybody: once, and never off again. */
 	static_branch_enable(&isolator_used);
 	isolator_quiesce_start();
@@ -160,8 +204,9 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 	      cpu_of(current) < nr_cpu_ids ? ISOLATOR_OWNER_ALREADY :
 	      ic->owner ? ISOLATOR_OWNED : ISOLATOR_OK;
 	if (!why) {
-		ic->waiting = 0;
+		ic->clear = ktime_get();
 		ic->file = file;
+		WRITE_ONCE(ic->refuses, may_refuse);
 		WRITE_ONCE(ic->mm, mask & ISOLATOR_MASK_EXCLUSIVE_MM ?
 				   current->mm : NULL);
 		ic->ended = ISOLATOR_OK;
@@ -170,16 +215,19 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 		WRITE_ONCE(ic->owner, get_task_struct(current));
 		set_thread_flag(TIF_ISOLATOR);
 		cpumask_set_cpu(cpu, &isolator_cpus);
-		isolator_messages_start(cpu);
+		rings = isolator_messages_start(cpu, file, rings);
 		isolator_count(ic, ISOLATOR_STAT_STARTS);
 	}
 	raw_spin_unlock_irqrestore(&isolator_lock, flags);
+	if (!why)
+		isolator_watch();
 	cpus_read_unlock();
+	isolator_rings_free(rings);
 	if (why)
 		return why;
 	pr_info_ratelimited("isolator: cpu %d taken by %s[%d], mask %#x\n",
 			    cpu, current->comm, task_pid_nr(current), mask);
-	isolator_watch();
+	report_interrupts(cpu);
 	/* What was queued before would only break isolation later. */
 	isolator_yield(ic);
 	return ISOLATOR_OK;
@@ -297,8 +345,10 @@ enum isolator_reason isolator_work(u32 flags)
 	}
 	isolator_count(ic, ISOLATOR_STAT_TICKS);
 	trace_tick(cpu, flags);
-	if (flags & ISOLATOR_TICK_SCHED)
-		tick_nohz_full_kick_cpu(cpu);
+	if (flags & ISOLATOR_TICK_SCHED) {
+		guard(irqsave)();
+		tick_nohz_isolator_update();
+	}
 	if (flags & ISOLATOR_TICK_TSC_SYNC)
 		verify_tsc();
 	put_cpu();
@@ -308,43 +358,6 @@ enum isolator_reason isolator_work(u32 flags)
 		isolator_yield(ic);
 	return ISOLATOR_OK;
 }
-
-/**
- * isolator_start() - isolate the CPU of the current task
- * @mask: ISOLATOR_MASK_*
- *
- * Context: A user task's system call. Kernel threads are refused.
- * Return: 0 or a negative error number.
- */
-int isolator_start(u32 mask)
-{
-	return isolator_errno(isolator_take(mask, NULL));
-}
-EXPORT_SYMBOL_GPL(isolator_start);
-
-/**
- * isolator_tick() - let deferred work of the current task's CPU be done
- * @flags: ISOLATOR_TICK_*
- *
- * Context: A user task's system call; sleeps with ISOLATOR_TICK_RT.
- * Return: 0 or a negative error number.
- */
-int isolator_tick(u32 flags)
-{
-	return isolator_errno(isolator_work(flags));
-}
-EXPORT_SYMBOL_GPL(isolator_tick);
-
-/**
- * isolator_stop() - end the isolation that the current task owns
- *
- * Return: 0 or a negative error number.
- */
-int isolator_stop(void)
-{
-	return isolator_errno(isolator_give());
-}
-EXPORT_SYMBOL_GPL(isolator_stop);
 
 /*
  * On its way offline; the scheduler has moved the owner elsewhere. Only suspend

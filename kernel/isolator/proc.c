@@ -2,25 +2,16 @@
 /*
  * Interrupt isolator: /proc/isolator.
  *
- * Read: a line per fact, "cpuN NAME VALUE", for every CPU that was isolated
- * since boot. Functions are named where the reader may see kernel addresses.
- *
- * Write, by the thread that it is about, one command at a time:
- *
- *	start [MASK]	tick [FLAGS]	stop
- *
- * Numbers are those of the ioctls; without one, it is all that is usual. No
- * close ends what was started here: a call may open, write and close.
+ * A line per fact, "cpuN NAME VALUE", for every CPU that was isolated since
+ * boot. Functions are named where the reader may see kernel addresses. Nothing
+ * is written here: START is the device's alone, so that its permissions, the
+ * device cgroup and the life of the file apply.
  */
-#include <linux/ctype.h>
 #include <linux/init.h>
 #include <linux/kallsyms.h>
-#include <linux/kernel.h>
 #include <linux/proc_fs.h>
 #include <linux/sched/task.h>
 #include <linux/seq_file.h>
-#include <linux/string.h>
-#include <linux/uaccess.h>
 
 #include "isolator.h"
 
@@ -93,46 +84,16 @@ static int isolator_proc_open(struct inode *inode, struct file *file)
 	return single_open(file, isolator_show, NULL);
 }
 
-static ssize_t isolator_write(struct file *file, const char __user *from,
-			      size_t length, loff_t *position)
-{
-	char line[32], *word = line, *argument;
-	enum isolator_reason why;
-	u32 number;
-
-	if (length >= sizeof(line))
-		return -EINVAL;
-	if (copy_from_user(line, from, length))
-		return -EFAULT;
-	line[length] = '\0';
-	argument = strim(line);
-	word = strsep(&argument, " ");
-	if (argument && kstrtou32(argument, 0, &number))
-		return -EINVAL;
-
-	if (!strcmp(word, "start"))
-		why = isolator_take(argument ? number : ISOLATOR_MASK_DEFAULT,
-				    NULL);
-	else if (!strcmp(word, "tick"))
-		why = isolator_work(argument ? number : ISOLATOR_TICK_ALL);
-	else if (!strcmp(word, "stop") && !argument)
-		why = isolator_give();
-	else
-		return -EINVAL;
-	return why ? isolator_errno(why) : length;
-}
-
 static const struct proc_ops isolator_proc_ops = {
 	.proc_open	= isolator_proc_open,
 	.proc_read	= seq_read,
-	.proc_write	= isolator_write,
 	.proc_lseek	= seq_lseek,
 	.proc_release	= single_release,
 };
 
 static int __init isolator_proc_init(void)
 {
-	proc_create("isolator", 0644, NULL, &isolator_proc_ops);
+	proc_create("isolator", 0444, NULL, &isolator_proc_ops);
 	return 0;
 }
 device_initcall(isolator_proc_init);

@@ -7,6 +7,10 @@
  * close, an exit, the kernel's own control of frequency and temperature) is
  * delivered and counted as a breach. A refusal is a matter of the moment: the
  * caller looks before it sends, and holds nothing.
+ *
+ * To deny something to others takes more than to own a CPU: the owner had
+ * CAP_SYS_ADMIN at START, and kernel.isolator_refuse, the administrator's
+ * switch, is 1. Otherwise the request is delivered and counted.
  */
 #include <linux/export.h>
 #include <linux/sched.h>
@@ -19,7 +23,8 @@ bool __isolator_refuse(int cpu, enum isolator_stat what)
 	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
 	struct task_struct *owner = READ_ONCE(ic->owner);
 
-	if (!owner || owner == current)
+	if (!owner || owner == current || !READ_ONCE(ic->refuses) ||
+	    !READ_ONCE(isolator_refuse_requests))
 		return false;
 	isolator_count(ic, what);
 	return true;

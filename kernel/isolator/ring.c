@@ -2,67 +2,56 @@
 /*
  * Interrupt isolator: messages between an owner and others, without interrupts.
  *
- * User space has two rings per CPU, in pages that it may map and write:
+ * User space has two rings per owned CPU, in pages that its owner may map:
  *
- *	in	others --- POST, isolator_post_message() ---> owner
- *	out	owner ---> POLL, isolator_poll_message() --- others
+ *	in	others --- POST ---> owner
+ *	out	owner ---> POLL --- others
  *
- * Each has one producer and one consumer at a time. The others' end is the
+ * The rings belong to one isolation, from START to its end. START takes new
+ * pages, so that a mapping that outlives an isolation shows nothing of the next
+ * one. Only the open file of START reaches them: who may post and poll is who
+ * the owner gave that file to.
+ *
+ * Each ring has one producer and one consumer at a time. The others' end is the
  * kernel's, under a lock. The owner's end is its own, by the mapping or by the
  * same calls. The kernel keeps the indices of its ends for itself, shows them
  * in the ring, and checks what it reads of the owner's: an owner that writes
  * nonsense loses messages, nothing else.
  *
- * Kernel code may have a function called on an isolated CPU, in process
- * context, by its owner's next TICK: isolator_post_call(). The memory for that
- * comes from a cache of its own, and was taken when the kernel booted, so that
- * neither end allocates.
- *
- * Whoever posts to an owner sets MESSAGE in its word afterwards, and the owner
- * clears it before it looks: none is overlooked.
+ * A sender sets MESSAGE in the owner's word after it has posted, and the owner
+ * clears it before it reads the ring: no message is overlooked.
  */
-#include <linux/export.h>
+#include <linux/gfp.h>
 #include <linux/init.h>
-#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/preempt.h>
-#include <linux/slab.h>
-#include <linux/tick.h>
+#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
-#include <linux/workqueue.h>
 
 #include "isolator.h"
 
-#define CALLS_PER_CPU	64
-
-struct isolator_call {
-	struct list_head	node;
-	void			(*func)(void *data);
-	void			*data;
-};
+#define RINGS_SIZE	PAGE_ALIGN(sizeof(struct isolator_rings))
 
 /**
  * struct isolator_messages - messages from and to a CPU's owner
- * @lock: guards the three below, and the kernel's ends of the rings
- * @rings: what user space maps; NULL: the CPU cannot be isolated
+ * @lock: guards all below, with interrupts off; @file and @rings change only
+ *	under isolator_lock as well
+ * @file: file of START; NULL: no owner, so no messages
+ * @rings: what the owner maps; kept after the end, until the next START
  * @in_head: where the next message to the owner goes
  * @out_tail: where the next one from it is
- * @calls: calls that wait for a TICK; under isolator_lock, as is
- * @pool: room for more
- * @late: makes those that were left when isolation ended
  */
 struct isolator_messages {
 	raw_spinlock_t		lock;
+	struct file		*file;
 	struct isolator_rings	*rings;
 	u32			in_head;
 	u32			out_tail;
-
-	struct list_head	calls;
-	struct list_head	pool;
-	struct work_struct	late;
 };
 
-static DEFINE_PER_CPU(struct isolator_messages, isolator_messages);
+static DEFINE_PER_CPU(struct isolator_messages, isolator_messages) = {
+	.lock = __RAW_SPIN_LOCK_UNLOCKED(isolator_messages.lock),
+};
 
 /**
  * isolator_ring_put() - put a message into a ring
@@ -126,243 +115,157 @@ static void lower_message(int cpu)
 	smp_mb__after_atomic();
 }
 
-static bool anything_left(struct isolator_messages *messages)
+/* Clears the bit, and sets it again if a message is left; under the lock */
+static void look_for_messages(int cpu, struct isolator_messages *messages)
 {
-	return READ_ONCE(messages->in_head) !=
-		       READ_ONCE(messages->rings->in.tail) ||
-	       !list_empty_careful(&messages->calls);
+	lower_message(cpu);
+	if (messages->in_head != READ_ONCE(messages->rings->in.tail))
+		raise_message(cpu);
 }
 
-static struct isolator_messages *messages_of(int cpu)
+/* Whether a file may use the rings; under the lock */
+static enum isolator_reason refused(struct isolator_messages *messages,
+				    struct file *file)
 {
-	if (cpu < 0 || cpu >= nr_cpu_ids || !cpu_possible(cpu) ||
-	    !per_cpu(isolator_messages.rings, cpu))
-		return NULL;
-	return per_cpu_ptr(&isolator_messages, cpu);
+	return !messages->file ? ISOLATOR_NOT_OWNED :
+	       messages->file != file ? ISOLATOR_OTHER_FILE : ISOLATOR_OK;
 }
 
-/* An interrupt's handler is not the owner that it interrupted. */
 static bool owned_by_current(int cpu)
 {
-	return in_task() &&
-	       READ_ONCE(per_cpu(isolator_cpu.owner, cpu)) == current;
+	return READ_ONCE(per_cpu(isolator_cpu.owner, cpu)) == current;
 }
 
-static enum isolator_reason post(int cpu, const struct isolator_message *message)
+/**
+ * isolator_message_post() - POST
+ * @cpu: CPU
+ * @file: file that the call comes through
+ * @message: message
+ */
+enum isolator_reason isolator_message_post(int cpu, struct file *file,
+					   const struct isolator_message *message)
 {
-	struct isolator_messages *messages = messages_of(cpu);
-	bool mine = messages && owned_by_current(cpu);
+	struct isolator_messages *messages = per_cpu_ptr(&isolator_messages, cpu);
 	struct isolator_rings *rings;
 	enum isolator_reason why;
-	unsigned long flags;
+	u32 tail;
 
-	if (!messages)
-		return ISOLATOR_BAD_CPU;
-	/* Who posts to an owner that is just going has posted to the next. */
-	if (!READ_ONCE(per_cpu(isolator_cpu.owner, cpu)))
-		return ISOLATOR_NOT_OWNED;
-	rings = messages->rings;
-	raw_spin_lock_irqsave(&messages->lock, flags);
-	if (mine) {
-		why = isolator_ring_put(&rings->out,
-					READ_ONCE(rings->out.head),
-					messages->out_tail, message);
-	} else {
-		/* Pairs with the owner's release: it has read the slot. */
-		u32 tail = smp_load_acquire(&rings->in.tail);
-
-		why = isolator_ring_put(&rings->in, messages->in_head, tail,
-					message);
-		if (!why)
-			WRITE_ONCE(messages->in_head, messages->in_head + 1);
-	}
-	raw_spin_unlock_irqrestore(&messages->lock, flags);
-	if (why || mine)
+	guard(raw_spinlock_irqsave)(&messages->lock);
+	why = refused(messages, file);
+	if (why)
 		return why;
+	rings = messages->rings;
+	if (owned_by_current(cpu))
+		return isolator_ring_put(&rings->out,
+					 READ_ONCE(rings->out.head),
+					 messages->out_tail, message);
+	/* Pairs with the owner's release: it has read the slot. */
+	tail = smp_load_acquire(&rings->in.tail);
+	why = isolator_ring_put(&rings->in, messages->in_head, tail, message);
+	if (why)
+		return why;
+	messages->in_head++;
 	isolator_count(per_cpu_ptr(&isolator_cpu, cpu), ISOLATOR_STAT_POSTS);
 	raise_message(cpu);
 	return ISOLATOR_OK;
 }
 
-static enum isolator_reason poll(int cpu, struct isolator_message *message)
+/**
+ * isolator_message_poll() - POLL
+ * @cpu: CPU
+ * @file: file that the call comes through
+ * @message: where the message goes
+ */
+enum isolator_reason isolator_message_poll(int cpu, struct file *file,
+					   struct isolator_message *message)
 {
-	struct isolator_messages *messages = messages_of(cpu);
-	bool mine = messages && owned_by_current(cpu);
+	struct isolator_messages *messages = per_cpu_ptr(&isolator_messages, cpu);
 	struct isolator_rings *rings;
 	enum isolator_reason why;
-	unsigned long flags;
+	u32 head;
 
-	if (!messages)
-		return ISOLATOR_BAD_CPU;
+	guard(raw_spinlock_irqsave)(&messages->lock);
+	why = refused(messages, file);
+	if (why)
+		return why;
 	rings = messages->rings;
 	isolator_count(per_cpu_ptr(&isolator_cpu, cpu), ISOLATOR_STAT_POLLS);
-	if (mine)
-		lower_message(cpu);
-	raw_spin_lock_irqsave(&messages->lock, flags);
-	if (mine) {
+	if (owned_by_current(cpu)) {
 		why = isolator_ring_take(&rings->in, messages->in_head,
 					 READ_ONCE(rings->in.tail), message);
-	} else {
-		/* Pairs with the owner's release: it has written the slot. */
-		u32 head = smp_load_acquire(&rings->out.head);
-
-		why = isolator_ring_take(&rings->out, head, messages->out_tail,
-					 message);
-		if (!why)
-			messages->out_tail++;
+		look_for_messages(cpu, messages);
+		return why;
 	}
-	raw_spin_unlock_irqrestore(&messages->lock, flags);
-	if (mine && anything_left(messages))
-		raise_message(cpu);
+	/* Pairs with the owner's release: it has written the slot. */
+	head = smp_load_acquire(&rings->out.head);
+	why = isolator_ring_take(&rings->out, head, messages->out_tail, message);
+	if (!why)
+		messages->out_tail++;
 	return why;
-}
-
-/**
- * isolator_post_message() - post a message to a CPU's owner
- * @cpu: CPU; if the caller is its owner, to whoever polls
- * @message: message, which the kernel does not look into
- *
- * Context: Any but NMI. Sends no interrupt.
- * Return: 0; -ENOTCONN: the CPU has no owner; -ENOBUFS: the ring is full;
- * -EBADMSG: the owner has spoilt it; -EINVAL: no CPU that can be isolated.
- */
-int isolator_post_message(int cpu, const struct isolator_message *message)
-{
-	return isolator_errno(post(cpu, message));
-}
-EXPORT_SYMBOL_GPL(isolator_post_message);
-
-/**
- * isolator_poll_message() - take a message that a CPU's owner posted
- * @cpu: CPU; if the caller is its owner, one that was posted to it
- * @message: where it goes
- *
- * Context: Any but NMI.
- * Return: 0; -ENOMSG: there is none; -EBADMSG: the owner has spoilt the ring;
- * -EINVAL: no CPU that can be isolated.
- */
-int isolator_poll_message(int cpu, struct isolator_message *message)
-{
-	return isolator_errno(poll(cpu, message));
-}
-EXPORT_SYMBOL_GPL(isolator_poll_message);
-
-/**
- * isolator_post_call() - have a function called on an isolated CPU, some time
- * @cpu: CPU
- * @func: called once, preemptible: by the owner's next TICK there, or, if
- *	isolation ends before, by a worker anywhere
- * @data: its argument
- *
- * Calls of one CPU are made in the order in which they were posted. A module
- * waits for its own before it goes.
- *
- * Context: Any but NMI. Sends no interrupt.
- * Return: 0; -ENOTCONN: the CPU has no owner: call it otherwise; -ENOBUFS: too
- * many wait; -EINVAL: no CPU that can be isolated.
- */
-int isolator_post_call(int cpu, void (*func)(void *data), void *data)
-{
-	struct isolator_messages *messages = messages_of(cpu);
-	enum isolator_reason why = ISOLATOR_OK;
-	struct isolator_call *call;
-	unsigned long flags;
-
-	if (!messages)
-		return isolator_errno(ISOLATOR_BAD_CPU);
-	raw_spin_lock_irqsave(&isolator_lock, flags);
-	call = list_first_entry_or_null(&messages->pool, struct isolator_call,
-					node);
-	if (!per_cpu(isolator_cpu.owner, cpu)) {
-		why = ISOLATOR_NOT_OWNED;
-	} else if (!call) {
-		why = ISOLATOR_RING_FULL;
-	} else {
-		call->func = func;
-		call->data = data;
-		list_move_tail(&call->node, &messages->calls);
-		isolator_count(per_cpu_ptr(&isolator_cpu, cpu),
-			       ISOLATOR_STAT_POSTS);
-		raise_message(cpu);
-	}
-	raw_spin_unlock_irqrestore(&isolator_lock, flags);
-	return isolator_errno(why);
-}
-EXPORT_SYMBOL_GPL(isolator_post_call);
-
-static void make_calls(struct isolator_messages *messages)
-{
-	struct isolator_call *call;
-	unsigned long flags;
-	LIST_HEAD(calls);
-
-	raw_spin_lock_irqsave(&isolator_lock, flags);
-	list_splice_init(&messages->calls, &calls);
-	raw_spin_unlock_irqrestore(&isolator_lock, flags);
-	if (list_empty(&calls))
-		return;
-	list_for_each_entry(call, &calls, node)
-		call->func(call->data);
-	raw_spin_lock_irqsave(&isolator_lock, flags);
-	list_splice(&calls, &messages->pool);
-	raw_spin_unlock_irqrestore(&isolator_lock, flags);
 }
 
 /* Of TICK; the owner's, whose word has MESSAGE */
 void isolator_messages_tick(int cpu)
 {
-	struct isolator_messages *messages = messages_of(cpu);
+	struct isolator_messages *messages = per_cpu_ptr(&isolator_messages, cpu);
 
-	if (!messages)
-		return;
-	lower_message(cpu);
-	make_calls(messages);
-	if (anything_left(messages))
-		raise_message(cpu);
+	guard(raw_spinlock_irqsave)(&messages->lock);
+	if (messages->file)
+		look_for_messages(cpu, messages);
 }
 
-/* A new owner finds the rings empty; under isolator_lock. */
-void isolator_messages_start(int cpu)
+/* Rings for one isolation; NULL: no memory */
+struct isolator_rings *isolator_rings_alloc(void)
 {
-	struct isolator_messages *messages = messages_of(cpu);
-	struct isolator_rings *rings;
+	return alloc_pages_exact(RINGS_SIZE, GFP_KERNEL | __GFP_ZERO);
+}
 
-	if (!messages)
-		return;
-	rings = messages->rings;
-	raw_spin_lock(&messages->lock);
+/* Who has mapped them keeps their pages. */
+void isolator_rings_free(struct isolator_rings *rings)
+{
+	if (rings)
+		free_pages_exact(rings, RINGS_SIZE);
+}
+
+/**
+ * isolator_messages_start() - a CPU has an owner; under isolator_lock
+ * @cpu: CPU
+ * @file: file that START came through
+ * @rings: new rings
+ *
+ * Return: the rings of the owner before, to be freed.
+ */
+struct isolator_rings *isolator_messages_start(int cpu, struct file *file,
+					       struct isolator_rings *rings)
+{
+	struct isolator_messages *messages = per_cpu_ptr(&isolator_messages, cpu);
+
+	guard(raw_spinlock)(&messages->lock);
+	messages->file = file;
+	swap(messages->rings, rings);
 	messages->in_head = 0;
 	messages->out_tail = 0;
-	rings->in.head = 0;
-	rings->in.tail = 0;
-	rings->out.head = 0;
-	rings->out.tail = 0;
-	raw_spin_unlock(&messages->lock);
 	lower_message(cpu);
+	return rings;
 }
 
-/* Isolation has ended: under isolator_lock, so no call comes any more. */
+/* Isolation has ended; under isolator_lock */
 void isolator_messages_end(int cpu)
 {
-	struct isolator_messages *messages = messages_of(cpu);
+	struct isolator_messages *messages = per_cpu_ptr(&isolator_messages, cpu);
 
+	guard(raw_spinlock)(&messages->lock);
+	messages->file = NULL;
 	lower_message(cpu);
-	if (messages && !list_empty(&messages->calls))
-		queue_work(system_dfl_wq, &messages->late);
-}
-
-static void make_late_calls(struct work_struct *work)
-{
-	make_calls(container_of(work, struct isolator_messages, late));
 }
 
 /* POST and POLL */
-enum isolator_reason isolator_messages_ioctl(bool take, void __user *at,
-					     int *error)
+enum isolator_reason isolator_messages_ioctl(struct file *file, bool take,
+					     void __user *at, int *error)
 {
 	struct isolator_post argument;
 	enum isolator_reason why;
-	int cpu;
+	u32 cpu;
 
 	*error = 0;
 	if (copy_from_user(&argument, at, sizeof(argument))) {
@@ -370,72 +273,67 @@ enum isolator_reason isolator_messages_ioctl(bool take, void __user *at,
 		return ISOLATOR_OK;
 	}
 	cpu = argument.cpu == ISOLATOR_THIS_CPU ? raw_smp_processor_id() :
-	      argument.cpu < nr_cpu_ids ? argument.cpu : -1;
-	if (argument.size != sizeof(argument))
+						  argument.cpu;
+	if (argument.size != sizeof(argument) || cpu >= nr_cpu_ids ||
+	    !cpu_possible(cpu))
 		return ISOLATOR_BAD_CPU;
 	if (!take)
-		return post(cpu, &argument.message);
-	why = poll(cpu, &argument.message);
+		return isolator_message_post(cpu, file, &argument.message);
+	why = isolator_message_poll(cpu, file, &argument.message);
 	if (!why && copy_to_user(at, &argument, sizeof(argument)))
 		*error = -EFAULT;
 	return why;
 }
 
-#define RINGS_SIZE	PAGE_ALIGN(sizeof(struct isolator_rings))
-
-int isolator_messages_mmap(struct vm_area_struct *vma, int cpu)
+/* The rings of the owner that maps them, with a reference to each page */
+static struct isolator_rings *get_rings(int cpu, struct file *file)
 {
-	struct isolator_messages *messages = messages_of(cpu);
+	struct isolator_messages *messages = per_cpu_ptr(&isolator_messages, cpu);
+	struct isolator_rings *rings;
+	unsigned long at;
+
+	guard(raw_spinlock_irqsave)(&isolator_lock);
+	if (refused(messages, file) ||
+	    !same_thread_group(per_cpu(isolator_cpu.owner, cpu), current))
+		return NULL;
+	rings = messages->rings;
+	for (at = 0; at < RINGS_SIZE; at += PAGE_SIZE)
+		get_page(virt_to_page((void *)rings + at));
+	return rings;
+}
+
+/* The owner's process maps, through the file of START, after it. */
+int isolator_messages_mmap(struct file *file, struct vm_area_struct *vma, int cpu)
+{
+	struct isolator_rings *rings;
 	unsigned long at;
 	int ret = 0;
 
-	if (!messages)
-		return -ENODEV;
 	if (vma->vm_end - vma->vm_start != RINGS_SIZE)
 		return -EINVAL;
-	/* A private copy would be a ring that nobody else sees. */
+	/* A private copy would be a ring of its own, without another end. */
 	if ((vma->vm_flags & VM_EXEC) || !(vma->vm_flags & VM_SHARED))
 		return -EACCES;
-	vm_flags_mod(vma, VM_DONTDUMP | VM_DONTEXPAND, VM_MAYEXEC);
-	for (at = 0; at < RINGS_SIZE && !ret; at += PAGE_SIZE)
-		ret = vm_insert_page(vma, vma->vm_start + at,
-				     virt_to_page((void *)messages->rings + at));
+	rings = get_rings(cpu, file);
+	if (!rings)
+		return -EACCES;
+	/* A child of the owner is somebody else. */
+	vm_flags_mod(vma, VM_DONTDUMP | VM_DONTEXPAND | VM_DONTCOPY, VM_MAYEXEC);
+	for (at = 0; at < RINGS_SIZE; at += PAGE_SIZE) {
+		struct page *page = virt_to_page((void *)rings + at);
+
+		if (!ret)
+			ret = vm_insert_page(vma, vma->vm_start + at, page);
+		put_page(page);
+	}
 	return ret;
 }
 
-/* Of CPUs that can be isolated, forever */
 static int __init isolator_messages_init(void)
 {
-	struct kmem_cache *cache = KMEM_CACHE(isolator_call, SLAB_NO_MERGE);
-	int cpu, i;
-
 	BUILD_BUG_ON(sizeof(struct isolator_message) != 64);
 	BUILD_BUG_ON(!is_power_of_2(ISOLATOR_RING_SLOTS));
-	BUILD_BUG_ON(PAGE_ALIGN(sizeof(struct isolator_rings)) >
-		     ISOLATOR_MMAP_OFFSET(1) / 2);
-	if (!cache)
-		return -ENOMEM;
-	for_each_possible_cpu(cpu) {
-		struct isolator_messages *messages =
-			per_cpu_ptr(&isolator_messages, cpu);
-
-		raw_spin_lock_init(&messages->lock);
-		INIT_LIST_HEAD(&messages->calls);
-		INIT_LIST_HEAD(&messages->pool);
-		INIT_WORK(&messages->late, make_late_calls);
-		if (!tick_nohz_full_cpu(cpu) || !per_cpu(isolator_cpu.page, cpu))
-			continue;
-		messages->rings = alloc_pages_exact(RINGS_SIZE,
-						    GFP_KERNEL | __GFP_ZERO);
-		for (i = 0; messages->rings && i < CALLS_PER_CPU; i++) {
-			struct isolator_call *call =
-				kmem_cache_alloc_node(cache, GFP_KERNEL,
-						      cpu_to_node(cpu));
-
-			if (call)
-				list_add(&call->node, &messages->pool);
-		}
-	}
+	BUILD_BUG_ON(ISOLATOR_MMAP_OFFSET(1) / 2 < RINGS_SIZE);
 	return 0;
 }
-postcore_initcall(isolator_messages_init);
+core_initcall(isolator_messages_init);

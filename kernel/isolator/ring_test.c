@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests of the isolator's messages: the rings' arithmetic, and calls to an
- * owner, for which the test stands in: nothing else looks at who owns a CPU
- * before the first START.
+ * Tests of the isolator's messages: the rings' arithmetic, and whose they are.
+ * The test stands in for owners: nothing else looks at who owns a CPU before the
+ * first START.
  */
 #include <kunit/test.h>
+#include <linux/fs.h>
 #include <linux/tick.h>
 
 #include "isolator.h"
@@ -88,28 +89,29 @@ static void nonsense_in_the_indices_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ring->tail, 0);
 }
 
-/* ---- calls ---- */
+/* ---- whose they are ---- */
 
-static u32 called;
+static struct file files[2];
 
-static void expect_turn(void *turn)
+/* NULL: the end of the owner before */
+static void stand_in(struct kunit *test, int cpu, struct task_struct *owner,
+		     struct file *file)
 {
-	/* The next one only; what comes out of turn stops the count. */
-	if ((unsigned long)turn == called)
-		called++;
-}
-
-static void stand_in(int cpu, struct task_struct *owner)
-{
+	struct isolator_rings *rings = NULL;
 	unsigned long flags;
 
+	if (owner) {
+		rings = isolator_rings_alloc();
+		KUNIT_ASSERT_NOT_NULL(test, rings);
+	}
 	raw_spin_lock_irqsave(&isolator_lock, flags);
 	if (owner)
-		isolator_messages_start(cpu);
+		rings = isolator_messages_start(cpu, file, rings);
 	WRITE_ONCE(per_cpu(isolator_cpu.owner, cpu), owner);
 	if (!owner)
 		isolator_messages_end(cpu);
 	raw_spin_unlock_irqrestore(&isolator_lock, flags);
+	isolator_rings_free(rings);
 }
 
 static int any_cpu(struct kunit *test)
@@ -122,73 +124,52 @@ static int any_cpu(struct kunit *test)
 	kunit_skip(test, "no CPU in nohz_full= without an owner");
 }
 
-static void calls_are_made_by_tick_in_order(struct kunit *test)
-{
-	int cpu = any_cpu(test), round;
-	unsigned long i, posted = 0;
-	int ret;
-
-	called = 0;
-	KUNIT_EXPECT_EQ(test, isolator_post_call(cpu, expect_turn, NULL),
-			-ENOTCONN);
-	stand_in(cpu, current);
-	for (round = 0; round < 3; round++) {
-		for (i = 0; i < 1000; i++) {
-			ret = isolator_post_call(cpu, expect_turn,
-						 (void *)posted);
-			if (ret)
-				break;
-			posted++;
-		}
-		/* There is room for so many, and again for so many. */
-		KUNIT_EXPECT_EQ(test, ret, -ENOBUFS);
-		KUNIT_EXPECT_EQ(test, posted, (round + 1) * i);
-		KUNIT_EXPECT_EQ(test, called, posted - i);
-		isolator_messages_tick(cpu);
-		KUNIT_EXPECT_EQ(test, called, posted);
-	}
-	stand_in(cpu, NULL);
-}
-
-static void calls_that_are_left_are_made_after_the_end(struct kunit *test)
-{
-	int cpu = any_cpu(test), tries;
-
-	called = 0;
-	stand_in(cpu, current);
-	KUNIT_EXPECT_EQ(test, isolator_post_call(cpu, expect_turn, NULL), 0);
-	stand_in(cpu, NULL);
-	for (tries = 0; tries < 1000 && !READ_ONCE(called); tries++)
-		schedule_timeout_uninterruptible(1);
-	KUNIT_EXPECT_EQ(test, READ_ONCE(called), 1);
-}
-
-static void messages_need_an_owner(struct kunit *test)
+static void messages_need_the_file_of_start(struct kunit *test)
 {
 	struct isolator_message message = { .kind = 7 }, got = { };
 	int cpu = any_cpu(test);
 
-	KUNIT_EXPECT_EQ(test, isolator_post_message(-1, &message), -EINVAL);
-	KUNIT_EXPECT_EQ(test, isolator_post_message(nr_cpu_ids, &message),
-			-EINVAL);
-	KUNIT_EXPECT_EQ(test, isolator_post_message(cpu, &message), -ENOTCONN);
-	/* The owner posts out; nobody but others can take that. */
-	stand_in(cpu, current);
-	KUNIT_EXPECT_EQ(test, isolator_post_message(cpu, &message), 0);
-	KUNIT_EXPECT_EQ(test, isolator_poll_message(cpu, &got), -ENOMSG);
-	stand_in(cpu, NULL);
-	KUNIT_EXPECT_EQ(test, isolator_poll_message(cpu, &got), 0);
-	KUNIT_EXPECT_EQ(test, got.kind, 7);
-	KUNIT_EXPECT_EQ(test, isolator_poll_message(cpu, &got), -ENOMSG);
+	KUNIT_EXPECT_EQ(test, isolator_message_post(cpu, &files[0], &message),
+			ISOLATOR_NOT_OWNED);
+	stand_in(test, cpu, current, &files[0]);
+	KUNIT_EXPECT_EQ(test, isolator_message_post(cpu, &files[1], &message),
+			ISOLATOR_OTHER_FILE);
+	KUNIT_EXPECT_EQ(test, isolator_message_poll(cpu, &files[1], &got),
+			ISOLATOR_OTHER_FILE);
+	/* The owner posts out: there is nothing for itself. */
+	KUNIT_EXPECT_EQ(test, isolator_message_post(cpu, &files[0], &message),
+			ISOLATOR_OK);
+	KUNIT_EXPECT_EQ(test, isolator_message_poll(cpu, &files[0], &got),
+			ISOLATOR_RING_EMPTY);
+	stand_in(test, cpu, NULL, NULL);
+	KUNIT_EXPECT_EQ(test, isolator_message_poll(cpu, &files[0], &got),
+			ISOLATOR_NOT_OWNED);
+}
+
+static void the_next_owner_has_rings_of_its_own(struct kunit *test)
+{
+	struct isolator_message message = { .kind = 7 }, got = { };
+	struct task_struct *other = &init_task;
+	int cpu = any_cpu(test);
+
+	stand_in(test, cpu, other, &files[0]);
+	KUNIT_EXPECT_EQ(test, isolator_message_post(cpu, &files[0], &message),
+			ISOLATOR_OK);
+	stand_in(test, cpu, NULL, NULL);
+	stand_in(test, cpu, current, &files[1]);
+	KUNIT_EXPECT_EQ(test, isolator_message_poll(cpu, &files[0], &got),
+			ISOLATOR_OTHER_FILE);
+	KUNIT_EXPECT_EQ(test, isolator_message_poll(cpu, &files[1], &got),
+			ISOLATOR_RING_EMPTY);
+	stand_in(test, cpu, NULL, NULL);
 }
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(messages_come_out_in_order_past_the_wrap),
 	KUNIT_CASE(a_full_ring_takes_no_more_and_loses_none),
 	KUNIT_CASE(nonsense_in_the_indices_is_refused),
-	KUNIT_CASE(calls_are_made_by_tick_in_order),
-	KUNIT_CASE(calls_that_are_left_are_made_after_the_end),
-	KUNIT_CASE(messages_need_an_owner),
+	KUNIT_CASE(messages_need_the_file_of_start),
+	KUNIT_CASE(the_next_owner_has_rings_of_its_own),
 	{}
 };
 

@@ -1,29 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt isolator: nobody waits for an isolated CPU for longer than
+ * Interrupt isolator: no task waits for an isolated CPU for longer than
  * kernel.isolator_max_defer_ms.
  *
  * While any CPU has an owner, a housekeeping CPU looks at each of them, eight
- * times per bound. Somebody waits where tasks are queued behind the owner, a
+ * times per bound. A task waits where tasks are queued behind the owner, a
  * reschedule or a look at the tick was deferred, or a timer behind the gate is
- * due. Where that lasts, isolation is broken: an interrupt brings the owner
- * into the kernel, which opens the gate, and at its return to user mode the
- * owner sleeps until nobody waits, at most ISOLATOR_YIELD_MAX_MS. That lets
- * tasks of any policy run, while the fair server, if it is on, would serve
- * ordinary tasks only, and them too late for a shorter bound.
+ * due. Where that lasts, isolation is broken before the look that would come
+ * after the bound: an interrupt brings the owner into the kernel and opens the
+ * gate, and at its return to user mode the owner sleeps until no task waits, at
+ * most ISOLATOR_YIELD_MAX_MS. That lets tasks of any policy run, while the fair
+ * server, if it is on, would serve ordinary tasks only, and them too late for a
+ * shorter bound.
  *
- * Instruction and memory synchronisation is not bounded: nobody waits for it.
+ * Instruction and memory synchronisation is not bounded: no task waits for it.
  *
- * This is not done in sched_tick_remote(), which comes once a second: too
- * seldom for the bound, and also while nothing is isolated. The queue has a
- * rescuer, since what waits may be all that could free memory for a worker.
+ * It runs in a timer's hard interrupt: a thread, of whatever policy, may itself
+ * wait for a real-time task on the housekeeping CPU. Not in sched_tick_remote(),
+ * which comes once a second: too seldom for the bound, and also while nothing
+ * is isolated.
  */
+#include <linux/cpumask.h>
 #include <linux/hrtimer.h>
 #include <linux/init.h>
+#include <linux/sched/isolation.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
+#include <linux/smp.h>
 #include <linux/sysctl.h>
-#include <linux/workqueue.h>
 
 #include "isolator.h"
 
@@ -34,11 +38,9 @@
 #define LOOK_MOST_MS		250
 
 unsigned int isolator_max_defer_ms = 1000;
+unsigned int isolator_refuse_requests = 1;
 
-static struct workqueue_struct *queue;
-
-static void look(struct work_struct *work);
-static DECLARE_DELAYED_WORK(watchdog, look);
+static struct hrtimer watchdog;
 
 /*
  * Breaks isolation by being called. Returning from the interrupt looks at the
@@ -54,7 +56,7 @@ static void kick(void *info)
 		set_thread_flag(TIF_NOTIFY_RESUME);
 }
 
-/* Sleeps until nobody waits for this CPU, or for long enough */
+/* Sleeps until no task waits for this CPU, or for long enough */
 void isolator_yield(struct isolator_cpu *ic)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), ISOLATOR_YIELD_MAX_MS);
@@ -103,6 +105,13 @@ static bool somebody_waits(int cpu, struct isolator_cpu *ic)
 	       (READ_ONCE(entry->gated) && hrtimer_isolator_overdue(cpu));
 }
 
+static ktime_t period(void)
+{
+	unsigned int ms = READ_ONCE(isolator_max_defer_ms) / LOOKS_PER_BOUND;
+
+	return ms_to_ktime(clamp(ms, LOOK_LEAST_MS, LOOK_MOST_MS));
+}
+
 static void look_at(int cpu)
 {
 	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
@@ -121,12 +130,11 @@ static void look_at(int cpu)
 	why = isolator_misplaced(cpu, owner);
 	now = ktime_get();
 	if (why || !somebody_waits(cpu, ic)) {
-		ic->waiting = 0;
-	} else if (!ic->waiting) {
-		ic->waiting = now;
-	} else if (ktime_ms_delta(now, ic->waiting) >=
-		   READ_ONCE(isolator_max_defer_ms)) {
-		ic->waiting = now;
+		ic->clear = now;
+	} else if (ktime_after(ktime_add(now, period()),
+			       ktime_add_ms(ic->clear,
+					    READ_ONCE(isolator_max_defer_ms)))) {
+		ic->clear = now;
 		break_isolation(cpu, ic);
 	}
 	raw_spin_unlock_irqrestore(&isolator_lock, flags);
@@ -135,27 +143,39 @@ static void look_at(int cpu)
 	put_task_struct(owner);
 }
 
-static unsigned long pause(void)
-{
-	unsigned int ms = READ_ONCE(isolator_max_defer_ms) / LOOKS_PER_BOUND;
-
-	return msecs_to_jiffies(clamp(ms, LOOK_LEAST_MS, LOOK_MOST_MS));
-}
-
-static void look(struct work_struct *work)
+static enum hrtimer_restart look(struct hrtimer *timer)
 {
 	int cpu;
 
 	for_each_cpu(cpu, &isolator_cpus)
 		look_at(cpu);
-	if (!cpumask_empty(&isolator_cpus))
-		queue_delayed_work(queue, &watchdog, pause());
+	if (cpumask_empty(&isolator_cpus))
+		return HRTIMER_NORESTART;
+	hrtimer_forward_now(timer, period());
+	return HRTIMER_RESTART;
 }
 
-/* Has the watchdog look, from now on until no CPU has an owner */
+/* One that is looking may have missed the new owner: it is not queued then. */
+static void start_to_look(void *unused)
+{
+	if (!hrtimer_is_queued(&watchdog))
+		hrtimer_start(&watchdog, period(), HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+/**
+ * isolator_watch() - have the watchdog look until no CPU has an owner
+ *
+ * On a housekeeping CPU: started here, the timer would wait behind the gate.
+ *
+ * Context: With cpus_read_lock(); sleeps.
+ */
 void isolator_watch(void)
 {
-	queue_delayed_work(queue, &watchdog, pause());
+	unsigned int cpu = cpumask_any_and(housekeeping_cpumask(HK_TYPE_TICK),
+					   cpu_online_mask);
+
+	/* There is one: the CPU that keeps the time stays online. */
+	smp_call_function_single(cpu, start_to_look, NULL, true);
 }
 
 static unsigned int least = MAX_DEFER_LEAST_MS;
@@ -171,16 +191,23 @@ static struct ctl_table settings[] = {
 		.extra1		= &least,
 		.extra2		= &most,
 	},
+	{
+		.procname	= "isolator_refuse",
+		.data		= &isolator_refuse_requests,
+		.maxlen		= sizeof(isolator_refuse_requests),
+		.mode		= 0644,
+		.proc_handler	= proc_douintvec_minmax,
+		.extra1		= SYSCTL_ZERO,
+		.extra2		= SYSCTL_ONE,
+	},
 };
 
 static int __init isolator_watchdog_init(void)
 {
 	int cpu;
 
-	queue = alloc_workqueue("isolator", WQ_UNBOUND | WQ_HIGHPRI |
-				WQ_MEM_RECLAIM, 0);
-	if (!queue)
-		return -ENOMEM;
+	hrtimer_setup(&watchdog, look, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_PINNED_HARD);
 	for_each_possible_cpu(cpu) {
 		struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
 

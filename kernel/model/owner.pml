@@ -12,20 +12,23 @@
  *	arm()				__isolator_user_arm(): closes the gate; opens it for who was deprived meanwhile
  *	schedule()			the switch to another task opens the gate
  *	resched_curr()			resched_curr(), __isolator_defer_resched(), __isolator_resched_again()
- *	wake(), stop()			a wakeup of an ordinary task; stop_one_cpu()
+ *	wake()				a caller that may wait, resched_curr_deferrable(): a wakeup of an ordinary task
+ *	stop()				one that may not, as all others: stop_one_cpu(), preemption by a higher class or
+ *					priority, core scheduling, sched_ext's kicks
  *	end()				isolator_end() from another CPU: exit, last close, watchdog
  *	watchdog()			look_at(), somebody_waits(), break_isolation()
  *
  * All that passes between CPUs here are atomic operations or lies under the runqueue's lock, so nothing is reordered.
  *
  * What must hold, where nothing moves any more (the owner is in user mode for good):
- *  - stop work has run, without help of the watchdog, which comes too late for it;
+ *  - who may not wait has been served, without help of the watchdog, which comes too late for it;
  *  - the watchdog has seen every reschedule, and sees none that has been served;
  *  - a CPU without an owner has its gate open, its flags served, and takes no posts.
  *
  * Each of these breaks one rule, and has to be found:
+ *	ALL_WAIT	who may not wait is deferred as well
  *	STOP_RETURNS	resched_curr() returns when the flag is set, as without an isolator
- *	STOP_IF_USER	stop work sends its interrupt only where USER is set, which an NMI clears for a while
+ *	STOP_IF_USER	who may not wait sends its interrupt only where USER is set, which an NMI clears for a while
  *	NMI_EATS	an NMI clears RESCHED, and its return serves nothing
  *	LEFT_BEHIND	an entry whose work an NMI has done leaves what the NMI kept
  *	END_IF_USER	who ends an isolation interrupts only a CPU whose USER is set
@@ -69,16 +72,16 @@ inline do_work(L)
 
 inline lock() { atomic { !locked -> locked = true } }
 
-inline resched_curr(cpu_stop)
+inline resched_curr(may_wait)
 {
 	if
 	:: atomic { flag ->
 #ifndef STOP_RETURNS
 			if
 #ifdef STOP_IF_USER
-			:: cpu_stop && owner && (word & USER) -> ipi = true
+			:: !may_wait && owner && (word & USER) -> ipi = true
 #else
-			:: cpu_stop && owner && (word & (USER | RESCHED)) -> ipi = true
+			:: !may_wait && owner && (word & RESCHED) -> ipi = true
 #endif
 			:: else
 			fi
@@ -87,8 +90,13 @@ inline resched_curr(cpu_stop)
 	:: atomic { !flag -> flag = true };
 		mine = owner;
 		if
-		:: atomic { !cpu_stop && mine && (word & USER) -> word = word | RESCHED }
-		:: atomic { cpu_stop || !mine || !(word & USER) -> ipi = true }
+#ifdef ALL_WAIT
+		:: atomic { mine && (word & USER) -> word = word | RESCHED }
+		:: atomic { !mine || !(word & USER) -> ipi = true }
+#else
+		:: atomic { may_wait && mine && (word & USER) -> word = word | RESCHED }
+		:: atomic { !may_wait || !mine || !(word & USER) -> ipi = true }
+#endif
 		fi
 	fi
 }
@@ -183,7 +191,7 @@ active proctype wake()
 	bool mine;
 
 	lock();
-	resched_curr(false);
+	resched_curr(true);
 	locked = false
 }
 #endif
@@ -195,7 +203,7 @@ active proctype stop()
 
 	lock();
 	stop_queued = true;
-	resched_curr(true);
+	resched_curr(false);
 	locked = false;
 	stop_ran
 }

@@ -611,6 +611,148 @@ static int perf_of_no_cpu(void)
 	return PASSED;
 }
 
+#define REFUSE		"/proc/sys/kernel/isolator_refuse"
+
+/* Owns the CPU until this process ends; with CAP_SYS_ADMIN or without. */
+static bool owner_with(bool admin)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2];
+	int *ready = share(PAGE);
+
+	pin(HOUSE_CPU);
+	if (!child()) {
+		int own = open_isolator();
+
+		if (syscall(SYS_capget, &head, data))
+			die("read capabilities");
+		if (!admin)
+			data[0].effective &= ~(1U << CAP_SYS_ADMIN);
+		if (syscall(SYS_capset, &head, data))
+			die("drop a capability");
+		pin(cpu);
+		*ready = start_patiently(own, ISOLATOR_MASK_DEFAULT) ? -1 : 1;
+		for (;;)
+			relax();
+	}
+	return wait_for(__atomic_load_n(ready, __ATOMIC_ACQUIRE), HANG_MS) &&
+	       *ready == 1;
+}
+
+/* Whether an event for the CPU is refused to this process; its error, or 0 */
+static int perf_error(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY, .exclude_kernel = 1,
+	};
+	int event = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0);
+
+	if (event < 0)
+		return errno;
+	close(event);
+	return 0;
+}
+
+static int refuses_others(void)
+{
+	const struct isolator_page *page = page_of(fd, cpu);
+	uint64_t refused = stat_of(page, ISOLATOR_STAT_REFUSED_PERF);
+	int error;
+
+	if (perf_error() == ENOSYS)
+		return skip("no perf events");
+	if (!owner_with(true))
+		return yes(false, "an owner");
+	if (perf_error() != EBUSY ||
+	    stat_of(page, ISOLATOR_STAT_REFUSED_PERF) != refused + 1)
+		return yes(false, "an event is refused, and counted");
+	error = write_file(REFUSE, "0");
+	if (error)
+		return yes(false, "the administrator's switch");
+	error = perf_error();
+	write_file(REFUSE, "1");
+	return yes(!error, "an event with the switch off");
+}
+
+static int refuses_by_right(void)
+{
+	if (perf_error() == ENOSYS)
+		return skip("no perf events");
+	return yes(owner_with(false), "an owner") ||
+	       yes(!perf_error(), "an event where the owner may not refuse");
+}
+
+/* Without the right to an event, an answer does not say who owns the CPU. */
+static int tells_only_the_entitled(void)
+{
+	int error = perf_error();
+
+	if (error == ENOSYS)
+		return skip("no perf events");
+	if (!owner_with(true))
+		return yes(false, "an owner");
+	if (setgid(65534) || setuid(65534))
+		die("drop privileges");
+	error = perf_error();
+	return yes(error == EACCES || error == EPERM, strerror(error));
+}
+
+/* A device's interrupt that may come to the CPU is named in the kernel's log. */
+static int tells_of_interrupts(void)
+{
+	static char log[1 << 17];
+	static const char affinity[] = "/proc/irq/4/smp_affinity_list";
+	char before[64], name[64], here[16];
+	int length, result;
+
+	snprintf(here, sizeof(here), "%d", cpu);
+	if (read_file(affinity, before, sizeof(before)) <= 0 ||
+	    write_file(affinity, here))
+		return skip("no interrupt 4 that can be moved");
+	/* Some move with their next interrupt only; this line makes one. */
+	say("the serial port's interrupt is to come to CPU %d", cpu);
+	sleep_us(50000);
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
+		return yes(false, "start, stop");
+	length = syscall(SYS_syslog, 3 /* read all */, log, sizeof(log) - 1);
+	log[length < 0 ? 0 : length] = '\0';
+	snprintf(name, sizeof(name), "isolator: cpu %d: interrupt 4 may come",
+		 cpu);
+	result = yes(strstr(log, name), name);
+	return write_file(affinity, before) ? FAILED : result;
+}
+
+#define SETTING(name)	"/proc/sys/kernel/" name
+
+/* The lockup detector is on, and watches the CPU; then it is as before. */
+static int watched(void)
+{
+	static const char * const settings[] = {
+		SETTING("soft_watchdog"), SETTING("watchdog"),
+		SETTING("watchdog_cpumask"),
+	};
+	char before[3][256], with[300];
+	int result, error, i;
+
+	for (i = 0; i < 3; i++)
+		if (read_file(settings[i], before[i], sizeof(before[i])) <= 0)
+			return skip("no lockup detector");
+	before[2][strcspn(before[2], "\n")] = '\0';
+	snprintf(with, sizeof(with), "%s,%d", before[2], cpu);
+	error = write_file(settings[0], "1") || write_file(settings[1], "1") ||
+		write_file(settings[2], with);
+	result = error ? skip("the lockup detector is not to be set") :
+			 refused(start_patiently(fd, ISOLATOR_MASK_DEFAULT),
+				 EUSERS, ISOLATOR_WATCHED);
+	for (i = 2; i >= 0; i--)
+		if (write_file(settings[i], before[i]))
+			result = yes(false, settings[i]);
+	return result;
+}
+
 static int no_messages_by_reading(void)
 {
 	struct isolator_post argument = { .size = sizeof(argument), .cpu = cpu };
@@ -742,14 +884,10 @@ static int ended_partition(void)
 	return result ? FAILED : PASSED;
 }
 
-/* By /proc, so that no close ends it; other tasks that run there go away. */
+/* Other tasks that run there go away. */
 static int start_for_good(void)
 {
-	int error;
-
-	while ((error = write_file("/proc/isolator", "start")) == EAGAIN)
-		sleep_us(1000);
-	return error;
+	return start_patiently(open_isolator(), ISOLATOR_MASK_DEFAULT) ? errno : 0;
 }
 
 /* Owns a CPU, moves to @next, and asks for that as well. */
@@ -793,27 +931,13 @@ static int owner_of_two(void)
 
 /* ---- /proc/isolator ---- */
 
-static int proc_write(void)
+/* START is the device's alone, whoever may write to files of root. */
+static int proc_takes_no_commands(void)
 {
-	static const char * const bad[] = {
-		"", "go", "start x", "start 7 7", "stop 1", "tick 99999999999",
-		"start 777777777777777777777777777777777777",
-	};
-	unsigned int i;
+	int error = write_file("/proc/isolator", "start");
 
-	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		if (*bad[i] && write_file("/proc/isolator", bad[i]) != EINVAL)
-			return yes(false, bad[i]);
-	if (write_file("/proc/isolator", "start 0x80000000") != EINVAL ||
-	    write_file("/proc/isolator", "tick") != ESRCH)
-		return yes(false, "refusals");
-	/* Its close ends nothing. */
-	if (write_file("/proc/isolator", "start") ||
-	    status_of(fd, cpu).owner != getpid() ||
-	    write_file("/proc/isolator", "tick 1") ||
-	    write_file("/proc/isolator", "stop\n"))
-		return yes(false, "start, tick, stop");
-	return ends(ISOLATOR_ENDED_STOP);
+	return yes((error == EIO || error == EACCES) && !status_of(fd, cpu).owner,
+		   "no command by /proc");
 }
 
 static int proc_shows_the_page(void)
@@ -869,6 +993,11 @@ static const struct {
 	CASE(maps_one_page_of_a_cpu),
 	CASE(page_does_not_grow),
 	CASE(perf_of_no_cpu),
+	CASE(refuses_others),
+	CASE(refuses_by_right),
+	CASE(tells_only_the_entitled),
+	CASE(watched),
+	CASE(tells_of_interrupts),
 	CASE(no_messages_by_reading),
 	CASE(ended_exit),
 	CASE(ended_close),
@@ -876,17 +1005,19 @@ static const struct {
 	CASE(ended_policy),
 	CASE(ended_partition),
 	CASE(owner_of_two),
-	CASE(proc_write),
+	CASE(proc_takes_no_commands),
 	CASE(proc_shows_the_page),
 };
 
 int main(int argc, char **argv)
 {
+	struct isolator_status state;
 	unsigned int i;
+	int file;
 
 	arguments(argc, argv, (const struct argument[]){
 		{ "--slow", &slow, false }, { } });
-	close(open_isolator());
+	file = open_isolator();
 	cpu = isolated_cpu();
 	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		pid_t pid = child();
@@ -900,6 +1031,8 @@ int main(int argc, char **argv)
 		status = reap(pid);
 		if (status < 0)
 			kill(pid, SIGKILL);
+		/* A case may have left an owner, which dies with it. */
+		wait_for(no_owner(file, cpu, &state), HANG_MS);
 		ok_or_skipped(WIFEXITED(status) ? WEXITSTATUS(status) : FAILED,
 			      cases[i].name, "see above");
 	}

@@ -181,28 +181,15 @@ static void do_map(uint64_t *state, int fd)
 	munmap((void *)page, size);
 }
 
+/* It takes no commands; to read it walks all owners. */
 static void do_proc(uint64_t *state)
 {
-	static const char * const words[] = { "start", "stop", "tick", "go", "" };
-	char text[80];
-	int file, length;
+	static char page[4096];
+	int file = open("/proc/isolator", O_RDONLY | O_CLOEXEC);
 
-	file = open("/proc/isolator", O_RDWR | O_CLOEXEC);
 	if (file < 0)
 		return;
-	if (chance(state) % 8) {
-		length = snprintf(text, sizeof(text), "%s %#lx",
-				  words[chance(state) % 5],
-				  chance(state) % 2 ? mask(state) : 0);
-		count(PROC, write(file, chance(state) % 16 ?
-				  text : (char *)place(state, (void *)text),
-				  chance(state) % 8 ? length :
-				  (int)(chance(state) % sizeof(text))));
-	} else {
-		static char page[4096];
-
-		count(PROC, read(file, page, chance(state) % sizeof(page)));
-	}
+	count(PROC, read(file, page, chance(state) % sizeof(page)));
 	close(file);
 }
 
@@ -353,7 +340,7 @@ static bool known(int error)
 	static const int errors[] = { 0, EPERM, ESRCH, EINTR, ENXIO, EBADF,
 		EAGAIN, ENOMEM, EACCES, EFAULT, EBUSY, ENODEV, EINVAL, ENOTTY,
 		ETXTBSY, ERANGE, EDEADLK, ENOLCK, ENOTUNIQ, EMLINK, EPROTOTYPE,
-		EOPNOTSUPP, EADDRINUSE, EALREADY, EDQUOT, EOVERFLOW,
+		EOPNOTSUPP, EADDRINUSE, EALREADY, EDQUOT, EOVERFLOW, EUSERS,
 		EIO /* /proc/isolator under a number that was a file's */ };
 	unsigned int i;
 

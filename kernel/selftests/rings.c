@@ -6,6 +6,9 @@
  * have to arrive, once and in order, and the owner must not have entered the
  * kernel for it: its own count of entries says so, to the last one.
  *
+ * And they belong to one isolation: who has the file of its START may post and
+ * poll, and no other, least of all an owner that was there before.
+ *
  * How to read: a line per case. --messages N of the round trips, --slow K.
  */
 #include "selftest.h"
@@ -14,6 +17,8 @@
 
 struct shared {
 	int	ready, leave;
+	int	file;		/* the owner's, by its number */
+	int	phase, said;	/* of the tenant before */
 	long	wrong;
 	unsigned int word;	/* what the owner saw in its word */
 };
@@ -21,7 +26,9 @@ struct shared {
 static struct shared *shared;
 static const struct isolator_page *page;
 static long messages = 20000;
-static int cpu, fd;
+static int cpu;
+static int device;		/* a file that no owner was started through */
+static int fd;			/* that of the owner */
 
 static struct isolator_rings *rings_of(int file)
 {
@@ -70,6 +77,7 @@ static int become_owner(void)
 	become_fifo(80);
 	if (start_patiently(own, ISOLATOR_MASK_DEFAULT))
 		die("start");
+	shared->file = own;
 	return own;
 }
 
@@ -153,6 +161,18 @@ static void ignore(void)
 		relax();
 }
 
+/* The file of another process, as if that had passed it */
+static int file_of(pid_t pid, int number)
+{
+	int process = syscall(SYS_pidfd_open, pid, 0);
+	int file = syscall(SYS_pidfd_getfd, process, number, 0);
+
+	if (process < 0 || file < 0)
+		die("take the owner's file");
+	close(process);
+	return file;
+}
+
 static pid_t owner(void (*run)(void))
 {
 	pid_t pid;
@@ -165,13 +185,19 @@ static pid_t owner(void (*run)(void))
 	}
 	if (!wait_for(shared->ready, HANG_MS))
 		die("start an owner");
+	fd = file_of(pid, shared->file);
 	return pid;
 }
 
 static bool gone(pid_t pid)
 {
+	bool good;
+
 	__atomic_store_n(&shared->leave, 1, __ATOMIC_RELEASE);
-	return reap(pid) == 0;
+	good = reap(pid) == 0;
+	close(fd);
+	fd = device;
+	return good;
 }
 
 /* ---- cases ---- */
@@ -259,8 +285,8 @@ static void full(void)
 	ok(page->pending & ISOLATOR_PENDING_MESSAGE, "the word says so");
 	ok(status_of(fd, cpu).refused == ISOLATOR_RING_FULL, "STATUS says why");
 	ok(gone(pid), "the owner ends");
-	ok(wait_for(post(fd, 0) == ENOTCONN, HANG_MS),
-	   "no post without an owner");
+	ok(post(fd, 0) == ENOTCONN && poll_one(fd) == -ENOTCONN,
+	   "no message without an owner");
 	pid = owner(ignore);
 	ok(!post(fd, 0), "the next owner finds an empty ring");
 	ok(gone(pid), "the owner ends");
@@ -278,9 +304,98 @@ static void spoilt(void)
 	ok(gone(pid), "the owner ends");
 }
 
-static bool no_map(size_t size, int rights, int flags, int error)
+/* ---- another tenant ---- */
+
+static void phase(int next)
 {
-	void *at = mmap(NULL, size, rights, flags, fd, ISOLATOR_MMAP_RINGS(cpu));
+	__atomic_store_n(&shared->phase, next, __ATOMIC_RELEASE);
+}
+
+static bool reached(int next)
+{
+	return wait_for(__atomic_load_n(&shared->phase, __ATOMIC_ACQUIRE) == next,
+			HANG_MS);
+}
+
+static bool holds(const struct isolator_ring *ring, uint64_t word)
+{
+	int i, j;
+
+	for (i = 0; i < ISOLATOR_RING_SLOTS; i++)
+		for (j = 0; j < 7; j++)
+			if (ring->slot[i].data[j] == word)
+				return true;
+	return false;
+}
+
+#define SECRET	0x5ec2e7
+
+/* Was the owner, and keeps the mapping of its rings; then tries what it can. */
+static void former(void)
+{
+	int own = open_isolator();
+	struct isolator_rings *rings;
+	int said = 0;
+
+	pin(cpu);
+	if (start_patiently(own, ISOLATOR_MASK_DEFAULT))
+		die("start");
+	rings = rings_of(own);
+	if (stop(own))
+		die("stop");
+	pin(HOUSE_CPU);
+	phase(1);
+	reached(2);
+	if (holds(&rings->in, SECRET) || holds(&rings->out, SECRET))
+		said |= 1;
+	memset(rings, 0xff, SIZE);
+	if (post(own, 1) != EACCES || poll_one(own) != -EACCES)
+		said |= 2;
+	if (mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, own,
+		 ISOLATOR_MMAP_RINGS(cpu)) != MAP_FAILED || errno != EACCES)
+		said |= 4;
+	shared->said = said;
+	phase(3);
+	for (;;)
+		sleep_us(1000000);
+}
+
+static void tenants(void)
+{
+	pid_t before, now;
+	bool posted;
+
+	memset(shared, 0, sizeof(*shared));
+	before = child();
+	if (!before)
+		former();
+	if (!reached(1))
+		die("have an owner come and go");
+	/* Clears the phase, which the former owner waits for to be 2. */
+	now = owner(ignore);
+	posted = !post(fd, SECRET);
+	phase(2);
+	if (!reached(3))
+		die("have the former owner try");
+	ok(posted && !(shared->said & 1),
+	   "the former owner's mapping does not show what the next one is sent");
+	ok(!(shared->said & 2), "the former owner may not post and poll");
+	ok(!(shared->said & 4), "the former owner may not map");
+	ok(!post(fd, SECRET + 1) && poll_one(fd) == -ENOMSG,
+	   "what it writes into its mapping reaches nobody");
+	ok(post(device, 0) == EACCES && poll_one(device) == -EACCES,
+	   "a file of its own lets nobody in");
+	kill(before, SIGKILL);
+	reap(before);
+	ok(gone(now), "the owner ends");
+}
+
+/* ---- refusals ---- */
+
+static bool no_map_of(int file, size_t size, int rights, int flags, int error)
+{
+	void *at = mmap(NULL, size, rights, flags, file,
+			ISOLATOR_MMAP_RINGS(cpu));
 
 	if (at == MAP_FAILED && errno == error)
 		return true;
@@ -288,12 +403,49 @@ static bool no_map(size_t size, int rights, int flags, int error)
 	return false;
 }
 
+/* In the owner's process */
+static void maps(void)
+{
+	const int both = PROT_READ | PROT_WRITE;
+	int own = become_owner();
+	struct isolator_rings *rings = rings_of(own);
+	int wrong = 0;
+	pid_t pid;
+
+	if (!no_map_of(own, SIZE, both | PROT_EXEC, MAP_SHARED, EACCES) ||
+	    !no_map_of(own, SIZE, both, MAP_PRIVATE, EACCES) ||
+	    !no_map_of(own, SIZE - PAGE, both, MAP_SHARED, EINVAL) ||
+	    !no_map_of(own, SIZE + PAGE, both, MAP_SHARED, EINVAL))
+		wrong |= 1;
+	if (mremap(rings, SIZE, 2 * SIZE, MREMAP_MAYMOVE) != MAP_FAILED ||
+	    errno != EFAULT)
+		wrong |= 2;
+	pid = child();
+	if (!pid) {
+		pin(HOUSE_CPU);
+		_exit(no_map_of(own, SIZE, both, MAP_SHARED, EACCES) &&
+		      madvise(rings, SIZE, MADV_NORMAL) && errno == ENOMEM ?
+		      PASSED : FAILED);
+	}
+	if (reap(pid))
+		wrong |= 4;
+	shared->wrong = wrong;
+	ready();
+	while (!leave())
+		relax();
+}
+
 static void refusals(void)
 {
 	struct isolator_post argument = { .size = sizeof(argument) - 1,
 					  .cpu = cpu };
-	const int both = PROT_READ | PROT_WRITE;
+	pid_t pid = owner(maps);
 
+	ok(!(shared->wrong & 1), "other mappings");
+	ok(!(shared->wrong & 2), "the mapping does not grow");
+	ok(!(shared->wrong & 4), "a child has no mapping, and makes none");
+	ok(no_map_of(fd, SIZE, PROT_READ, MAP_SHARED, EACCES),
+	   "another process does not map");
 	ok(ioctl(fd, ISOLATOR_IOC_POST, &argument) == -1 && errno == EINVAL,
 	   "a size that is not understood");
 	argument.size = sizeof(argument);
@@ -301,18 +453,12 @@ static void refusals(void)
 	ok(ioctl(fd, ISOLATOR_IOC_POLL, &argument) == -1 && errno == EINVAL,
 	   "no such CPU");
 	argument.cpu = HOUSE_CPU;
-	ok(ioctl(fd, ISOLATOR_IOC_POST, &argument) == -1 && errno == EINVAL,
-	   "a CPU that cannot be isolated");
+	ok(ioctl(fd, ISOLATOR_IOC_POST, &argument) == -1 && errno == ENOTCONN,
+	   "a CPU that has no owner");
 	ok(ioctl(fd, ISOLATOR_IOC_POST, NULL) == -1 && errno == EFAULT &&
 	   ioctl(fd, ISOLATOR_IOC_POLL, ~0UL << 47) == -1 && errno == EFAULT,
 	   "bad pointers");
-	ok(no_map(SIZE, both | PROT_EXEC, MAP_SHARED, EACCES) &&
-	   no_map(SIZE, both, MAP_PRIVATE, EACCES) &&
-	   no_map(SIZE - PAGE, both, MAP_SHARED, EINVAL) &&
-	   no_map(SIZE + PAGE, both, MAP_SHARED, EINVAL),
-	   "other mappings");
-	ok(mremap(rings_of(fd), SIZE, 2 * SIZE, MREMAP_MAYMOVE) == MAP_FAILED &&
-	   errno == EFAULT, "the mapping does not grow");
+	ok(gone(pid), "the owner ends");
 }
 
 int main(int argc, char **argv)
@@ -321,8 +467,8 @@ int main(int argc, char **argv)
 		{ "--messages", &messages, false },
 		{ "--slow", &slow, false }, { } });
 	cpu = isolated_cpu();
-	fd = open_isolator();
-	page = page_of(fd, cpu);
+	device = fd = open_isolator();
+	page = page_of(device, cpu);
 	shared = share(PAGE);
 	start_alone(cpu);
 	pin(HOUSE_CPU);
@@ -331,6 +477,7 @@ int main(int argc, char **argv)
 	called();
 	full();
 	spoilt();
+	tenants();
 	refusals();
 	return finish();
 }

@@ -68,6 +68,83 @@ static bool comes_by_itself(const struct isolator_page *page, timer_t timer)
 	return false;
 }
 
+/*
+ * In the midst of a call that neither sleeps nor starts a timer: reading random
+ * bytes ends early where a signal comes. The timer must be one of this CPU, for
+ * which the kernel is asked to leave timers where they are started.
+ */
+#define MIGRATION	"/proc/sys/kernel/timer_migration"
+#define BOUND		"/proc/sys/kernel/isolator_max_defer_ms"
+#define MUCH		(64L << 20)
+
+static void long_call(timer_t timer, unsigned int bound_ms)
+{
+	static const char name[] = "comes in the midst of a long call";
+	int file = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	char *room = mmap(NULL, MUCH, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char text[16];
+	long got;
+
+	if (file < 0 || room == MAP_FAILED || write_file(MIGRATION, "0")) {
+		ok_or_skipped(SKIPPED, name, "no timer_migration");
+		return;
+	}
+	write_file(BOUND, "3600000");
+	arm(timer, SOON_MS);
+	got = read(file, room, MUCH);
+	ok(got > 0 && got < MUCH && came, "%s (after %ld of %ld bytes)", name,
+	   got, MUCH);
+	snprintf(text, sizeof(text), "%u", bound_ms);
+	write_file(BOUND, text);
+	write_file(MIGRATION, "1");
+	munmap(room, MUCH);
+	close(file);
+}
+
+/* Interrupts that a CPU has had for irq_work; -1: the kernel does not say */
+static long irq_works(int cpu)
+{
+	static char text[1 << 16];
+	char *line, *at;
+	int i;
+
+	if (read_file("/proc/interrupts", text, sizeof(text)) <= 0)
+		return -1;
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		if (!strstr(line, "IRQ work interrupts"))
+			continue;
+		at = strchr(line, ':') + 1;
+		for (i = 0; i < cpu; i++)
+			strtol(at, &at, 10);
+		return strtol(at, NULL, 10);
+	}
+	return -1;
+}
+
+/*
+ * While something keeps the tick, each return has the tick looked at: not by an
+ * interrupt to the CPU itself, which on hardware may come in user mode only, and
+ * would bring the owner back to the same return for ever.
+ */
+static void returns_without_an_interrupt(int fd, int cpu, timer_t cpu_timer)
+{
+	static const char name[] = "a tick that is kept costs no interrupt at each return";
+	long before = irq_works(cpu), more;
+	int i;
+
+	if (before < 0) {
+		ok_or_skipped(SKIPPED, name, "the kernel does not count them");
+		return;
+	}
+	arm(cpu_timer, 1000000);
+	before = irq_works(cpu);
+	for (i = 0; i < 1000; i++)
+		tick(fd, 0);
+	more = irq_works(cpu) - before;
+	ok(more < 100, "%s (%ld in 1000)", name, more);
+}
+
 /* How often a task that sleeps a millisecond each time got to run on the CPU */
 static long *naps;
 
@@ -133,7 +210,10 @@ int main(int argc, char **argv)
 		die("make a CPU timer");
 	ok(comes_by_itself(page, cpu_timer),
 	   "a CPU timer comes without a call, and without a break");
+	returns_without_an_interrupt(fd, cpu, cpu_timer);
 	timer_delete(cpu_timer);
+
+	long_call(timer, status_of(fd, cpu).max_defer_ms);
 
 	sleeper = timerfd_create(CLOCK_MONOTONIC, 0);
 	if (sleeper < 0 || timerfd_settime(sleeper, 0, &soon, NULL))

@@ -35,9 +35,10 @@ struct task_struct;
  *	has been done; above: a way in has begun, or 1 + the NMIs (and what is
  *	like them) that interrupted it and have not returned
  * @seen: work that entries have done since the owner last left for user mode
- * @gated: the clock event device is stopped for the owner, also in the kernel,
- *	as long as no timer is due and nothing takes the CPU from it
- * @due: jiffies from which on a timer behind the closed gate may be due
+ * @gated: the clock event device is stopped for the owner; in the kernel only
+ *	as long as no timer waits behind it, or the stay is short
+ * @due: jiffies from which on a timer behind the closed gate may be due; 0: no
+ *	timer waits there
  * @word: the page's pending word
  */
 struct isolator_entry {
@@ -148,9 +149,9 @@ static __always_inline void isolator_switch(void)
 
 /* Senders of interrupts. True: the target has taken it, send nothing. */
 bool __isolator_defer_call(int cpu, smp_call_func_t func);
-bool __isolator_defer_resched(int cpu, bool stop);
+bool __isolator_defer_resched(int cpu, bool may_wait, bool stop);
 bool __isolator_defer_tick(int cpu);
-bool __isolator_resched_again(int cpu);
+bool __isolator_resched_again(int cpu, bool stop);
 
 /**
  * isolator_defer_call() - whether a function call needs no interrupt
@@ -169,27 +170,31 @@ static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
 /**
  * isolator_defer_resched() - whether TIF_NEED_RESCHED needs no interrupt
  * @cpu: target, whose current task has the flag by now
- * @stop: stop work is queued there, which must run at once
+ * @may_wait: the caller says that it may wait; all others are delivered
+ * @stop: stop work is queued there: tells what kind of breach it is
  *
  * Return: true: send none.
  */
-static __always_inline bool isolator_defer_resched(int cpu, bool stop)
+static __always_inline bool isolator_defer_resched(int cpu, bool may_wait, bool stop)
 {
 	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_defer_resched(cpu, stop);
+	       __isolator_defer_resched(cpu, may_wait, stop);
 }
 
 /**
  * isolator_resched_again() - whether a flag set before needs its interrupt now
  * @cpu: target, whose current task had TIF_NEED_RESCHED already
+ * @may_wait: the caller says that it may wait
  * @stop: stop work is queued there
+ *
+ * The interrupt may have been deferred for a caller that could wait.
  *
  * Return: true: send one.
  */
-static __always_inline bool isolator_resched_again(int cpu, bool stop)
+static __always_inline bool isolator_resched_again(int cpu, bool may_wait, bool stop)
 {
-	return static_branch_unlikely(&isolator_used) && stop &&
-	       __isolator_resched_again(cpu);
+	return static_branch_unlikely(&isolator_used) && !may_wait &&
+	       __isolator_resched_again(cpu, stop);
 }
 
 /**
@@ -323,21 +328,10 @@ void __init isolator_register(smp_call_func_t func, unsigned int work);
 void __init isolator_register_breach(smp_call_func_t func,
 				     enum isolator_stat what);
 
-/*
- * For kernel code that runs in the owner's own system calls: the ioctls'
- * counterparts, with their errors. Kernel threads are refused: a CPU in the
- * kernel must answer.
- */
-int isolator_start(u32 mask);
-int isolator_tick(u32 flags);
-int isolator_stop(void);
-int isolator_post_message(int cpu, const struct isolator_message *message);
-int isolator_poll_message(int cpu, struct isolator_message *message);
-int isolator_post_call(int cpu, void (*func)(void *data), void *data);
-
 /* Provided by hooks */
 bool hrtimer_isolator_stop(unsigned long *due);	/* kernel/time/hrtimer.c */
 void hrtimer_isolator_resume(void);
+bool hrtimer_isolator_can_stop(void);
 bool hrtimer_isolator_overdue(int cpu);
 bool lru_isolator_empty(void);			/* mm/swap.c */
 void lru_isolator_drain(void);
@@ -345,10 +339,12 @@ void slab_isolator_flush(void);			/* mm/slub.c */
 bool vmstat_isolator_empty(void);		/* mm/vmstat.c */
 void vmstat_isolator_fold(void);
 bool tick_nohz_isolator_needed(void);		/* kernel/time/tick-sched.c */
+void tick_nohz_isolator_update(void);
 bool sched_isolator_starved(int cpu, struct task_struct *owner);
 bool sched_isolator_others(void);		/* kernel/sched/core.c */
 void sched_isolator_settle(void);
 bool sched_isolator_rt_limited(struct task_struct *task);
+bool sched_isolator_bad_policy(struct task_struct *task);
 
 /*
  * Kernel TLB flushes after unmapping vmalloc leaves, which may be deferred;
@@ -380,12 +376,12 @@ static inline bool isolator_defer_call(int cpu, smp_call_func_t func)
 	return false;
 }
 
-static inline bool isolator_defer_resched(int cpu, bool stop)
+static inline bool isolator_defer_resched(int cpu, bool may_wait, bool stop)
 {
 	return false;
 }
 
-static inline bool isolator_resched_again(int cpu, bool stop)
+static inline bool isolator_resched_again(int cpu, bool may_wait, bool stop)
 {
 	return false;
 }

@@ -56,7 +56,7 @@ pub(super) struct SelftestResult {
     pub wrong: Vec<String>,
 }
 
-/// Refusals, and messages. One refusal needs a kernel that limits the real-time bandwidth of groups; it is
+/// Refusals, messages, timers, and who preempts an owner. One refusal needs a kernel that limits the real-time bandwidth of groups; it is
 /// tested if such a kernel is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let errors = Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() };
@@ -65,7 +65,8 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let limiting = format!("{}+rt-group", lab.version);
     let limited = Test { kernel: Some(&format!("isolator:{limiting}")), ..errors };
     let timers = Test { program: "timers", ..rings };
-    let mut tests = vec![errors, tickless, rings, timers];
+    let neighbours = Test { program: "neighbours", ..rings };
+    let mut tests = vec![errors, tickless, rings, timers, neighbours];
     if build::last(&limiting, lab.architecture, false)?.is_some() {
         tests.push(limited);
     }

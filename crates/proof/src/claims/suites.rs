@@ -112,6 +112,7 @@ fn suite(lab: &ClaimLab<'_>, slow: u32, seen: &mut ClaimResult) -> Result<()> {
         Test { program: "errors", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
         Test { program: "rings", arguments: &plain, ..Test::default() },
         Test { program: "timers", arguments: &plain, ..Test::default() },
+        Test { program: "neighbours", arguments: &plain, ..Test::default() },
         Test { program: "wedge", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
         Test { program: "teardown", arguments: &teardown, options: LONG, ..Test::default() },
         Test { program: "fuzz", arguments: &fuzz, boot: UNBOUNDED, options: LONG, ..Test::default() },

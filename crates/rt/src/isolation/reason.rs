@@ -18,7 +18,7 @@ pub struct Reason(pub u32);
 const EXCLUSIVE: &str = "do without the exclusive address space";
 
 /// Name, words and cure of each reason, in the order of the header.
-pub(crate) const NAMES: [(&str, &str, &str); 34] = [
+pub(crate) const NAMES: [(&str, &str, &str); 37] = [
     ("ok", "not refused", "nothing is to be done"),
     ("not_permitted", "needs CAP_SYS_NICE", "run as root, or grant CAP_SYS_NICE"),
     ("bad_mask", "unknown bits in the mask, or nothing to defer", "ask for clock, resched or ipi"),
@@ -84,6 +84,21 @@ pub(crate) const NAMES: [(&str, &str, &str); 34] = [
         "ended_partition",
         "the CPU's isolated partition is gone",
         "make its cpuset an isolated partition, and start again",
+    ),
+    (
+        "other_file",
+        "the CPU's owner was started through another file",
+        "use the open file of the owner, which it passes on",
+    ),
+    (
+        "watched",
+        "the lockup detector watches this CPU: kernel.watchdog_cpumask",
+        "take the CPU out of kernel.watchdog_cpumask",
+    ),
+    (
+        "clock_stays",
+        "this CPU's clock event device cannot be stopped: leave CLOCK out",
+        "start without clock",
     ),
 ];
 

@@ -18,7 +18,8 @@
  * DOC: ISOLATOR_MASK_* - argument of START: what to defer
  *
  * * CLOCK: timers of this CPU, and requests to look at its tick again
- * * RESCHED: interrupts that ask for a context switch (stop work excepted)
+ * * RESCHED: interrupts for reschedules whose caller says that they may wait: a
+ *   fair task's wakeup, the fair server
  * * IPI: calls of registered functions (instruction stream, memory order)
  * * KTLB: flushes of unmapped vmalloc ranges; read what is not claimed for it
  * * EXCLUSIVE_MM: refuse to start unless nobody else can change the owner's
@@ -170,11 +171,16 @@ enum isolator_stat {
  * @ISOLATOR_ENDED_AFFINITY: ended: the owner may run elsewhere
  * @ISOLATOR_ENDED_POLICY: ended: the owner's policy does not allow it
  * @ISOLATOR_ENDED_HOTPLUG: ended: the CPU went offline
- * @ISOLATOR_NOT_OWNED: POST to a CPU that has no owner (ENOTCONN)
+ * @ISOLATOR_NOT_OWNED: POST, POLL: the CPU has no owner (ENOTCONN)
  * @ISOLATOR_RING_FULL: POST: nobody took the messages before (ENOBUFS)
  * @ISOLATOR_RING_EMPTY: POLL: there is no message (ENOMSG)
  * @ISOLATOR_RING_BROKEN: the owner wrote nonsense into the ring (EBADMSG)
  * @ISOLATOR_ENDED_PARTITION: ended: the CPU is in no isolated partition now
+ * @ISOLATOR_OTHER_FILE: POST, POLL: not through the file of START (EACCES)
+ * @ISOLATOR_WATCHED: refused or ended: kernel.watchdog_cpumask has the CPU
+ *	(EUSERS)
+ * @ISOLATOR_CLOCK_STAYS: CLOCK: the CPU's clock event device cannot be stopped
+ *	(EOPNOTSUPP)
  * @ISOLATOR_REASON_MAX: how many there are
  *
  * isolator_reason_text() of libisolator and &struct isolator_status.text say
@@ -215,6 +221,9 @@ enum isolator_reason {
 	ISOLATOR_RING_EMPTY,
 	ISOLATOR_RING_BROKEN,
 	ISOLATOR_ENDED_PARTITION,
+	ISOLATOR_OTHER_FILE,
+	ISOLATOR_WATCHED,
+	ISOLATOR_CLOCK_STAYS,
 	ISOLATOR_REASON_MAX
 };
 
@@ -338,8 +347,9 @@ struct isolator_ring {
  * @in: to the owner; its consumer writes only @tail
  * @out: from the owner; its producer writes @head and @slot
  *
- * Mapped shared, whole, in pages rounded up. The owner's ends only may be used
- * through the mapping; everybody else uses POST and POLL. START empties both.
+ * Mapped shared, whole, in pages rounded up, by the owner's process, through the
+ * file of START, after it. Each START makes new ones: a mapping that is older
+ * shows nothing of the new owner. Others use POST and POLL.
  */
 struct isolator_rings {
 	struct isolator_ring	in;
@@ -352,9 +362,10 @@ struct isolator_rings {
  * @cpu: in: whose rings; ISOLATOR_THIS_CPU: the caller's
  * @message: in: to be posted; out: that was polled
  *
- * POST by the owner of @cpu puts a message into its out ring, by anybody else
- * into its in ring; POLL takes one out of the other. Neither interrupts, waits
- * or wakes anybody. An owner that did not map the rings sees
+ * POST by the owner of @cpu puts a message into its out ring, by another thread
+ * into its in ring; POLL takes one out of the other. Both work only through the
+ * file of START, which the owner passes to whom it talks to. Neither interrupts,
+ * waits or wakes a task. An owner that did not map the rings sees
  * ISOLATOR_PENDING_MESSAGE in the word and calls POLL.
  */
 struct isolator_post {

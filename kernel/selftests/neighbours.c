@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who preempts an owner is served as without the isolator; who may wait, by the
+ * bound.
+ *
+ * Why: a reschedule that is deferred although its task must run now breaks the
+ * contract of its scheduling class, and no error shows it: the task only comes
+ * late. So the bound is an hour here, and the owner never enters the kernel by
+ * itself: a neighbour that runs was served because its wakeup was delivered.
+ *
+ *	owner		neighbour, which runs by
+ *	fair		FIFO, RR, DEADLINE: its wakeup
+ *	FIFO 10		FIFO 20: its wakeup
+ *	any		fair: a bound of 100 ms, also where a FIFO task never gives
+ *			the only housekeeping CPU away
+ *	fair		a sibling's task with another core scheduling cookie
+ *			(prctl(2), PR_SCHED_CORE): never beside the owner
+ *
+ * How to read: a line per case; "# SKIP" where the machine has no such neighbour.
+ * --slow K
+ */
+#include "selftest.h"
+
+#define BOUND		"/proc/sys/kernel/isolator_max_defer_ms"
+#define FAIR_SERVER	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
+#define RT_LIMIT	"/proc/sys/kernel/sched_rt_runtime_us"
+
+struct shared {
+	int	owner;		/* 1: spins; -errno */
+	int	leave;
+	int	neighbour;	/* 1: sleeps; 2: is to run; 3: ran; -errno */
+	int	hog;		/* 1: spins */
+	long	rounds;		/* of the owner; of the sibling */
+	long	beside;
+};
+
+static struct shared *shared;
+static const struct isolator_page *page;
+static int cpu, fd;
+
+static int get(int *at)
+{
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+static void set(int *at, int value)
+{
+	__atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+
+static void become(int policy, int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+
+	if (sched_setscheduler(0, policy, &param))
+		die("change the policy");
+}
+
+/* ---- the owner: spins in user mode until it may leave ---- */
+
+static void spin(int policy, int priority)
+{
+	int own = open_isolator();
+
+	pin(cpu);
+	become(policy, priority);
+	if (start_patiently(own, ISOLATOR_MASK_DEFAULT)) {
+		set(&shared->owner, -errno);
+		_exit(1);
+	}
+	set(&shared->owner, 1);
+	while (!get(&shared->leave)) {
+		__atomic_fetch_add(&shared->rounds, 1, __ATOMIC_RELAXED);
+		relax();
+	}
+	_exit(0);
+}
+
+static pid_t start_owner(int policy, int priority)
+{
+	pid_t pid;
+
+	shared->owner = shared->leave = 0;
+	pid = child();
+	if (!pid)
+		spin(policy, priority);
+	if (!wait_for(get(&shared->owner), HANG_MS) || shared->owner != 1) {
+		errno = shared->owner < 0 ? -shared->owner : ETIMEDOUT;
+		die("start the owner");
+	}
+	return pid;
+}
+
+static void end_owner(pid_t pid)
+{
+	set(&shared->leave, 1);
+	if (reap(pid) < 0)
+		die("end the owner");
+}
+
+/* ---- a neighbour: sleeps on the owner's CPU, and runs once it is woken ---- */
+
+static int alarm_in, alarm_out;
+
+static void sleep_and_run(void)
+{
+	char byte;
+
+	set(&shared->neighbour, 1);
+	if (read(alarm_out, &byte, 1) == 1)
+		set(&shared->neighbour, 3);
+	for (;;)
+		sleep_us(1000000);
+}
+
+/* It gets there before the owner comes; -1: there is no such neighbour here. */
+static pid_t sleeper(int policy, int priority)
+{
+	pid_t pid;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		die("make a pipe");
+	alarm_out = ends[0];
+	alarm_in = ends[1];
+	pid = child();
+	if (pid)
+		return pid;
+	pin(cpu);
+	if (policy < 0 && become_deadline()) {
+		set(&shared->neighbour, -errno);
+		_exit(0);
+	}
+	if (policy >= 0)
+		become(policy, priority);
+	sleep_and_run();
+	_exit(0);
+}
+
+static bool sleeps(pid_t pid)
+{
+	char path[64], text[512], *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (read_file(path, text, sizeof(text)) <= 0)
+		return false;
+	state = strrchr(text, ')');
+	return state && state[2] == 'S';
+}
+
+/* The neighbour sleeps there, an owner takes the CPU, the neighbour is woken. */
+static void served(const char *name, int owner_policy, int owner_priority,
+		   int policy, int priority)
+{
+	uint64_t breaks = stat_of(page, ISOLATOR_STAT_BREACH_BOUND);
+	pid_t neighbour, owner;
+	bool ran;
+
+	memset(shared, 0, sizeof(*shared));
+	neighbour = sleeper(policy, priority);
+	if (!wait_for(get(&shared->neighbour), HANG_MS))
+		die("start a neighbour");
+	if (shared->neighbour < 0) {
+		ok_or_skipped(SKIPPED, name, strerror(-shared->neighbour));
+		reap(neighbour);
+		return;
+	}
+	if (!wait_for(sleeps(neighbour), HANG_MS))
+		die("have the neighbour sleep");
+	owner = start_owner(owner_policy, owner_priority);
+	if (write(alarm_in, "", 1) != 1)
+		die("wake the neighbour");
+	ran = wait_for(get(&shared->neighbour) == 3, HANG_MS / 2);
+	ok(ran && stat_of(page, ISOLATOR_STAT_BREACH_BOUND) == breaks,
+	   "%s", name);
+	end_owner(owner);
+	kill(neighbour, SIGKILL);
+	reap(neighbour);
+	close(alarm_in);
+	close(alarm_out);
+}
+
+/* ---- who may wait ---- */
+
+static void fair_waits_for_the_bound(const char *name, int policy, int priority)
+{
+	uint64_t deferred = stat_of(page, ISOLATOR_STAT_DEFER_RESCHED) +
+			    stat_of(page, ISOLATOR_STAT_DEFER_TICK);
+	uint64_t delivered = stat_of(page, ISOLATOR_STAT_BREACH_RESCHED);
+	pid_t neighbour, owner;
+	bool ran;
+
+	memset(shared, 0, sizeof(*shared));
+	neighbour = sleeper(SCHED_OTHER, 0);
+	if (!wait_for(get(&shared->neighbour) == 1 && sleeps(neighbour), HANG_MS))
+		die("start a neighbour");
+	owner = start_owner(policy, priority);
+	if (write(alarm_in, "", 1) != 1)
+		die("wake the neighbour");
+	sleep_us(200000);
+	ok(get(&shared->neighbour) == 1 &&
+	   stat_of(page, ISOLATOR_STAT_BREACH_RESCHED) == delivered &&
+	   stat_of(page, ISOLATOR_STAT_DEFER_RESCHED) +
+	   stat_of(page, ISOLATOR_STAT_DEFER_TICK) > deferred,
+	   "%s waits", name);
+	write_file(BOUND, "100");
+	ran = wait_for(get(&shared->neighbour) == 3, HANG_MS / 2);
+	write_file(BOUND, "3600000");
+	ok(ran, "%s runs once the bound is over", name);
+	end_owner(owner);
+	kill(neighbour, SIGKILL);
+	reap(neighbour);
+	close(alarm_in);
+	close(alarm_out);
+}
+
+/*
+ * The watchdog must not need a thread: here none but FIFO 50 and above runs on
+ * the housekeeping CPU. There must be one of them only.
+ */
+static void bound_beside_a_hog(void)
+{
+	static const char name[] =
+		"the bound holds where a FIFO task never gives the housekeeping CPU away";
+	char server[80], limit[32];
+	pid_t hog, neighbour, owner;
+	bool ran;
+
+	snprintf(server, sizeof(server), FAIR_SERVER, HOUSE_CPU);
+	if (list_has(CPUS "isolated", HOUSE_CPU) || !list_has(CPUS "online", 1) ||
+	    list_has(CPUS "online", 2)) {
+		ok_or_skipped(SKIPPED, name, "there are not two CPUs");
+		return;
+	}
+	memset(shared, 0, sizeof(*shared));
+	neighbour = sleeper(SCHED_OTHER, 0);
+	if (!wait_for(get(&shared->neighbour) == 1 && sleeps(neighbour), HANG_MS))
+		die("start a neighbour");
+	owner = start_owner(SCHED_FIFO, 10);
+	if (read_file(RT_LIMIT, limit, sizeof(limit)) < 0 ||
+	    write_file(RT_LIMIT, "-1"))
+		die("lift the limit of real-time tasks");
+	if (write_file(server, "0"))
+		say("the fair server is on");
+	become(SCHED_FIFO, 90);
+	hog = child();
+	if (!hog) {
+		become(SCHED_FIFO, 50);
+		for (;;) {
+			set(&shared->hog, 1);
+			relax();
+		}
+	}
+	wait_for(get(&shared->hog), HANG_MS);
+	if (write(alarm_in, "", 1) != 1)
+		die("wake the neighbour");
+	write_file(BOUND, "100");
+	ran = wait_for(get(&shared->neighbour) == 3, HANG_MS / 4);
+	kill(hog, SIGKILL);
+	reap(hog);
+	write_file(BOUND, "3600000");
+	become(SCHED_OTHER, 0);
+	write_file(server, "50000000");
+	write_file(RT_LIMIT, limit);
+	ok(ran, "%s", name);
+	end_owner(owner);
+	kill(neighbour, SIGKILL);
+	reap(neighbour);
+	close(alarm_in);
+	close(alarm_out);
+}
+
+/* ---- core scheduling ---- */
+
+#define CORE_SCHED		62	/* PR_SCHED_CORE */
+#define CORE_SCHED_CREATE	1
+#define OTHER_THREADS \
+	"/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list"
+
+static int sibling(void)
+{
+	char path[80];
+	int other;
+
+	snprintf(path, sizeof(path), OTHER_THREADS, cpu);
+	for (other = 0; other < cpu_count(); other++)
+		if (other != cpu && list_has(path, other))
+			return other;
+	return -1;
+}
+
+/*
+ * Counts how often the owner goes on while this runs on the sibling: of two
+ * cookies only one may run on a core.
+ */
+static void run_beside(int other)
+{
+	long before, round;
+
+	if (prctl(CORE_SCHED, CORE_SCHED_CREATE, 0, 0, 0)) {
+		set(&shared->neighbour, -errno);
+		_exit(0);
+	}
+	pin(other);
+	set(&shared->neighbour, 1);
+	for (round = 0; round < 20000; round++) {
+		int spins;
+
+		before = __atomic_load_n(&shared->rounds, __ATOMIC_RELAXED);
+		for (spins = 0; spins < 200; spins++)
+			relax();
+		/* One that has just been forced out may have counted once. */
+		if (__atomic_load_n(&shared->rounds, __ATOMIC_RELAXED) >
+		    before + 1)
+			shared->beside++;
+	}
+	set(&shared->neighbour, 3);
+	for (;;)
+		sleep_us(1000000);
+}
+
+static void cookies(void)
+{
+	static const char name[] = "a task with another cookie runs, and not beside the owner";
+	int other = sibling();
+	pid_t owner, task;
+	bool ran;
+
+	if (other < 0) {
+		ok_or_skipped(SKIPPED, name, "the CPU has no sibling");
+		return;
+	}
+	memset(shared, 0, sizeof(*shared));
+	owner = start_owner(SCHED_OTHER, 0);
+	task = child();
+	if (!task)
+		run_beside(other);
+	wait_for(get(&shared->neighbour), HANG_MS);
+	if (shared->neighbour < 0) {
+		ok_or_skipped(SKIPPED, name, strerror(-shared->neighbour));
+	} else {
+		ran = wait_for(get(&shared->neighbour) == 3, HANG_MS);
+		say("of 20000 looks, the owner ran at %ld", shared->beside);
+		ok(ran && shared->beside < 2000, "%s", name);
+	}
+	end_owner(owner);
+	kill(task, SIGKILL);
+	reap(task);
+}
+
+int main(int argc, char **argv)
+{
+	char bound[16];
+
+	arguments(argc, argv, (const struct argument[]){
+		{ "--slow", &slow, false }, { } });
+	cpu = isolated_cpu();
+	fd = open_isolator();
+	page = page_of(fd, cpu);
+	shared = share(PAGE);
+	start_alone(cpu);
+	pin(HOUSE_CPU);
+	snprintf(bound, sizeof(bound), "%u", status_of(fd, cpu).max_defer_ms);
+	if (write_file(BOUND, "3600000"))
+		die("make the bound longer");
+
+	served("FIFO preempts a fair owner", SCHED_OTHER, 0, SCHED_FIFO, 99);
+	served("RR preempts a fair owner", SCHED_OTHER, 0, SCHED_RR, 1);
+	served("DEADLINE preempts a fair owner", SCHED_OTHER, 0, -1, 0);
+	served("FIFO preempts an owner of lower priority", SCHED_FIFO, 10,
+	       SCHED_FIFO, 20);
+	served("DEADLINE preempts a FIFO owner", SCHED_FIFO, 10, -1, 0);
+	fair_waits_for_the_bound("a fair task behind a fair owner", SCHED_OTHER, 0);
+	fair_waits_for_the_bound("a fair task behind a FIFO owner", SCHED_FIFO, 10);
+	bound_beside_a_hog();
+	cookies();
+	write_file(BOUND, bound);
+	return finish();
+}
