@@ -2,10 +2,11 @@
 /*
  * Interrupt isolator: the senders' side.
  *
- * Deny by default: an interrupt is sent unless its function was registered as
- * one whose work the entry code does. It is never queued: an entry left in
- * call_single_queue without an interrupt would make the next, synchronous,
- * caller wait for good, since only the first to queue sends one.
+ * The kernel denies deferral by default. A sender sends its interrupt unless
+ * the function was registered as one whose work the entry code does. A deferred
+ * call is never queued, since only the first CPU to queue an entry sends an
+ * interrupt. An entry left in call_single_queue without an interrupt would make
+ * the next, synchronous caller wait for ever.
  */
 #include <linux/bits.h>
 #include <linux/export.h>
@@ -25,7 +26,10 @@ DEFINE_PER_CPU_SHARED_ALIGNED(struct isolator_cpu, isolator_cpu);
 DEFINE_STATIC_KEY_FALSE(isolator_used);
 EXPORT_SYMBOL_GPL(isolator_used);
 
-/* Open addressing; never full, so that a search ends at an empty place. */
+/*
+ * Open addressing. The table is never full, so that a search ends at an empty
+ * place.
+ */
 #define FUNCTION_BITS	5
 #define FUNCTIONS	BIT(FUNCTION_BITS)
 
@@ -47,7 +51,7 @@ static struct isolator_function *find(smp_call_func_t func)
 	return &functions[at];
 }
 
-/* Where it is full, what is not in it is delivered. */
+/* If the table is full, calls of functions left out are delivered. */
 static void __init add(smp_call_func_t func, unsigned int work,
 		       enum isolator_stat breach)
 {
@@ -77,7 +81,7 @@ void __init isolator_register_breach(smp_call_func_t func,
 	add(func, 0, what);
 }
 
-/* Work that a call of @func is; 0: it must be called */
+/* Work that stands for a call of @func; 0: the call must be delivered */
 unsigned int isolator_work_of(smp_call_func_t func)
 {
 	return find(func)->work;
@@ -95,11 +99,12 @@ enum isolator_stat isolator_breach_of(smp_call_func_t func)
  * @word: the word
  * @work: ISOLATOR_PENDING_*
  *
- * The exchange is done even if the bits are set already: it orders what the
- * caller wrote (text, page tables, flags) before the entry that will clear
- * them.
+ * The function does the exchange even if the bits are set already. The exchange
+ * orders the caller's writes (text, page tables, flags) before the entry that
+ * will clear the bits.
  *
- * Return: false: it is not; send the interrupt.
+ * Return: true if it added the work; false if the owner is not in user mode, so
+ * that the caller must send the interrupt.
  */
 bool isolator_post(atomic_t *word, unsigned int work)
 {
@@ -115,7 +120,7 @@ bool isolator_post(atomic_t *word, unsigned int work)
 	return true;
 }
 
-/* An owner that is just coming or going: the interrupt is sent. */
+/* While an owner starts or ends, the interrupt is sent. */
 static __always_inline bool
 defer(int cpu, u32 mask, unsigned int work, enum isolator_stat what, void *func)
 {
@@ -146,8 +151,9 @@ bool __isolator_defer_call(int cpu, smp_call_func_t func)
 }
 
 /*
- * Deny by default here too: only the caller knows what waits, so only the caller
- * can say that it may. Nothing is concluded from classes, policies or cookies.
+ * Reschedules are denied deferral by default, too. Only the caller knows which
+ * task waits, so only the caller can allow the delay. Classes, policies and
+ * cookies are not evaluated.
  */
 bool __isolator_defer_resched(int cpu, bool may_wait, bool stop)
 {
@@ -160,10 +166,11 @@ bool __isolator_defer_resched(int cpu, bool may_wait, bool stop)
 }
 
 /*
- * The runqueue's lock orders this after the deferral, so the word is not older
- * than that: RESCHED stays until an entry has cleared it, which then looks at
- * the flag. USER says nothing: an NMI clears it, and its return looks at no
- * flags; and where it is set without RESCHED, the interrupt is on its way.
+ * The runqueue's lock orders this read after the deferral, so the word is at
+ * least as new. RESCHED stays set until an entry has cleared it; that entry
+ * then checks the flag. USER is no indication: an NMI clears it, and the NMI's
+ * return does not check flags. If USER is set without RESCHED, the interrupt is
+ * on its way.
  */
 bool __isolator_resched_again(int cpu, bool stop)
 {
@@ -188,7 +195,7 @@ bool __isolator_cpu_isolated(int cpu)
 	return READ_ONCE(per_cpu(isolator_cpu.owner, cpu));
 }
 
-/* Offsets say where in the kernel, not where the kernel is. */
+/* Offsets into kernel text do not reveal the kernel's load address. */
 static u64 text_offset(unsigned long address)
 {
 	return core_kernel_text(address) ? address - (unsigned long)_stext :
@@ -213,13 +220,13 @@ void __isolator_breach(int cpu, enum isolator_stat what, void *func)
 	ic->breach_func = func;
 	memcpy(ic->breach_site, site, sizeof(site));
 	WRITE_ONCE(page->breach_seq, page->breach_seq + 1);
-	smp_wmb();	/* odd before the fields; user space reads the pair */
+	smp_wmb();	/* breach_seq is odd before the fields change */
 	page->breach_stat = what;
 	page->breach_func = func ? text_offset((unsigned long)func) : 0;
 	page->breach_ns = ktime_get_mono_fast_ns();
 	for (i = 0; i < ISOLATOR_SITES; i++)
 		page->breach_site[i] = site[i] ? text_offset(site[i]) : 0;
-	smp_wmb();	/* the fields before even */
+	smp_wmb();	/* fields are written before breach_seq is even */
 	WRITE_ONCE(page->breach_seq, page->breach_seq + 1);
 	raw_spin_unlock_irqrestore(&ic->breach_lock, flags);
 

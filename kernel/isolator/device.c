@@ -2,10 +2,11 @@
 /*
  * Interrupt isolator: /dev/isolator.
  *
- * An open file belongs to the process that opened it, since closing it for the
- * last time ends what it started. Another process to which it was passed can
- * read the pages and STATUS, but not START. If the file is open for writing, it
- * can also exchange messages with the owner that was started through it.
+ * An open file belongs to the process that opened it, since the last close of
+ * the file ends the isolation that this process started. The opener may pass
+ * the file to another process. That process can map the pages and call STATUS,
+ * but not START. If the file is open for writing, the process can also exchange
+ * messages with the owner that was started through it.
  */
 #include <linux/fs.h>
 #include <linux/init.h>
@@ -21,7 +22,7 @@
 /**
  * struct isolator_file - an open /dev/isolator
  * @opener: process that opened it
- * @refused: why the last call through it was refused
+ * @refused: reason for the last refusal of a call through it
  */
 struct isolator_file {
 	struct pid		*opener;
@@ -164,7 +165,9 @@ static struct miscdevice isolator_device = {
 	.fops	= &isolator_fops,
 };
 
-/* Pages stay: senders look at them without a lock, and so does user space. */
+/*
+ * The pages are never freed: senders and user space access them without a lock.
+ */
 static int __init isolator_pages_init(void)
 {
 	int cpu;

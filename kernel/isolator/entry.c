@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt isolator: the owner's way into the kernel and back.
+ * Interrupt isolator: the owner's kernel entry and its return to user mode.
  *
  *	user mode	USER set; senders add work to the word, send nothing
  *	    | entry	nest = 2, USER cleared, work,
  *	    |		its bits cleared, nest = 0	(RCU not watching)
  *	    v
  *	kernel		USER clear; senders send interrupts
- *	    |		gate opened where a timer is due soon
+ *	    |		gate opened if a timer waits: gate_may_stay()
  *	    | return	gate closed, nest = 1		(RCU watching)
  *	    |		word |= USER			(RCU not watching)
  *	    v
  *	user mode
  *
- * Rules, which an NMI (or what is like one) at any point must not break:
+ * Rules that hold even if an NMI, or a similar entry, comes at any point:
  *
- * 1. USER is set only while RCU does not watch, so that an NMI that finds USER
- *    takes ct_nmi_enter()'s hook and does the work itself.
- * 2. USER is cleared before the work is done, and the bits after it. Before:
- *    a bit that is posted again leaves the word as it was, and nothing would
- *    show that it came too late. After: a nested NMI has to find them.
- * 3. USER is or-ed in: a nested NMI may have set it before, and work may have
- *    come since.
+ * 1. USER is set only while RCU does not watch. An NMI that finds USER set
+ *    therefore takes ct_nmi_enter()'s hook and does the work itself.
+ * 2. An entry clears USER before it does the work, and clears the work's bits
+ *    after it. If USER stayed set, a sender could post a bit again during the
+ *    work, and the word would not show that this post came too late. If the
+ *    bits were cleared first, a nested NMI would not find them.
+ * 3. The return ors USER into the word: a nested NMI may have set USER before,
+ *    and senders may have added work since.
  * 4. An NMI's return sets USER only if that NMI interrupted user mode itself.
- *    One that came after an entry had cleared USER, but before RCU watched,
- *    must leave it clear: that entry goes on into the kernel. Hence nest.
- * 5. The read-modify-write of the word and the one of the context tracking
- *    state are full barriers, so that interrupts which only order memory need
+ *    An NMI may come after an entry has cleared USER, but before RCU watches.
+ *    It must leave USER clear, since that entry continues into the kernel. The
+ *    counter nest tells these cases apart.
+ * 5. The read-modify-write operations on the word and on the context tracking
+ *    state are full barriers. Interrupts that only order memory therefore need
  *    no work at all.
  *
  * Code between the hardware's entry and isolator_do_work() must never be
- * patched, since a patch of it would not be seen; so no static key here.
+ * patched, since this CPU might not see the patch. So it has no static key.
  */
 #include <linux/hardirq.h>
 #include <linux/irqflags.h>
@@ -54,8 +56,8 @@ DEFINE_PER_CPU(struct isolator_entry, isolator_entry);
 
 #ifdef CONFIG_X86
 /*
- * Writing CR2 serialises. So does IRET, but that would unmask NMIs, and
- * CPUID exits to a hypervisor. CR2 is not lost: what is written was there.
+ * Writing CR2 serialises. IRET does too, but would unmask NMIs. CPUID exits to
+ * a hypervisor. CR2 keeps its value: the code writes back what it read.
  */
 static __always_inline void isolator_serialise(void)
 {
@@ -64,7 +66,7 @@ static __always_inline void isolator_serialise(void)
 	asm volatile("mov %%cr2, %0\n\tmov %0, %%cr2" : "=r" (cr2) : : "memory");
 }
 
-/* Changing CR4.PGE flushes all, global entries and all PCIDs included. */
+/* Changing CR4.PGE flushes all entries, with global entries and all PCIDs. */
 static __always_inline void isolator_flush_kernel_tlb(void)
 {
 	unsigned long cr4;
@@ -75,8 +77,9 @@ static __always_inline void isolator_flush_kernel_tlb(void)
 }
 #else
 /*
- * Taking the exception synchronised before the text was changed, perhaps.
- * Nobody defers TLB flushes here: TLBI is broadcast.
+ * The exception may have synchronised this CPU before the text was changed, so
+ * the CPU synchronises again here. TLB flushes are never deferred on this
+ * architecture: TLBI is broadcast.
  */
 static __always_inline void isolator_serialise(void)
 {
@@ -87,31 +90,32 @@ static __always_inline void isolator_flush_kernel_tlb(void) { }
 #endif
 
 /**
- * isolator_do_work() - do what was deferred, and let nobody defer any more
- * @entry: this CPU's
- * @keep: bits that stay for somebody else
+ * isolator_do_work() - do deferred work, and stop senders from deferring more
+ * @entry: this CPU's entry state
+ * @keep: bits that stay set for later handlers
  *
- * From any entry, NMI included, with RCU not watching: no lock, no tracing, no
- * text that may be patched.
+ * Every entry calls this, NMIs included, while RCU does not watch. It must not
+ * take locks, trace, or run text that may be patched.
  */
 void noinstr isolator_do_work(struct isolator_entry *entry, int keep)
 {
-	/* Pairs with isolator_post(). Who comes later sends an interrupt. */
+	/* Pairs with isolator_post(). Later senders send an interrupt. */
 	int old = raw_atomic_fetch_andnot(ISOLATOR_PENDING_USER, entry->word);
 
 	if (old & ISOLATOR_PENDING_KTLB)
 		isolator_flush_kernel_tlb();
 	if (old & ISOLATOR_PENDING_SYNC)
 		isolator_serialise();
-	/* But for messages nobody adds any: USER stays clear while nest > 1. */
+	/* Senders can add only MESSAGE now: USER stays clear while nest > 1. */
 	raw_atomic_and(keep, entry->word);
 	entry->seen |= old;
 }
 
 /*
- * While the work is done, nest is what it is inside an NMI: one that comes now
- * does the work too, and does not set USER. With nest = 0 first it would find
- * nothing to do, and run stale text.
+ * While this CPU does the work, nest has the value that it has inside an NMI.
+ * An NMI that comes now therefore does the work too, and does not set USER. If
+ * nest were 0 already, the NMI would find no work to do, and would run stale
+ * text.
  */
 int noinstr __isolator_kernel_enter(int offset)
 {
@@ -149,7 +153,7 @@ void noinstr __isolator_nmi_exit(void)
 		raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
 }
 
-/* Interrupts off, on the CPU itself, by any task */
+/* Any task on the CPU itself may call this, with interrupts off */
 void __isolator_gate_open(void)
 {
 	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
@@ -161,10 +165,10 @@ void __isolator_gate_open(void)
 }
 
 /*
- * Whether this entry is TICK's, which is short; where it cannot be told it is not.
- * (On arm64 the registers of an interrupt from user mode may look the same.) A
- * call of another device that has the same number is taken for TICK too: it then
- * has its timers when it sleeps, when it returns, or by the watchdog.
+ * Whether this entry is a call of TICK, which is short; false if this is
+ * unknown. (On arm64 the registers of an interrupt from user mode may look the
+ * same.) A call to another device with the same number counts as TICK too.
+ * Timers then fire when that call sleeps, when it returns, or by the watchdog.
  */
 static bool entered_by_tick(void)
 {
@@ -179,12 +183,16 @@ static bool entered_by_tick(void)
 }
 
 /*
- * Entry from user mode by any task on this CPU: the gate may be closed for an
- * owner that has just been deprived of it. An owner's opens too where a timer
- * waits behind it, since the stay may be long: a long call, a guest. It stays
- * closed only in TICK, which is short, if no timer is due soon, so that TICK
- * does not program the device twice; and where no timer waits, since the device
- * is then as the kernel itself leaves it, and a timer that is started programs it.
+ * Whether the gate may stay closed after an entry from user mode by any task on
+ * this CPU. For a task that is not the owner, it opens: it may still be closed
+ * for an owner that has just lost the CPU. For the owner, it opens if a timer
+ * waits behind it, since the owner may stay long in the kernel (a long call, a
+ * guest).
+ *
+ * The gate stays closed in two cases. In TICK, which is short, it does if no
+ * timer is due soon, so that TICK does not program the device twice. And it
+ * does if no timer waits. The kernel itself leaves the device in this state,
+ * and starting a timer programs it.
  */
 static bool gate_may_stay(struct isolator_entry *entry, bool mine)
 {
@@ -203,7 +211,7 @@ void __isolator_user_exit(void)
 		return;
 	entry->seen = 0;
 	mine = READ_ONCE(ic->owner) == current;
-	/* What this leaves behind is looked at on the way out. */
+	/* The return to user mode empties the batches that this stay fills. */
 	if (mine)
 		set_thread_flag(TIF_ISOLATOR);
 	if ((seen & ISOLATOR_PENDING_TICK) || !gate_may_stay(entry, mine))
@@ -211,14 +219,14 @@ void __isolator_user_exit(void)
 	isolator_count(ic, ISOLATOR_STAT_ENTRIES);
 	if (seen & ~(ISOLATOR_PENDING_USER | ISOLATOR_PENDING_MESSAGE))
 		isolator_count(ic, ISOLATOR_STAT_ENTRIES_WORK);
-	/* The interrupt that was not sent would have done so. */
+	/* The deferred interrupt would have done this. */
 	if (seen & ISOLATOR_PENDING_RESCHED)
 		preempt_fold_need_resched();
 	if (seen & ISOLATOR_PENDING_TICK)
 		tick_nohz_isolator_update();
 }
 
-/* An open gate is not quiet: what it lets in is taken with interrupts on. */
+/* With an open gate, due timers need a return with interrupts on. */
 unsigned long __isolator_user_quiet(unsigned long ti_work)
 {
 	if (READ_ONCE(*this_cpu_ptr(&isolator_cpu.owner)) != current ||
@@ -229,8 +237,8 @@ unsigned long __isolator_user_quiet(unsigned long ti_work)
 }
 
 /*
- * Timers that became due behind the gate wait as interrupts: they are taken
- * before this rather than in user mode.
+ * Timers that became due behind the gate are pending interrupts. The CPU takes
+ * them before this function runs, rather than in user mode.
  */
 void __isolator_user_prepare(void)
 {
@@ -239,9 +247,10 @@ void __isolator_user_prepare(void)
 		return;
 	isolator_quiesce();
 	/*
-	 * The gate waits for the tick to stop: see hrtimer_isolator_stop(). Not by
-	 * an interrupt to this CPU: that may come in user mode only, and so bring
-	 * the owner back here, as long as anything needs the tick.
+	 * The gate can close only once the tick has stopped, see
+	 * hrtimer_isolator_stop(). An interrupt to this CPU could not do this:
+	 * it may come only in user mode. It would then bring the owner back
+	 * here for as long as the tick is needed.
 	 */
 	guard(irq)();
 	if (!tick_nohz_tick_stopped())
@@ -254,8 +263,8 @@ void __isolator_user_arm(void)
 	struct isolator_cpu *ic = this_cpu_ptr(&isolator_cpu);
 
 	/*
-	 * Who takes the CPU away from its owner interrupts it afterwards; that
-	 * interrupt then comes in user mode, or came while the gate was closed.
+	 * Code that ends isolation interrupts this CPU afterwards. That
+	 * interrupt comes in user mode, or it came while the gate was closed.
 	 */
 	if (likely(READ_ONCE(ic->owner) != current)) {
 		__isolator_gate_open();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt isolator: an address space that its owner has for itself.
+ * Interrupt isolator: an address space for the exclusive use of its owner.
  *
- * A TLB flush of the owner's address space is never deferred: pages are freed
- * after it, and what a stale entry still writes to belongs to somebody else by
- * then. Exclusive mode removes the causes instead. START looks whether anybody
- * but the owner has reason to change its page tables; afterwards, requests of
- * others to do so are refused where they may fail, and delivered and counted
- * where they may not.
+ * A TLB flush of the owner's address space is never deferred. The kernel frees
+ * pages after the flush, and a stale entry could still write to memory that
+ * belongs to another task by then. Exclusive mode removes the causes of flushes
+ * instead. START checks whether another task or the kernel has reason to change
+ * the owner's page tables. Later requests of other tasks to change them are
+ * refused if they may fail. Otherwise they are delivered and counted.
  */
 #include <linux/fs.h>
 #include <linux/backing-dev.h>
@@ -20,9 +20,9 @@
 #include "isolator.h"
 
 /*
- * mlockall() leaves these out (mlock_fixup()). Reclaim takes nothing from them,
- * but for droppable ones (getrandom()'s state), of which there is a page or two:
- * that would be a breach.
+ * mlockall() leaves these mappings out (mlock_fixup()). Reclaim takes no pages
+ * from them, except from droppable mappings (getrandom()'s state). These have a
+ * page or two; reclaiming one would be a breach.
  */
 static bool needs_no_lock(struct vm_area_struct *vma)
 {
@@ -38,7 +38,7 @@ static enum isolator_reason check_vma(struct vm_area_struct *vma)
 		return ISOLATOR_MM_USERFAULT;
 	if (vma->vm_flags & VM_MERGEABLE)
 		return ISOLATOR_MM_MERGEABLE;
-	/* Writeback write-protects; of memfd and hugetlbfs there is none. */
+	/* Writeback write-protects pages; memfd and hugetlbfs have none. */
 	if ((vma->vm_flags & VM_SHARED) && file &&
 	    !(vma->vm_flags & (VM_IO | VM_PFNMAP)) &&
 	    mapping_can_writeback(file->f_mapping))
@@ -49,13 +49,14 @@ static enum isolator_reason check_vma(struct vm_area_struct *vma)
 }
 
 /**
- * isolator_exclusive() - whether the caller has its address space for itself
+ * isolator_exclusive() - whether the caller alone uses its address space
  *
- * True of the moment only. What the owner maps, shares or unlocks later it
- * does to itself; nobody else can add users to its address space for longer
- * than a look at it takes, since the owner cannot clone with CLONE_VM.
+ * The answer holds only at this moment. Later mappings, sharing and unlocking
+ * are the owner's own acts. No other task can add users to its address space
+ * for longer than a look at it takes, since the owner cannot clone with
+ * CLONE_VM.
  *
- * Return: why not (ISOLATOR_MM_*), or ISOLATOR_OK.
+ * Return: the reason against it (ISOLATOR_MM_*), or ISOLATOR_OK.
  */
 enum isolator_reason isolator_exclusive(void)
 {
@@ -68,7 +69,7 @@ enum isolator_reason isolator_exclusive(void)
 		return ISOLATOR_MM_SHARED;
 	if (mm_flags_test(MMF_VM_MERGE_ANY, mm))
 		return ISOLATOR_MM_MERGEABLE;
-	/* What is mapped from now on: MCL_FUTURE */
+	/* Future mappings have to be locked too: MCL_FUTURE */
 	if (!(mm->def_flags & VM_LOCKED))
 		return ISOLATOR_MM_NOT_LOCKED;
 	mmap_read_lock(mm);
@@ -86,14 +87,14 @@ static int exclusive_cpu(struct mm_struct *mm)
 {
 	int cpu;
 
-	/* Only compared: it may be gone, but then nobody asks for it. */
+	/* Only compared. If mm is gone, no caller asks for it. */
 	for_each_cpu(cpu, &isolator_cpus)
 		if (READ_ONCE(per_cpu(isolator_cpu.mm, cpu)) == mm)
 			return cpu;
 	return nr_cpu_ids;
 }
 
-/* Not from the owner: it is the one that may change its address space. */
+/* The owner itself may change its address space. */
 bool __isolator_refuse_mm(struct mm_struct *mm)
 {
 	int cpu;
@@ -104,7 +105,7 @@ bool __isolator_refuse_mm(struct mm_struct *mm)
 	return cpu < nr_cpu_ids && __isolator_refuse(cpu, ISOLATOR_STAT_REFUSED_MM);
 }
 
-/* The owner itself may not take another user in. */
+/* The owner may not share its address space with a new task. */
 bool __isolator_refuse_clone(void)
 {
 	int cpu = exclusive_cpu(current->mm);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Interrupt isolator: what its own files share.
+ * Interrupt isolator: declarations that its own files share.
  *
- * isolator_lock guards who owns which CPU. It is a raw spinlock, held with
- * interrupts off, since whoever held a sleeping lock could itself be starved
- * by an owner. Readers of owner and mask outside of it see old values at
- * worst, and each says why that is harmless.
+ * isolator_lock guards the ownership of CPUs. It is a raw spinlock, held with
+ * interrupts off: an owner could starve a task that holds a sleeping lock.
+ * Readers of owner and mask that do not hold it see old values at worst. Each
+ * of them explains why that is harmless.
  */
 #ifndef _KERNEL_ISOLATOR_H
 #define _KERNEL_ISOLATOR_H
@@ -28,15 +28,16 @@ struct vm_area_struct;
  * struct isolator_cpu - a CPU that can be isolated
  * @owner: its owner, with a reference; NULL: the CPU is not isolated
  * @mask: ISOLATOR_MASK_* of the owner
- * @file: the open file that START came through
- * @refuses: requests of others that would interrupt the CPU may be refused
- * @mm: exclusive: the owner's address space; only ever compared
- * @page: what user space sees, forever; NULL: the CPU cannot be isolated
- * @ended: why the last isolation ended
+ * @file: open file through which START was called
+ * @refuses: the kernel may refuse others' requests that would interrupt the CPU
+ * @mm: exclusive mode: the owner's address space; only ever compared
+ * @page: page that user space maps, never freed; NULL: the CPU cannot be
+ *	isolated
+ * @ended: reason why the last isolation ended
  * @breach_lock: guards the fields below and the breach fields of @page
  * @breach_func: function of the last breach
  * @breach_site: call sites of the last breach, innermost first
- * @clear: watchdog: when nobody was seen to wait for this CPU the last time
+ * @clear: watchdog: last time when it found no task that waited for this CPU
  * @kick: watchdog: interrupt that breaks isolation
  * @yield: watchdog: makes the owner sleep at its return to user mode
  * @yielding: @yield is queued
@@ -63,7 +64,7 @@ struct isolator_cpu {
 DECLARE_PER_CPU_SHARED_ALIGNED(struct isolator_cpu, isolator_cpu);
 
 extern raw_spinlock_t isolator_lock;
-extern struct cpumask isolator_cpus;	/* with owners; under isolator_lock */
+extern struct cpumask isolator_cpus;	/* CPUs with owners; isolator_lock */
 extern unsigned int isolator_max_defer_ms;
 extern unsigned int isolator_refuse_requests;
 
@@ -72,16 +73,16 @@ static inline atomic_t *isolator_word(struct isolator_cpu *ic)
 	return (atomic_t *)&ic->page->pending;
 }
 
-/* Senders on several CPUs count at once, and no count may be lost. */
+/* Atomic, since senders on several CPUs count at the same time. */
 static inline void isolator_count(struct isolator_cpu *ic,
 				  enum isolator_stat what)
 {
 	atomic64_inc((atomic64_t *)&ic->page->stat[what]);
 }
 
-/* What stays in the word: messages until they are polled ... */
+/* An entry keeps this bit in the word, until the messages are polled. */
 #define ISOLATOR_KEEP		ISOLATOR_PENDING_MESSAGE
-/* ... and, at an NMI, what only the way out of the kernel can do. */
+/* An NMI also keeps the bits of work that an NMI cannot do. */
 #define ISOLATOR_KEEP_NMI	(ISOLATOR_PENDING_MESSAGE |	\
 				 ISOLATOR_PENDING_RESCHED |	\
 				 ISOLATOR_PENDING_TICK)

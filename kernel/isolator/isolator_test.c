@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests of what the isolator computes. What it does to a CPU is tested by the
- * selftests, in a guest.
+ * Tests of the isolator's computations. The selftests test its effects on a
+ * CPU, in a guest.
  */
 #include <kunit/test.h>
 
@@ -46,14 +46,14 @@ static void entry_takes_all_but_what_is_kept(struct kunit *test)
 			ISOLATOR_PENDING_RESCHED | ISOLATOR_PENDING_MESSAGE);
 	KUNIT_EXPECT_TRUE(test, entry.seen & ISOLATOR_PENDING_SYNC);
 
-	/* An NMI returned to user mode, and the regular entry comes. */
+	/* The NMI returns to user mode; then a regular entry comes. */
 	atomic_or(ISOLATOR_PENDING_USER, &word);
 	isolator_do_work(&entry, ISOLATOR_KEEP);
 	KUNIT_EXPECT_EQ(test, atomic_read(&word), ISOLATOR_PENDING_MESSAGE);
 	KUNIT_EXPECT_TRUE(test, entry.seen & ISOLATOR_PENDING_RESCHED);
 }
 
-/* It cleared USER, and kept what only the way out of the kernel can do. */
+/* The NMI cleared USER, and kept the bits of work that an NMI cannot do. */
 static void an_entry_serves_what_an_nmi_left(struct kunit *test)
 {
 	atomic_t word = ATOMIC_INIT(ISOLATOR_PENDING_RESCHED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt isolator: reasons and statistics in words and as errors.
+ * Interrupt isolator: reasons and statistics as texts, names and error numbers.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -58,7 +58,7 @@ static const struct {
 		"this CPU's clock event device cannot be stopped: leave CLOCK out" },
 };
 
-/* 0 or a negative error number; distinct for what a caller can do wrong */
+/* 0 or a negative error number; most mistakes of a caller have their own */
 int isolator_errno(enum isolator_reason reason)
 {
 	return -reasons[reason].error;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt isolator: who owns a CPU, from START to whatever ends it.
+ * Interrupt isolator: ownership of a CPU, from START to its end.
  *
- * Ownership alone defers nothing: only the owner's own return to user mode, on
- * its own CPU, does. So it ends in any context, and the worst that a late end
- * leaves is an owner that defers once more; isolator_end() interrupts it.
+ * Ownership alone defers nothing. The kernel defers work only after the owner
+ * itself returns to user mode on its own CPU. Ownership can therefore end in
+ * any context. At worst, after a late end the owner defers once more;
+ * isolator_end() interrupts it.
  *
- * Ends: STOP, exit and exec (mm_release()), the last close of the file, the
- * CPU going offline; and what isolator_misplaced() finds, which the watchdog
- * asks: a changed affinity or policy, the end of the isolated partition that
- * the CPU is in, a lockup detector that watches the CPU.
- * fork has nothing to end: the child is not the owner.
+ * Ownership ends by STOP, by exit and exec (mm_release()), by the last close of
+ * the file, and when the CPU goes offline. The watchdog also ends it where
+ * isolator_misplaced() finds a reason. These are a changed affinity or policy,
+ * the end of the CPU's isolated partition, and a lockup detector that watches
+ * the CPU. fork ends nothing: the child is not the owner.
  */
 #include <linux/capability.h>
 #include <linux/cpu.h>
@@ -43,9 +44,9 @@ DEFINE_RAW_SPINLOCK(isolator_lock);
 struct cpumask isolator_cpus;
 
 /*
- * The lockup detector's timer would wait behind the gate, and its silence look
- * like a lockup. Without a change of kernel.watchdog_cpumask it leaves nohz_full
- * CPUs out.
+ * The lockup detector's timer would wait behind the gate, and the detector
+ * would report a lockup. It leaves nohz_full CPUs out unless the administrator
+ * changes kernel.watchdog_cpumask.
  */
 static bool watched(int cpu)
 {
@@ -56,7 +57,7 @@ static bool watched(int cpu)
 #endif
 }
 
-/* The masks of housekeeping change with cpusets, and RCU keeps the old ones. */
+/* Cpusets change the housekeeping masks; RCU keeps the old ones. */
 static bool in_domain(int cpu)
 {
 	guard(rcu)();
@@ -65,11 +66,11 @@ static bool in_domain(int cpu)
 }
 
 /**
- * isolator_misplaced() - why a task may not own a CPU (any more)
+ * isolator_misplaced() - whether a task may own a CPU, or go on owning it
  * @cpu: CPU
  * @owner: task
  *
- * Return: ISOLATOR_OK: it may.
+ * Return: ISOLATOR_OK if it may, or the reason against it.
  */
 enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner)
 {
@@ -86,8 +87,8 @@ enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner)
 }
 
 /*
- * With FRED a return to user mode that faults is a fault of the kernel's: no
- * hook, and text that may be patched runs with USER set.
+ * With FRED, a return to user mode that faults is a fault of the kernel. No
+ * hook runs then, and text that may be patched runs while USER is set.
  */
 static bool supported(void)
 {
@@ -111,7 +112,7 @@ static enum isolator_reason check(int cpu, u32 mask)
 		return ISOLATOR_BAD_MASK;
 	if (current->nr_cpus_allowed != 1)
 		return ISOLATOR_MANY_CPUS;
-	/* Before nohz_full: the boot CPU says why it can never be. */
+	/* Before nohz_full=, so that the boot CPU gets the exact reason. */
 	if (!tick_nohz_cpu_hotpluggable(cpu) ||
 	    !cpumask_intersects(housekeeping_cpumask(HK_TYPE_TICK),
 				cpu_online_mask))
@@ -133,7 +134,7 @@ static enum isolator_reason check(int cpu, u32 mask)
 	return ISOLATOR_OK;
 }
 
-/* The CPU that a task owns; nr_cpu_ids: none. For current, or under the lock. */
+/* The CPU that a task owns, or nr_cpu_ids; for current, or under the lock. */
 static int cpu_of(struct task_struct *owner)
 {
 	int cpu;
@@ -145,8 +146,9 @@ static int cpu_of(struct task_struct *owner)
 }
 
 /*
- * A device's interrupt is not deferred, and not counted as a breach, since no CPU
- * sends it. So say which may come: whoever set their affinity can change it.
+ * The kernel neither defers device interrupts nor counts them as breaches,
+ * since no CPU sends them. This lists those that may come, so that the
+ * administrator can change their affinity.
  */
 static void report_interrupts(int cpu)
 {
@@ -168,15 +170,15 @@ static void report_interrupts(int cpu)
 /**
  * isolator_take() - START for the current task and the CPU that it runs on
  * @mask: ISOLATOR_MASK_*
- * @file: what it was called through, whose last close ends it
+ * @file: file through which START was called; its last close ends ownership
  *
- * Return: ISOLATOR_OK, or why it was refused; nothing is changed then.
+ * Return: ISOLATOR_OK, or the reason for a refusal, which changes nothing.
  */
 enum isolator_reason isolator_take(u32 mask, struct file *file)
 {
 	int cpu = raw_smp_processor_id();
 	enum isolator_reason why = check(cpu, mask);
-	/* To be left alone takes less than to deny something to others. */
+	/* Refusing others' requests takes more rights than owning a CPU. */
 	bool may_refuse = ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
 	struct isolator_rings *rings;
 	struct isolator_cpu *ic;
@@ -189,11 +191,11 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 	rings = isolator_rings_alloc();
 	if (!rings)
 		return ISOLATOR_NO_PAGE;
-	/* Sleeps, and may interrupt everybody: once, and never off again. */
+	/* Sleeps, and may interrupt all CPUs, but only once: it stays on. */
 	static_branch_enable(&isolator_used);
 	isolator_quiesce_start();
 
-	/* Against a CPU that is asked, meanwhile, whether it may go offline. */
+	/* Excludes a concurrent attempt to take this CPU offline. */
 	cpus_read_lock();
 	raw_spin_lock_irqsave(&isolator_lock, flags);
 	ic = this_cpu_ptr(&isolator_cpu);
@@ -228,7 +230,9 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 	pr_info_ratelimited("isolator: cpu %d taken by %s[%d], mask %#x\n",
 			    cpu, current->comm, task_pid_nr(current), mask);
 	report_interrupts(cpu);
-	/* What was queued before would only break isolation later. */
+	/*
+	 * Tasks queued before START run now; later they would break isolation.
+	 */
 	isolator_yield(ic);
 	return ISOLATOR_OK;
 }
@@ -236,10 +240,10 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 /**
  * isolator_end() - end a CPU's isolation, in any context
  * @cpu: CPU
- * @owner: only if this task owns it
+ * @owner: end only if this task owns the CPU
  * @why: ISOLATOR_ENDED_*
  *
- * Return: whether this call did.
+ * Return: true if this call ended it.
  */
 bool isolator_end(int cpu, struct task_struct *owner, enum isolator_reason why)
 {
@@ -261,7 +265,7 @@ bool isolator_end(int cpu, struct task_struct *owner, enum isolator_reason why)
 	isolator_messages_end(cpu);
 	if (task_work_cancel(owner, &ic->yield))
 		atomic_set(&ic->yielding, 0);
-	/* An owner in user mode has a closed gate: have it come in. */
+	/* An owner in user mode has a closed gate: make it enter the kernel. */
 	if (cpu != smp_processor_id() && cpu_online(cpu))
 		smp_send_reschedule(cpu);
 	raw_spin_unlock_irqrestore(&isolator_lock, flags);
@@ -273,7 +277,7 @@ bool isolator_end(int cpu, struct task_struct *owner, enum isolator_reason why)
 	return true;
 }
 
-/* STOP; also from a CPU that the owner does not own. */
+/* STOP; the owner may run on a CPU that it does not own. */
 enum isolator_reason isolator_give(void)
 {
 	int cpu = cpu_of(current);
@@ -292,7 +296,7 @@ void __isolator_task_end(struct task_struct *task)
 		isolator_end(cpu, task, ISOLATOR_ENDED_EXIT);
 }
 
-/* Last close, by whoever */
+/* Last close of the file, by any task */
 void isolator_end_file(struct file *file)
 {
 	struct task_struct *owner;
@@ -327,8 +331,8 @@ static void verify_tsc(void)
 }
 
 /*
- * TICK. Coming here has done what was deferred, and opened the gate if a timer
- * was due: it has fired by now.
+ * TICK. The entry to the kernel has done the deferred work. If a timer was due,
+ * the entry also opened the gate, and the timer has fired by now.
  */
 enum isolator_reason isolator_work(u32 flags)
 {
@@ -360,8 +364,9 @@ enum isolator_reason isolator_work(u32 flags)
 }
 
 /*
- * On its way offline; the scheduler has moved the owner elsewhere. Only suspend
- * and reboot come here: others were refused while there was an owner.
+ * The CPU goes offline, and the scheduler has moved the owner elsewhere. If the
+ * CPU has an owner, only suspend, reboot and requests that isolator_refuse()
+ * lets pass get here.
  */
 static int isolator_offline(unsigned int cpu)
 {

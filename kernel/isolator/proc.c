@@ -2,10 +2,11 @@
 /*
  * Interrupt isolator: /proc/isolator.
  *
- * A line per fact, "cpuN NAME VALUE", for every CPU that was isolated since
- * boot. Functions are named where the reader may see kernel addresses. Nothing
- * is written here: START is the device's alone, so that its permissions, the
- * device cgroup and the life of the file apply.
+ * The file has one line per fact, "cpuN NAME VALUE", for each CPU that was
+ * isolated since boot. It names functions if the reader may see kernel
+ * addresses. It takes no commands: only the device has START, so that the
+ * device's permissions, the device cgroup and the lifetime of the open file
+ * apply.
  */
 #include <linux/init.h>
 #include <linux/kallsyms.h>

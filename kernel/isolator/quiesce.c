@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt isolator: leave nothing behind that others have to come for.
+ * Interrupt isolator: avoiding remote per-CPU work.
  *
- * What the kernel did for the owner lies in per-CPU batches, which others now
- * and then ask every CPU for that has some: a work item on this CPU, which
- * does not run while the owner spins, so that drop_caches, compaction and
- * their like wait for it. An owner therefore empties them on its way back to
- * user mode, so that nobody finds anything.
+ * The kernel collects work that it did for the owner in per-CPU batches. Other
+ * CPUs sometimes have each CPU with such batches empty them, by a work item on
+ * that CPU. The work item does not run while the owner spins, so drop_caches,
+ * compaction and similar operations wait for it. The owner therefore empties
+ * its batches on its way back to user mode, so that no such work item is
+ * needed.
  *
- * That takes locks which sleep on PREEMPT_RT, so it runs with interrupts on,
- * before the last look at the thread's flags. Who preempts the owner between
- * here and user mode may leave something again: it then waits for the next
- * return, or for the watchdog. A look whether there is anything takes no lock.
+ * Emptying takes locks that sleep on PREEMPT_RT. So it runs with interrupts on,
+ * before the last check of the thread's flags. A task that preempts the owner
+ * between here and user mode may fill a batch again. That batch then waits for
+ * the next return, or for the watchdog. A check for empty batches takes no
+ * lock.
  */
 
 #include "isolator.h"
 
-/* Whether there is nothing to be emptied; interrupts off */
+/* Whether all batches are empty; interrupts off */
 bool isolator_quiet(void)
 {
 	return lru_isolator_empty() && vmstat_isolator_empty();
 }
 
-/* At every return of the owner to user mode but a quiet one; preemptible. */
+/* At every return of the owner to user mode but a quiet one; preemptible */
 void isolator_quiesce(void)
 {
 	lru_isolator_drain();
-	vmstat_isolator_fold();	/* Last: draining counts. */
+	vmstat_isolator_fold();	/* last: draining changes counters */
 }
 
-/* Once, at START: too many caches to look at each time. */
+/* Once, at START: there are too many caches for a check at each return */
 void isolator_quiesce_start(void)
 {
 	slab_isolator_flush();

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt isolator: requests that would interrupt an isolated CPU, and that
- * whoever makes them can do without.
+ * Interrupt isolator: refusing requests that would interrupt an isolated CPU.
  *
- * Refused is what a user asked for and what can fail. What must succeed (a
- * close, an exit, the kernel's own control of frequency and temperature) is
- * delivered and counted as a breach. A refusal is a matter of the moment: the
- * caller looks before it sends, and holds nothing.
+ * The kernel refuses requests that a user made and that may fail. Requests that
+ * must succeed are delivered and counted as breaches: a close, an exit, the
+ * kernel's own control of frequency and temperature. A refusal holds for the
+ * moment only: the caller checks before it sends, and holds no lock.
  *
- * To deny something to others takes more than to own a CPU: the owner had
- * CAP_SYS_ADMIN at START, and kernel.isolator_refuse, the administrator's
- * switch, is 1. Otherwise the request is delivered and counted.
+ * Refusing others' requests takes more rights than owning a CPU. The owner had
+ * CAP_SYS_ADMIN at START, and the administrator's switch,
+ * kernel.isolator_refuse, is 1. Otherwise the request is delivered and counted.
  */
 #include <linux/export.h>
 #include <linux/sched.h>
 
 #include "isolator.h"
 
-/* The owner's own requests interrupt nobody. */
+/* The owner's own requests need no interrupt, and are never refused. */
 bool __isolator_refuse(int cpu, enum isolator_stat what)
 {
 	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);

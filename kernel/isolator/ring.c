@@ -2,24 +2,25 @@
 /*
  * Interrupt isolator: messages between an owner and others, without interrupts.
  *
- * User space has two rings per owned CPU, in pages that its owner may map:
+ * Each owned CPU has two rings, in pages that its owner may map:
  *
  *	in	others --- POST ---> owner
  *	out	owner ---> POLL --- others
  *
  * The rings belong to one isolation, from START to its end. START takes new
  * pages, so that a mapping that outlives an isolation shows nothing of the next
- * one. Only the open file of START reaches them: who may post and poll is who
- * the owner gave that file to.
+ * one. The rings are accessible only through the open file of START. The owner
+ * chooses which processes may post and poll by passing them that file.
  *
- * Each ring has one producer and one consumer at a time. The others' end is the
- * kernel's, under a lock. The owner's end is its own, by the mapping or by the
- * same calls. The kernel keeps the indices of its ends for itself, shows them
- * in the ring, and checks what it reads of the owner's: an owner that writes
- * nonsense loses messages, nothing else.
+ * Each ring has one producer and one consumer at a time. The kernel has the
+ * others' end, under a lock. The owner accesses its own end by the mapping or
+ * by the same calls. The kernel keeps the indices of its ends in its own
+ * memory, and shows them in the ring. It checks the indices that it reads from
+ * the owner. An owner that writes invalid indices loses messages, and harms
+ * nothing else.
  *
- * A sender sets MESSAGE in the owner's word after it has posted, and the owner
- * clears it before it reads the ring: no message is overlooked.
+ * A sender sets MESSAGE in the owner's word after it has posted. The owner
+ * clears the bit before it reads the ring, so that it overlooks no message.
  */
 #include <linux/gfp.h>
 #include <linux/init.h>
@@ -34,12 +35,12 @@
 
 /**
  * struct isolator_messages - messages from and to a CPU's owner
- * @lock: guards all below, with interrupts off; @file and @rings change only
- *	under isolator_lock as well
- * @file: file of START; NULL: no owner, so no messages
- * @rings: what the owner maps; kept after the end, until the next START
- * @in_head: where the next message to the owner goes
- * @out_tail: where the next one from it is
+ * @lock: guards all fields below, with interrupts off; @file and @rings change
+ *	only under isolator_lock as well
+ * @file: file of START; NULL: the CPU has no owner, so no messages
+ * @rings: rings that the owner maps; kept after the end, until the next START
+ * @in_head: index of the next message to the owner
+ * @out_tail: index of the next message from the owner
  */
 struct isolator_messages {
 	raw_spinlock_t		lock;
@@ -57,10 +58,11 @@ static DEFINE_PER_CPU(struct isolator_messages, isolator_messages) = {
  * isolator_ring_put() - put a message into a ring
  * @ring: ring
  * @head: the producer's index
- * @tail: the consumer's
+ * @tail: the consumer's index
  * @message: message
  *
- * Return: ISOLATOR_OK, or ISOLATOR_RING_FULL or _BROKEN with the ring unchanged.
+ * Return: ISOLATOR_OK, or ISOLATOR_RING_FULL or _BROKEN with the ring
+ * unchanged.
  */
 enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,
 				       u32 tail,
@@ -71,7 +73,7 @@ enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,
 	if (head - tail == ISOLATOR_RING_SLOTS)
 		return ISOLATOR_RING_FULL;
 	ring->slot[head % ISOLATOR_RING_SLOTS] = *message;
-	/* The message before the index; pairs with the consumer's acquire. */
+	/* Message before index; pairs with the consumer's acquire. */
 	smp_store_release(&ring->head, head + 1);
 	return ISOLATOR_OK;
 }
@@ -80,10 +82,11 @@ enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,
  * isolator_ring_take() - take a message out of a ring
  * @ring: ring
  * @head: the producer's index
- * @tail: the consumer's
- * @message: where it goes
+ * @tail: the consumer's index
+ * @message: buffer for the message
  *
- * Return: ISOLATOR_OK, or ISOLATOR_RING_EMPTY or _BROKEN with the ring unchanged.
+ * Return: ISOLATOR_OK, or ISOLATOR_RING_EMPTY or _BROKEN with the ring
+ * unchanged.
  */
 enum isolator_reason isolator_ring_take(struct isolator_ring *ring, u32 head,
 					u32 tail,
@@ -94,14 +97,14 @@ enum isolator_reason isolator_ring_take(struct isolator_ring *ring, u32 head,
 	if (head == tail)
 		return ISOLATOR_RING_EMPTY;
 	*message = ring->slot[tail % ISOLATOR_RING_SLOTS];
-	/* Read before it is written over; pairs with the producer's acquire. */
+	/* Read before reuse of the slot; pairs with the producer's acquire. */
 	smp_store_release(&ring->tail, tail + 1);
 	return ISOLATOR_OK;
 }
 
 static void raise_message(int cpu)
 {
-	/* What was posted before the bit; pairs with lower_message(). */
+	/* Post before the bit; pairs with lower_message(). */
 	smp_mb__before_atomic();
 	atomic_or(ISOLATOR_PENDING_MESSAGE,
 		  isolator_word(per_cpu_ptr(&isolator_cpu, cpu)));
@@ -111,7 +114,7 @@ static void lower_message(int cpu)
 {
 	atomic_andnot(ISOLATOR_PENDING_MESSAGE,
 		      isolator_word(per_cpu_ptr(&isolator_cpu, cpu)));
-	/* The bit before a look at what was posted; pairs with raise_message(). */
+	/* Bit before the read of the ring; pairs with raise_message(). */
 	smp_mb__after_atomic();
 }
 
@@ -123,7 +126,7 @@ static void look_for_messages(int cpu, struct isolator_messages *messages)
 		raise_message(cpu);
 }
 
-/* Whether a file may use the rings; under the lock */
+/* Reason why a file may not use the rings; under the lock */
 static enum isolator_reason refused(struct isolator_messages *messages,
 				    struct file *file)
 {
@@ -137,9 +140,9 @@ static bool owned_by_current(int cpu)
 }
 
 /**
- * isolator_message_post() - POST
+ * isolator_message_post() - POST: put a message into a ring
  * @cpu: CPU
- * @file: file that the call comes through
+ * @file: file through which the call comes
  * @message: message
  */
 enum isolator_reason isolator_message_post(int cpu, struct file *file,
@@ -171,10 +174,10 @@ enum isolator_reason isolator_message_post(int cpu, struct file *file,
 }
 
 /**
- * isolator_message_poll() - POLL
+ * isolator_message_poll() - POLL: take a message out of a ring
  * @cpu: CPU
- * @file: file that the call comes through
- * @message: where the message goes
+ * @file: file through which the call comes
+ * @message: buffer for the message
  */
 enum isolator_reason isolator_message_poll(int cpu, struct file *file,
 					   struct isolator_message *message)
@@ -204,7 +207,7 @@ enum isolator_reason isolator_message_poll(int cpu, struct file *file,
 	return why;
 }
 
-/* Of TICK; the owner's, whose word has MESSAGE */
+/* TICK of an owner that has MESSAGE in its word */
 void isolator_messages_tick(int cpu)
 {
 	struct isolator_messages *messages = per_cpu_ptr(&isolator_messages, cpu);
@@ -220,7 +223,7 @@ struct isolator_rings *isolator_rings_alloc(void)
 	return alloc_pages_exact(RINGS_SIZE, GFP_KERNEL | __GFP_ZERO);
 }
 
-/* Who has mapped them keeps their pages. */
+/* A process that has mapped the rings keeps their pages. */
 void isolator_rings_free(struct isolator_rings *rings)
 {
 	if (rings)
@@ -228,12 +231,13 @@ void isolator_rings_free(struct isolator_rings *rings)
 }
 
 /**
- * isolator_messages_start() - a CPU has an owner; under isolator_lock
+ * isolator_messages_start() - set up the rings of a new owner
  * @cpu: CPU
- * @file: file that START came through
+ * @file: file through which START was called
  * @rings: new rings
  *
- * Return: the rings of the owner before, to be freed.
+ * Context: Under isolator_lock.
+ * Return: the rings of the previous owner, for the caller to free.
  */
 struct isolator_rings *isolator_messages_start(int cpu, struct file *file,
 					       struct isolator_rings *rings)
@@ -285,7 +289,7 @@ enum isolator_reason isolator_messages_ioctl(struct file *file, bool take,
 	return why;
 }
 
-/* The rings of the owner that maps them, with a reference to each page */
+/* The rings, with a reference to each page; NULL: not the owner's process */
 static struct isolator_rings *get_rings(int cpu, struct file *file)
 {
 	struct isolator_messages *messages = per_cpu_ptr(&isolator_messages, cpu);
@@ -302,7 +306,7 @@ static struct isolator_rings *get_rings(int cpu, struct file *file)
 	return rings;
 }
 
-/* The owner's process maps, through the file of START, after it. */
+/* Only the owner's process may map, after START, through its file. */
 int isolator_messages_mmap(struct file *file, struct vm_area_struct *vma, int cpu)
 {
 	struct isolator_rings *rings;
@@ -311,13 +315,13 @@ int isolator_messages_mmap(struct file *file, struct vm_area_struct *vma, int cp
 
 	if (vma->vm_end - vma->vm_start != RINGS_SIZE)
 		return -EINVAL;
-	/* A private copy would be a ring of its own, without another end. */
+	/* A private mapping would be a copy, without another end. */
 	if ((vma->vm_flags & VM_EXEC) || !(vma->vm_flags & VM_SHARED))
 		return -EACCES;
 	rings = get_rings(cpu, file);
 	if (!rings)
 		return -EACCES;
-	/* A child of the owner is somebody else. */
+	/* A child of the owner does not inherit the mapping. */
 	vm_flags_mod(vma, VM_DONTDUMP | VM_DONTEXPAND | VM_DONTCOPY, VM_MAYEXEC);
 	for (at = 0; at < RINGS_SIZE; at += PAGE_SIZE) {
 		struct page *page = virt_to_page((void *)rings + at);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests of the isolator's messages: the rings' arithmetic, and whose they are.
- * The test stands in for owners: nothing else looks at who owns a CPU before the
- * first START.
+ * Tests of the isolator's messages: the rings' arithmetic, and their ownership.
+ * The tests set a CPU's owner themselves: before the first START, no other code
+ * uses it.
  */
 #include <kunit/test.h>
 #include <linux/fs.h>
@@ -89,11 +89,11 @@ static void nonsense_in_the_indices_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ring->tail, 0);
 }
 
-/* ---- whose they are ---- */
+/* ---- ownership of the rings ---- */
 
 static struct file files[2];
 
-/* NULL: the end of the owner before */
+/* Sets a CPU's owner; NULL: ends the previous owner's isolation */
 static void stand_in(struct kunit *test, int cpu, struct task_struct *owner,
 		     struct file *file)
 {
@@ -136,7 +136,7 @@ static void messages_need_the_file_of_start(struct kunit *test)
 			ISOLATOR_OTHER_FILE);
 	KUNIT_EXPECT_EQ(test, isolator_message_poll(cpu, &files[1], &got),
 			ISOLATOR_OTHER_FILE);
-	/* The owner posts out: there is nothing for itself. */
+	/* The owner posts to the out ring; it polls the in ring. */
 	KUNIT_EXPECT_EQ(test, isolator_message_post(cpu, &files[0], &message),
 			ISOLATOR_OK);
 	KUNIT_EXPECT_EQ(test, isolator_message_poll(cpu, &files[0], &got),

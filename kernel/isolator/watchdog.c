@@ -3,22 +3,22 @@
  * Interrupt isolator: no task waits for an isolated CPU for longer than
  * kernel.isolator_max_defer_ms.
  *
- * While any CPU has an owner, a housekeeping CPU looks at each of them, eight
- * times per bound. A task waits where tasks are queued behind the owner, a
- * reschedule or a look at the tick was deferred, or a timer behind the gate is
- * due. Where that lasts, isolation is broken before the look that would come
- * after the bound: an interrupt brings the owner into the kernel and opens the
- * gate, and at its return to user mode the owner sleeps until no task waits, at
- * most ISOLATOR_YIELD_MAX_MS. That lets tasks of any policy run, while the fair
- * server, if it is on, would serve ordinary tasks only, and them too late for a
- * shorter bound.
+ * While any CPU has an owner, a housekeeping CPU checks each isolated CPU,
+ * eight times per bound. A task waits if tasks are queued behind the owner, if
+ * a reschedule or a check of the tick was deferred, or if a timer behind the
+ * gate is due. If that lasts, the watchdog breaks isolation before the check
+ * that would come after the bound. An interrupt brings the owner into the
+ * kernel and opens the gate. At its return to user mode the owner sleeps until
+ * no task waits, at most ISOLATOR_YIELD_MAX_MS. That lets tasks of any policy
+ * run. The fair server, if it is on, would serve ordinary tasks only, and too
+ * late for a shorter bound.
  *
- * Instruction and memory synchronisation is not bounded: no task waits for it.
+ * Instruction and memory synchronisation has no bound: no task waits for it.
  *
- * It runs in a timer's hard interrupt: a thread, of whatever policy, may itself
- * wait for a real-time task on the housekeeping CPU. Not in sched_tick_remote(),
- * which comes once a second: too seldom for the bound, and also while nothing
- * is isolated.
+ * The watchdog runs in a timer's hard interrupt. A thread of any policy might
+ * itself wait for a real-time task on the housekeeping CPU. sched_tick_remote()
+ * is no alternative: it runs once a second, which is too seldom for the bound,
+ * and it also runs while no CPU is isolated.
  */
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
@@ -43,9 +43,10 @@ unsigned int isolator_refuse_requests = 1;
 static struct hrtimer watchdog;
 
 /*
- * Breaks isolation by being called. Returning from the interrupt looks at the
- * tick, and the flag has the owner, if it is here, run its yield. An owner that
- * was in the kernel may have gone there with its gate closed.
+ * The interrupt that calls this breaks isolation. Its return checks the tick.
+ * The flag makes the owner, if it runs here, run its yield. An owner that was
+ * in the kernel may have entered it with its gate closed, so this opens the
+ * gate.
  */
 static void kick(void *info)
 {
@@ -56,14 +57,17 @@ static void kick(void *info)
 		set_thread_flag(TIF_NOTIFY_RESUME);
 }
 
-/* Sleeps until no task waits for this CPU, or for long enough */
+/* Sleeps until no task waits for this CPU, at most ISOLATOR_YIELD_MAX_MS */
 void isolator_yield(struct isolator_cpu *ic)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), ISOLATOR_YIELD_MAX_MS);
 
 	if (sched_isolator_others())
 		isolator_count(ic, ISOLATOR_STAT_YIELDS);
-	/* Not TASK_INTERRUPTIBLE: a signal would end the others' turn. */
+	/*
+	 * Not TASK_INTERRUPTIBLE: a signal would cut the other tasks' turn
+	 * short.
+	 */
 	while (sched_isolator_others() && !fatal_signal_pending(current) &&
 	       ktime_before(ktime_get(), end)) {
 		ktime_t nap = ms_to_ktime(1);
@@ -75,7 +79,7 @@ void isolator_yield(struct isolator_cpu *ic)
 	sched_isolator_settle();
 }
 
-/* The owner's, at its return to user mode or its exit */
+/* Runs in the owner, at its return to user mode or its exit */
 static void isolator_yield_work(struct callback_head *head)
 {
 	struct isolator_cpu *ic = container_of(head, struct isolator_cpu, yield);
@@ -87,11 +91,11 @@ static void isolator_yield_work(struct callback_head *head)
 
 static void break_isolation(int cpu, struct isolator_cpu *ic)
 {
-	/* Not TWA_RESUME, which would send an interrupt of its own. */
+	/* TWA_RESUME would send another interrupt. */
 	if (!atomic_xchg(&ic->yielding, 1) &&
 	    task_work_add(ic->owner, &ic->yield, TWA_NONE | TWAF_NO_ALLOC))
 		atomic_set(&ic->yielding, 0);
-	/* Busy: the one before is still on its way. */
+	/* If this fails, the previous interrupt is still on its way. */
 	smp_call_function_single_async(cpu, &ic->kick);
 }
 
@@ -155,7 +159,10 @@ static enum hrtimer_restart look(struct hrtimer *timer)
 	return HRTIMER_RESTART;
 }
 
-/* One that is looking may have missed the new owner: it is not queued then. */
+/*
+ * A timer that runs now may have missed the new owner. It is not queued then,
+ * so this starts it again.
+ */
 static void start_to_look(void *unused)
 {
 	if (!hrtimer_is_queued(&watchdog))
@@ -163,9 +170,9 @@ static void start_to_look(void *unused)
 }
 
 /**
- * isolator_watch() - have the watchdog look until no CPU has an owner
+ * isolator_watch() - start the watchdog, which runs until no CPU has an owner
  *
- * On a housekeeping CPU: started here, the timer would wait behind the gate.
+ * The timer runs on a housekeeping CPU: here it would wait behind the gate.
  *
  * Context: With cpus_read_lock(); sleeps.
  */
@@ -174,7 +181,7 @@ void isolator_watch(void)
 	unsigned int cpu = cpumask_any_and(housekeeping_cpumask(HK_TYPE_TICK),
 					   cpu_online_mask);
 
-	/* There is one: the CPU that keeps the time stays online. */
+	/* One is online: the CPU that keeps the time stays online. */
 	smp_call_function_single(cpu, start_to_look, NULL, true);
 }
 

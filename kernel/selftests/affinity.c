@@ -2,20 +2,21 @@
 /*
  * Threads that change their affinity while a CPU is taken offline.
  *
- * Why: fuzz.c met a WARNING of affine_move_task(). This shows that it is
- * Linux's own: it needs no isolator, and is for kernels without one.
+ * Why: fuzz.c met a WARNING of affine_move_task(). This test shows that it is a
+ * bug of Linux itself: it needs no isolator, and runs on kernels without one.
  *
- *	sched_setaffinity(CPU)		one writes 0 to the CPU's "online"
+ *	sched_setaffinity(CPU)		a write of 0 to the CPU's "online"
  *	  CPU is active: accepted
  *					  sched_cpu_deactivate(): inactive
  *	  migration_cpu_stop(): the request is done;
  *	  __migrate_task() to an inactive CPU fails, its result is not read
- *	...a thread on a CPU that its affinity excludes. On PREEMPT_RT the next
- *	migrate_enable() after it was preempted misses the request: WARNING.
  *
- * In 6.12 an attempt for a CPU in isolcpus=domain usually fails, and only
- * after it was made inactive (the fair server's bandwidth), so the CPU comes
- * back at once. The judge is the kernel's log. --ms N (180000).
+ * The thread then runs on a CPU that its affinity excludes. On PREEMPT_RT its
+ * next migrate_enable() after a preemption misses the request: WARNING.
+ *
+ * In 6.12, taking a CPU in isolcpus=domain offline usually fails, but only
+ * after the kernel made it inactive (the fair server's bandwidth). So the CPU
+ * comes back at once. The kernel's log gives the verdict. --ms N (180000).
  */
 #include "selftest.h"
 
@@ -32,7 +33,7 @@ static void *moves(void *unused)
 
 		__atomic_add_fetch(failed ? &refused : &sets, 1,
 				   __ATOMIC_RELAXED);
-		/* What takes locks, which PREEMPT_RT may sleep in */
+		/* Takes locks that may sleep on PREEMPT_RT */
 		memory = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
 			      -1, 0);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Another test beside a CPU that is owned: is the rest of the kernel as well
- * tested as without?
+ * Runs another test beside a CPU that has an owner.
  *
  *	beside [--alone] [--slow K] PROGRAM ARGUMENT...
  *
- * Why: torture tests and kselftests visit every CPU, in ways that
- * these tests do not. The owner spins in user mode and never ticks, so all that
- * they want of its CPU waits, is delivered, or has the bound broken.
+ * Why: torture tests and kselftests visit every CPU, in ways that these tests
+ * do not. The owner spins in user mode and never calls TICK. So all work for
+ * its CPU is deferred, is delivered, or breaks isolation at the bound.
  *
- * How to read: the program's own lines, then one of ours: whether the owner
- * owned the CPU from beginning to end. "breaks" is how often the bound let
- * others in. With --alone that CPU has no owner, to compare with; the kernel
- * needs no CONFIG_ISOLATOR for that. (A thread that spins there and owns nothing
- * is nothing to compare with: beside it torture of RCU tasks hangs.)
+ * How to read: the program's own lines, then one line of this test: whether the
+ * owner owned the CPU from beginning to end. "breaks" is how often the watchdog
+ * broke isolation at the bound. With --alone that CPU has no owner, for
+ * comparison; the kernel then needs no CONFIG_ISOLATOR. (A spinning thread
+ * without ownership is no valid comparison: torture of RCU tasks hangs beside
+ * it.)
  */
 #include "selftest.h"
 
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 	pid_t owner, program;
 	int own, cpu, result;
 
-	/* What follows the first word that is no option is the program's. */
+	/* Words from the first one that is no option belong to the program. */
 	for (own = 1; own < argc && argv[own][0] == '-'; own++)
 		own += !strcmp(argv[own], "--slow");
 	if (own >= argc) {

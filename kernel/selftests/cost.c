@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System calls, context switches and interrupts, to be counted from outside.
+ * System calls, context switches and interrupts, for counting from outside.
  *
- * Why: the hooks must cost next to nothing on a CPU without an owner. A
- * clock would say that of one machine, and badly; instructions are the same on
- * each. So this does the same on a kernel with the hooks and on one without,
- * and an emulator's plugin (lab/scope) counts what the kernel executed between
- * the markers. On hardware the markers do nothing.
+ * Why: the hooks must cost almost nothing on a CPU without an owner. A clock
+ * would measure the cost on one machine only, and with noise; instruction
+ * counts are the same on each machine. So this program does the same on a
+ * kernel with the hooks and on one without. An emulator's plugin (lab/scope)
+ * counts the instructions that the kernel executes between the markers. On
+ * hardware the markers do nothing.
  *
  * Three windows on an isolated CPU without an owner:
  *
@@ -14,7 +15,8 @@
  *	2	sched_yield() to another thread of the same priority, and back
  *	3	interrupts of another CPU (expedited membarrier) while it spins
  *
- * --count N of each. It judges nothing: make proof-kernel PART=cost does.
+ * --count N of each. This program gives no verdict: make proof-kernel PART=cost
+ * does.
  */
 #include "selftest.h"
 
@@ -54,7 +56,9 @@ static void switches(void)
 
 	if (pthread_create(&other, NULL, yield_back, NULL))
 		die("make a thread");
-	/* Lets it come to its loop: it has to move here, and waits meanwhile. */
+	/*
+	 * The other thread moves to this CPU, and reaches its loop meanwhile.
+	 */
 	sleep_us(200000);
 	for (i = 0; i < 100; i++)
 		sched_yield();
@@ -71,7 +75,9 @@ static void *interrupt(void *unused)
 	struct sched_param none = { };
 	long i;
 
-	/* Spinning ahead of all others is for the isolated CPU only. */
+	/*
+	 * Only the isolated CPU may have a task that spins with FIFO priority.
+	 */
 	pin(HOUSE_CPU);
 	sched_setscheduler(0, SCHED_OTHER, &none);
 	while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE))
@@ -91,7 +97,7 @@ static void interrupts(void)
 		die("register for membarrier");
 	if (pthread_create(&other, NULL, interrupt, NULL))
 		die("make a thread");
-	sleep_us(200000);	/* it has to move away from here first */
+	sleep_us(200000);	/* the thread has to move away first */
 	BEGIN();
 	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&sent, __ATOMIC_ACQUIRE))
@@ -105,7 +111,7 @@ int main(int argc, char **argv)
 	arguments(argc, argv, (const struct argument[]){
 		{ "--count", &count, false }, { } });
 	cpu = isolated_cpu();
-	/* Would cut the spinner off after 950 ms. */
+	/* RT throttling would stop the spinner after 950 ms. */
 	write_file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
 	pin(cpu);
 	become_fifo(80);

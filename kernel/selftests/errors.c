@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every refusal of the interrupt isolator: that it is refused, with its own
- * error number, and that STATUS says why in words.
+ * All refusals of the interrupt isolator: each has its own error number, and
+ * STATUS gives the reason as text.
  *
- * Why: a caller that cannot tell "no such CPU" from "wrong boot line" cannot
- * be helped; and what is not refused here would isolate a CPU that cannot be.
+ * Why: a user cannot fix a refusal that does not distinguish "no such CPU" from
+ * "wrong boot line". And a missing refusal would isolate a CPU that cannot be
+ * isolated.
  *
- * How to read: a line per case. Each runs in a process of its own, so that
- * none sees what another left. "# SKIP" where this machine cannot be brought
- * into the case: no CPU outside of nohz_full that does not keep the time, none
- * of it that boot does not isolate, no real-time groups, no file with
- * writeback. Not here, since user space cannot provoke them: NOT_SUPPORTED,
- * NO_PAGE, ENDED_HOTPLUG. A case to each of some thirty refusals, and no more
- * than that: hence the length.
+ * How to read: a line per case. Each case runs in a process of its own, so that
+ * no case sees the state of another. "# SKIP": this machine cannot provoke the
+ * case. It lacks a CPU outside of nohz_full= that does not keep the time, a CPU
+ * in nohz_full= that boot does not isolate, real-time groups, or a file with
+ * writeback. User space cannot provoke NOT_SUPPORTED, NO_PAGE and
+ * ENDED_HOTPLUG, so they have no case here. The file has one case for each of
+ * some thirty refusals, hence its length.
  */
 #include "selftest.h"
 
@@ -29,9 +30,12 @@
 #include <sys/time.h>
 
 static int cpu;			/* the CPU to isolate */
-static int fd;			/* the case's own */
+static int fd;			/* file of the case */
 
-/* In the case's process: what was expected of the call that returned @got. */
+/*
+ * In the case's process: whether the call that returned @got failed as it
+ * should
+ */
 static int refused(int got, int error, enum isolator_reason reason)
 {
 	int errno_now = errno;
@@ -125,7 +129,7 @@ static int bad_mask(void)
 	return PASSED;
 }
 
-/* The CPUs outside of nohz_full: one keeps the time, the others do not. */
+/* Refusals on CPUs outside of nohz_full=, of which one keeps the time */
 static int house_keeping(void)
 {
 	int other, timekeepers = 0, plain = 0, error;
@@ -193,7 +197,7 @@ static int under_the_limit(void)
 	if (refused(start(fd, ISOLATOR_MASK_DEFAULT), EDQUOT,
 		    ISOLATOR_RT_BANDWIDTH) != PASSED)
 		return FAILED;
-	/* No group may have more than all have. */
+	/* A group may not have more bandwidth than all tasks together. */
 	if (write_file(OF_ALL, "-1") || write_file(LIMIT, "-1"))
 		return yes(false, "lift the limit");
 	started = !start(fd, ISOLATOR_MASK_DEFAULT) && !stop(fd);
@@ -207,7 +211,7 @@ static int rt_bandwidth(void)
 {
 	int result;
 
-	/* Only the first version of control groups shows the limit. */
+	/* Only control groups of version 1 have the limit. */
 	if ((mkdir(GROUPS, 0700) && errno != EEXIST) ||
 	    mount("cpu", GROUPS, "cgroup", 0, "cpu")) {
 		rmdir(GROUPS);
@@ -244,12 +248,12 @@ static int owned(void)
 		pause();
 		_exit(0);
 	}
-	/* It waits in the kernel: an owner all the same. */
+	/* The other task waits in the kernel, and still owns the CPU. */
 	if (!wait_for(__atomic_load_n(ready, __ATOMIC_ACQUIRE), HANG_MS) ||
 	    *ready < 0)
 		return yes(false, "another owner");
 	pin(cpu);
-	/* Until that sleeps, two tasks there need the tick. */
+	/* Until the other task sleeps, two tasks there need the tick. */
 	if (!wait_for(start(fd, ISOLATOR_MASK_DEFAULT) && errno != EAGAIN,
 		      HANG_MS))
 		return yes(false, "an answer");
@@ -279,7 +283,7 @@ static int foreign_inherited(void)
 		int result = refused(start(fd, ISOLATOR_MASK_DEFAULT), EACCES,
 				     ISOLATOR_FOREIGN_FILE);
 
-		/* It may look, and map. */
+		/* The child may map the page, and call STATUS. */
 		page_of(fd, cpu);
 		_exit(result);
 	}
@@ -356,12 +360,12 @@ static void *map(int flags, int file)
 
 static int mm_exclusive(void)
 {
-	/* getrandom() has one: nothing locks it. */
+	/* getrandom() has such a mapping, which mlockall() does not lock. */
 	mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_DROPPABLE,
 	     -1, 0);
 	lock_all();
 	map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	/* Shared, but never written back. */
+	/* Shared, but without writeback */
 	map(MAP_SHARED, memfd_create("shared", 0));
 	return yes(!exclusive(), "an exclusive start");
 }
@@ -377,7 +381,7 @@ static int mm_shared(void)
 	pthread_t thread;
 
 	lock_all();
-	/* Runnable on the same CPU, it would need the tick. */
+	/* A runnable task on the same CPU would need the tick. */
 	pin(HOUSE_CPU);
 	if (pthread_create(&thread, NULL, sleeps, NULL))
 		die("start a thread");
@@ -390,7 +394,7 @@ static int mm_not_locked(void)
 	return refused(exclusive(), ENOLCK, ISOLATOR_MM_NOT_LOCKED);
 }
 
-/* A file that is written back: a block device, where there is any. */
+/* A file with writeback: a block device, if there is one */
 static int written_back(void)
 {
 	static const char * const disks[] = { "/dev/ram0", "/dev/vda", "/dev/sda" };
@@ -588,7 +592,7 @@ static int page_does_not_grow(void)
 
 /* ---- others ---- */
 
-/* A number that no CPU has is looked at before anything is looked up by it. */
+/* The kernel checks the number of a CPU before it uses it as an index. */
 static int perf_of_no_cpu(void)
 {
 	struct perf_event_attr attr = {
@@ -613,7 +617,7 @@ static int perf_of_no_cpu(void)
 
 #define REFUSE		"/proc/sys/kernel/isolator_refuse"
 
-/* Owns the CPU until this process ends; with CAP_SYS_ADMIN or without. */
+/* Starts an owner, with or without CAP_SYS_ADMIN, until this process ends */
 static bool owner_with(bool admin)
 {
 	struct __user_cap_header_struct head = {
@@ -641,7 +645,7 @@ static bool owner_with(bool admin)
 	       *ready == 1;
 }
 
-/* Whether an event for the CPU is refused to this process; its error, or 0 */
+/* Error number of an attempt to open an event for the CPU, or 0 */
 static int perf_error(void)
 {
 	struct perf_event_attr attr = {
@@ -685,7 +689,7 @@ static int refuses_by_right(void)
 	       yes(!perf_error(), "an event where the owner may not refuse");
 }
 
-/* Without the right to an event, an answer does not say who owns the CPU. */
+/* Without the right to an event, the answer must not reveal the CPU's owner. */
 static int tells_only_the_entitled(void)
 {
 	int error = perf_error();
@@ -700,7 +704,7 @@ static int tells_only_the_entitled(void)
 	return yes(error == EACCES || error == EPERM, strerror(error));
 }
 
-/* A device's interrupt that may come to the CPU is named in the kernel's log. */
+/* The kernel's log names device interrupts that may come to the CPU. */
 static int tells_of_interrupts(void)
 {
 	static char log[1 << 17];
@@ -712,7 +716,9 @@ static int tells_of_interrupts(void)
 	if (read_file(affinity, before, sizeof(before)) <= 0 ||
 	    write_file(affinity, here))
 		return skip("no interrupt 4 that can be moved");
-	/* Some move with their next interrupt only; this line makes one. */
+	/*
+	 * Some interrupts move only when they next occur; this line causes one.
+	 */
 	say("the serial port's interrupt is to come to CPU %d", cpu);
 	sleep_us(50000);
 	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
@@ -727,7 +733,7 @@ static int tells_of_interrupts(void)
 
 #define SETTING(name)	"/proc/sys/kernel/" name
 
-/* The lockup detector is on, and watches the CPU; then it is as before. */
+/* Turns the lockup detector on for the CPU, then restores its settings */
 static int watched(void)
 {
 	static const char * const settings[] = {
@@ -835,8 +841,8 @@ static void move_to_group(const char *procs)
 }
 
 /*
- * A CPU of nohz_full that nothing isolates but a partition of cpusets, which is
- * made here, and this process moves into it. SKIPPED: there is no such CPU.
+ * Makes a cpuset partition of a nohz_full CPU that boot does not isolate, and
+ * moves this process into it. SKIPPED: there is no such CPU.
  */
 static int move_to_partition(void)
 {
@@ -884,13 +890,13 @@ static int ended_partition(void)
 	return result ? FAILED : PASSED;
 }
 
-/* Other tasks that run there go away. */
+/* Retries START, since other tasks on the CPU still have to leave. */
 static int start_for_good(void)
 {
 	return start_patiently(open_isolator(), ISOLATOR_MASK_DEFAULT) ? errno : 0;
 }
 
-/* Owns a CPU, moves to @next, and asks for that as well. */
+/* Owns a CPU, moves to @next, and calls START there as well. */
 static void takes_two(int next)
 {
 	int error;
@@ -900,7 +906,7 @@ static void takes_two(int next)
 	move_to_group(ROOT "/cgroup.procs");
 	pin(next);
 	error = start_for_good();
-	/* The watchdog may have ended the first before. */
+	/* The watchdog may have ended the first isolation already. */
 	_exit(yes(!error || error == EALREADY, "a second start"));
 }
 
@@ -911,7 +917,7 @@ static bool can_be_had(int one)
 	       !stop(fd);
 }
 
-/* Neither of them may be left to a thread that has exited. */
+/* Neither CPU may stay owned by a thread that has exited. */
 static int owner_of_two(void)
 {
 	int second = cpu, result = move_to_partition();
@@ -931,7 +937,7 @@ static int owner_of_two(void)
 
 /* ---- /proc/isolator ---- */
 
-/* START is the device's alone, whoever may write to files of root. */
+/* Only the device has START: not even root can start by a write here. */
 static int proc_takes_no_commands(void)
 {
 	int error = write_file("/proc/isolator", "start");
@@ -1031,7 +1037,7 @@ int main(int argc, char **argv)
 		status = reap(pid);
 		if (status < 0)
 			kill(pid, SIGKILL);
-		/* A case may have left an owner, which dies with it. */
+		/* A case may leave an owner: it ends with the case. */
 		wait_for(no_owner(file, cpu, &state), HANG_MS);
 		ok_or_skipped(WIFEXITED(status) ? WEXITSTATUS(status) : FAILED,
 			      cases[i].name, "see above");

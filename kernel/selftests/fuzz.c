@@ -2,20 +2,20 @@
 /*
  * Calls /dev/isolator with random arguments.
  *
- * Why: what user space can hand to the kernel must not crash, leak or wedge
- * it. The judge of that is the kernel's log, best with KASAN, lockdep and
- * kmemleak; here it is only seen that nothing hangs, that no call gives an
- * error that the uapi does not know, and that the CPU has no owner afterwards.
+ * Why: no argument of user space may crash, leak or wedge the kernel. The
+ * kernel's log gives the verdict on that, best with KASAN, lockdep and
+ * kmemleak. This program only checks that nothing hangs, that each call gives
+ * an error number of the uapi, and that the CPU has no owner at the end.
  *
- * Processes of several threads make random calls through files that they also
- * open, close and copy under each other's hands, with masks, flags, pointers
- * and sizes half of which are nearly right; on the isolated CPU and off it.
- * They exit, are killed and come again, while the CPU is taken offline. No
- * thread moves during that: Linux itself warns then, see affinity.c.
+ * Processes of several threads make random calls. They share files, and open,
+ * close and copy them concurrently. Half of the masks, flags, pointers and
+ * sizes are nearly right. Threads run on the isolated CPU and on others.
+ * Processes exit, are killed and start again, while the CPU is taken offline.
+ * No thread moves during that: Linux itself warns then, see affinity.c.
  *
- * How to read: calls by kind and errno; the same seed draws the same calls,
- * but threads race. --calls N (10,000,000 in the long form), --seed N,
- * --processes N, --threads N, --slow K, --no-hotplug.
+ * How to read: calls by kind and errno. The same seed draws the same calls, but
+ * threads race. --calls N (10,000,000 in the long form), --seed N, --processes
+ * N, --threads N, --slow K, --no-hotplug.
  */
 #include "selftest.h"
 
@@ -55,7 +55,7 @@ static void count(enum kind kind, long got)
 	if (error >= ERRNOS)
 		error = ERRNOS - 1;
 	__atomic_add_fetch(&shared->did[kind][error], 1, __ATOMIC_RELAXED);
-	/* What is done between calls is none. */
+	/* Taking the CPU offline is not one of the calls to be made. */
 	if (kind != OFFLINE)
 		__atomic_sub_fetch(&shared->calls, 1, __ATOMIC_RELAXED);
 }
@@ -82,13 +82,13 @@ static unsigned long mask(uint64_t *state)
 {
 	unsigned long mask = chance(state) & ISOLATOR_MASK_ALL;
 
-	/* Most owners would be refused an exclusive start. */
+	/* START would refuse exclusive mode to most owners. */
 	if (chance(state) % 8)
 		mask &= ~ISOLATOR_MASK_EXCLUSIVE_MM;
 	return chance(state) % 8 ? mask : odd(state);
 }
 
-/* A place for struct isolator_status, good or bad */
+/* An address for struct isolator_status, valid or not */
 static void *place(uint64_t *state, struct isolator_status *good)
 {
 	switch (chance(state) % 8) {
@@ -126,7 +126,7 @@ static void do_other(uint64_t *state, int fd)
 	else if (chance(state) % 2)
 		command = _IOWR('I', 0x60 + chance(state) % 8,
 				struct isolator_status);
-	/* A flock, or anything else that fcntl-like ioctls do, is not meant. */
+	/* Avoids the generic ioctls of files, which bypass the driver. */
 	if ((command >> 8 & 0xff) != 'I')
 		command = (command & ~0xff00UL) | 'I' << 8;
 	count(OTHER, ioctl(fd, command, place(state, status)));
@@ -181,7 +181,7 @@ static void do_map(uint64_t *state, int fd)
 	munmap((void *)page, size);
 }
 
-/* It takes no commands; to read it walks all owners. */
+/* /proc/isolator takes no commands; a read walks all owners. */
 static void do_proc(uint64_t *state)
 {
 	static char page[4096];
@@ -193,7 +193,7 @@ static void do_proc(uint64_t *state)
 	close(file);
 }
 
-/* Where, and as what, the thread runs */
+/* Changes the affinity and the policy of the thread */
 static void change_self(uint64_t *state)
 {
 	struct sched_param param = { .sched_priority = 1 + chance(state) % 5 };
@@ -216,7 +216,7 @@ static void change_self(uint64_t *state)
 		run_on(0, cpu);
 		break;
 	}
-	/* A little ahead of others, not enough to starve the CPU: it calls. */
+	/* A low RT priority does not starve the CPU: the thread makes calls. */
 	if (chance(state) % 8 == 0)
 		sched_setscheduler(0, SCHED_RR, &param);
 	else if (chance(state) % 4 == 0)
@@ -251,7 +251,7 @@ static void one(uint64_t *state)
 		count(START, ioctl(fd, ISOLATOR_IOC_START, mask(state)));
 		break;
 	case 8 ... 13:
-		/* RT sleeps: seldom */
+		/* RT sleeps, so it is rare. */
 		flags = chance(state) % 64 ? chance(state) & 5 : odd(state);
 		count(TICK, ioctl(fd, ISOLATOR_IOC_TICK, flags));
 		break;
@@ -277,7 +277,7 @@ static void one(uint64_t *state)
 		change_self(state);
 		break;
 	default:
-		/* An owner in user mode, for others to end */
+		/* Spins in user mode, so that others can end an owner there */
 		for (flags = chance(state) % 2000; flags; flags--)
 			relax();
 		break;
@@ -292,7 +292,7 @@ static void *work(void *argument)
 	while (lifetime-- && !__atomic_load_n(&shared->over, __ATOMIC_RELAXED) &&
 	       __atomic_load_n(&shared->calls, __ATOMIC_RELAXED) > 0)
 		one(&state);
-	/* Some end alone, some take the process with them. */
+	/* Some threads exit alone, others end their process. */
 	if (chance(&state) % 2)
 		syscall(SYS_exit_group, 0);
 	return NULL;
@@ -324,7 +324,7 @@ static void hotplug(uint64_t state)
 	snprintf(path, sizeof(path), CPUS "cpu%d/online", cpu);
 	for (;;) {
 		__atomic_store_n(&shared->plugging, 1, __ATOMIC_RELAXED);
-		/* For those that move already */
+		/* Waits for threads that are moving already */
 		sleep_us(20000);
 		errno = write_file(path, "0");
 		count(OFFLINE, errno ? -1 : 0);
@@ -334,14 +334,14 @@ static void hotplug(uint64_t state)
 	}
 }
 
-/* What any call may say */
+/* Errors that a call may return */
 static bool known(int error)
 {
 	static const int errors[] = { 0, EPERM, ESRCH, EINTR, ENXIO, EBADF,
 		EAGAIN, ENOMEM, EACCES, EFAULT, EBUSY, ENODEV, EINVAL, ENOTTY,
 		ETXTBSY, ERANGE, EDEADLK, ENOLCK, ENOTUNIQ, EMLINK, EPROTOTYPE,
 		EOPNOTSUPP, EADDRINUSE, EALREADY, EDQUOT, EOVERFLOW, EUSERS,
-		EIO /* /proc/isolator under a number that was a file's */ };
+		EIO /* a file's number, reused for /proc/isolator */ };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(errors) / sizeof(*errors); i++)
@@ -353,8 +353,9 @@ static bool known(int error)
 #define KMEMLEAK	"/sys/kernel/debug/kmemleak"
 
 /*
- * Whether a kernel with CONFIG_DEBUG_KMEMLEAK knows of memory that the isolator
- * took and nothing points to any more. What it finds young it looks at again.
+ * Whether kmemleak (CONFIG_DEBUG_KMEMLEAK) finds memory of the isolator without
+ * references. It reports young objects only at a later scan, so this scans
+ * twice.
  */
 static bool leaks(void)
 {
@@ -408,7 +409,7 @@ int main(int argc, char **argv)
 			hotplug(state);
 	}
 
-	/* What the boot left is not asked for. */
+	/* Ignores leaks from boot. */
 	write_file(KMEMLEAK, "clear");
 	for (i = 0; i < processes; i++)
 		pids[i] = 0;

@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whether an owner ever sees what is older than what others were told is over.
+ * Whether an owner ever sees old text or memory after the kernel reported a
+ * change as done.
  *
  * Why: deferring the synchronisation of kernel text and of the kernel's TLB is
  * right only if the owner catches up before it can notice. So CPU 0 changes
- * something, waits until the kernel says that it is done, announces the new
- * generation, and the owner, which spun in user mode meanwhile, looks at once.
+ * something, waits until the kernel reports that it is done, and announces the
+ * new generation. The owner, which spun in user mode meanwhile, looks at once.
  *
  * Text: a tracepoint (static key), a kprobe (breakpoint) and the function
- * tracer (call site) are turned on and off. After "on" was announced each of
+ * tracer (call site) are turned on and off. After "on" was announced, each of
  * the owner's next calls is traced; after "off" none is. In every other
  * generation the owner makes other system calls while text changes, so that it
  * also enters in the middle.
  *
- * Kernel memory: a BPF map in vmalloc memory, stamped with its generation and
- * read by the owner's system call, is freed and made anew, mostly at the same
- * address. Also with ISOLATOR_MASK_KTLB, which defers that flush.
+ * Kernel memory: a BPF map in vmalloc memory has a stamp with its generation.
+ * The owner's system call reads it. The map is freed and made anew, mostly at
+ * the same address. This also runs with ISOLATOR_MASK_KTLB, which defers that
+ * flush.
  *
  * User memory: another thread of the owner's process replaces pages under a
- * stamp (mremap over it), write-protects what the owner writes (mprotect),
- * forks (copy on write) and has memory compacted (migration), while the owner
- * reads and writes. Nothing of that is ever deferred; exclusive mode refuses
- * to start there.
+ * stamp (mremap over it), write-protects pages that the owner writes
+ * (mprotect), forks (copy on write) and has memory compacted (migration). The
+ * owner reads and writes meanwhile. None of these flushes is ever deferred;
+ * exclusive mode refuses to start there.
  *
  * How to read: a line per kind: generations, stale observations (must be 0),
  * and how often the owner looked. --rounds N generations of each, --seed N,
- * --slow K. --every-function: only that, the function tracer without a filter.
- * --without-start does the same unisolated, to tell faults of the isolator from
- * others: under QEMU 7.2 with thread=multi the kernel runs into breakpoints
- * that are long removed there too (Oops: int3); with thread=single it did not.
+ * --slow K. --every-function: only that test, the function tracer without a
+ * filter. --without-start does the same without isolation, to tell faults of
+ * the isolator from others. Under QEMU 7.2 with thread=multi the kernel hits
+ * breakpoints there, too, long after their removal (Oops: int3); with
+ * thread=single it did not.
  */
 #include "selftest.h"
 
@@ -104,7 +107,7 @@ struct shared {
 	long	go;		/* generation that is announced */
 	long	done;		/* generation that the owner has looked at */
 	long	busy;		/* the owner shall enter the kernel meanwhile */
-	long	stale, looks;	/* what the owner found itself */
+	long	stale, looks;	/* counted by the owner */
 	long	stamp;		/* generation that is over */
 	long	file;		/* of the map */
 	long	leave;
@@ -318,7 +321,7 @@ static int run_vmalloc(unsigned int mask, const char *name)
 		store(&shared->busy, chance(&state) % 2);
 		if (map >= 0)
 			close(map);
-		/* Freed after a grace period; then, and seldom, purged. */
+		/* Gives the kernel time to free old maps, and to purge. */
 		if (generation % 8 == 7)
 			sleep_us(20000);
 		map = make_map(++generation);
@@ -356,7 +359,7 @@ static volatile long *word(int page)
 	return area + page * (PAGE / sizeof(long));
 }
 
-/* Owner: CPUs that take turns on one host thread do so here, or every 100 ms. */
+/* Owner: emulated CPUs on one host thread switch here, or every 100 ms. */
 static void looked(void)
 {
 	if (!(++shared->looks % TURN))
@@ -405,10 +408,10 @@ static void replace(long generation)
 	sleep_us(chance(&state) % 500);
 }
 
-/* Owner: counts in each page; what it wrote has to be there still. */
+/* Owner: counts in each page; the last count must still be there. */
 static void *write_counts(void *unused)
 {
-	static long count[PAGES];	/* lives through siglongjmp() */
+	static long count[PAGES];	/* survives siglongjmp() */
 	static int page;
 
 	memset(count, 0, sizeof(count));
@@ -488,7 +491,7 @@ static const struct memory {
 	{ "compaction", write_counts, migrate, 8 },
 };
 
-/* Stale is what the owner lost, and what others saw change (in stamp). */
+/* Stale: counts that the owner lost, and changes seen by others (in stamp) */
 static int run_memory(const struct memory *memory)
 {
 	long generation = 0, stale, total = rounds / memory->share + 1;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who preempts an owner is served as without the isolator; who may wait, by the
- * bound.
+ * Tasks that preempt an owner run as without the isolator. Tasks that may wait
+ * run by the bound.
  *
  * Why: a reschedule that is deferred although its task must run now breaks the
- * contract of its scheduling class, and no error shows it: the task only comes
- * late. So the bound is an hour here, and the owner never enters the kernel by
- * itself: a neighbour that runs was served because its wakeup was delivered.
+ * contract of its scheduling class. No error shows it: the task only runs late.
+ * So the bound is an hour here, and the owner never enters the kernel by
+ * itself. If a neighbour runs, its wakeup was delivered.
  *
- *	owner		neighbour, which runs by
+ *	owner		neighbour, and the cause for it to run
  *	fair		FIFO, RR, DEADLINE: its wakeup
  *	FIFO 10		FIFO 20: its wakeup
- *	any		fair: a bound of 100 ms, also where a FIFO task never gives
- *			the only housekeeping CPU away
+ *	any		fair: a bound of 100 ms, also where a FIFO task never
+ *			leaves the only housekeeping CPU
  *	fair		a sibling's task with another core scheduling cookie
  *			(prctl(2), PR_SCHED_CORE): never beside the owner
  *
- * How to read: a line per case; "# SKIP" where the machine has no such neighbour.
- * --slow K
+ * How to read: a line per case; "# SKIP" where the machine has no such
+ * neighbour. --slow K
  */
 #include "selftest.h"
 
@@ -30,7 +30,7 @@ struct shared {
 	int	leave;
 	int	neighbour;	/* 1: sleeps; 2: is to run; 3: ran; -errno */
 	int	hog;		/* 1: spins */
-	long	rounds;		/* of the owner; of the sibling */
+	long	rounds;		/* of the owner's loop */
 	long	beside;
 };
 
@@ -113,7 +113,7 @@ static void sleep_and_run(void)
 		sleep_us(1000000);
 }
 
-/* It gets there before the owner comes; -1: there is no such neighbour here. */
+/* Starts a neighbour before the owner; its state is -errno if it cannot run */
 static pid_t sleeper(int policy, int priority)
 {
 	pid_t pid;
@@ -148,7 +148,7 @@ static bool sleeps(pid_t pid)
 	return state && state[2] == 'S';
 }
 
-/* The neighbour sleeps there, an owner takes the CPU, the neighbour is woken. */
+/* A neighbour sleeps on the CPU, an owner starts, the neighbour is woken */
 static void served(const char *name, int owner_policy, int owner_priority,
 		   int policy, int priority)
 {
@@ -180,7 +180,7 @@ static void served(const char *name, int owner_policy, int owner_priority,
 	close(alarm_out);
 }
 
-/* ---- who may wait ---- */
+/* ---- tasks that may wait ---- */
 
 static void fair_waits_for_the_bound(const char *name, int policy, int priority)
 {
@@ -215,8 +215,8 @@ static void fair_waits_for_the_bound(const char *name, int policy, int priority)
 }
 
 /*
- * The watchdog must not need a thread: here none but FIFO 50 and above runs on
- * the housekeeping CPU. There must be one of them only.
+ * The watchdog must not need a thread. Here only tasks of FIFO 50 and above run
+ * on the only housekeeping CPU.
  */
 static void bound_beside_a_hog(void)
 {
@@ -290,8 +290,8 @@ static int sibling(void)
 }
 
 /*
- * Counts how often the owner goes on while this runs on the sibling: of two
- * cookies only one may run on a core.
+ * Counts how often the owner runs while this task runs on the sibling. Tasks
+ * with different cookies may not run on a core at the same time.
  */
 static void run_beside(int other)
 {
@@ -309,7 +309,9 @@ static void run_beside(int other)
 		before = __atomic_load_n(&shared->rounds, __ATOMIC_RELAXED);
 		for (spins = 0; spins < 200; spins++)
 			relax();
-		/* One that has just been forced out may have counted once. */
+		/*
+		 * An owner that was just forced to idle may have counted once.
+		 */
 		if (__atomic_load_n(&shared->rounds, __ATOMIC_RELAXED) >
 		    before + 1)
 			shared->beside++;

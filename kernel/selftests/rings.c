@@ -2,12 +2,12 @@
 /*
  * Messages between an owner and others: POST, POLL and the mapped rings.
  *
- * Why: they are the way to talk to a CPU that must not be interrupted. So they
- * have to arrive, once and in order, and the owner must not have entered the
- * kernel for it: its own count of entries says so, to the last one.
+ * Why: messages are the way to talk to a CPU that must not be interrupted. They
+ * have to arrive, once and in order, and the owner must not enter the kernel
+ * for them. The owner's own count of entries shows that exactly.
  *
- * And they belong to one isolation: who has the file of its START may post and
- * poll, and no other, least of all an owner that was there before.
+ * And the rings belong to one isolation. A process that has the file of its
+ * START may post and poll. No other process may, least of all a former owner.
  *
  * How to read: a line per case. --messages N of the round trips, --slow K.
  */
@@ -17,18 +17,18 @@
 
 struct shared {
 	int	ready, leave;
-	int	file;		/* the owner's, by its number */
-	int	phase, said;	/* of the tenant before */
+	int	file;		/* number of the owner's file */
+	int	phase, said;	/* of the former owner */
 	long	wrong;
-	unsigned int word;	/* what the owner saw in its word */
+	unsigned int word;	/* the word, as the owner saw it */
 };
 
 static struct shared *shared;
 static const struct isolator_page *page;
 static long messages = 20000;
 static int cpu;
-static int device;		/* a file that no owner was started through */
-static int fd;			/* that of the owner */
+static int device;		/* file through which no owner started */
+static int fd;			/* the owner's file */
 
 static struct isolator_rings *rings_of(int file)
 {
@@ -91,7 +91,7 @@ static bool leave(void)
 	return __atomic_load_n(&shared->leave, __ATOMIC_ACQUIRE);
 }
 
-/* Sends back what comes, and never enters the kernel. */
+/* Sends each message back, and never enters the kernel. */
 static void echo(void)
 {
 	struct isolator_rings *rings = rings_of(become_owner());
@@ -116,7 +116,7 @@ static void echo(void)
 	}
 }
 
-/* Sees the bit in its word, polls, posts back; by calls alone. */
+/* Waits for the bit in its word, polls, and posts back, by calls alone. */
 static void answer(void)
 {
 	int own = become_owner();
@@ -161,7 +161,7 @@ static void ignore(void)
 		relax();
 }
 
-/* The file of another process, as if that had passed it */
+/* Another process's file, as if that process had passed it */
 static int file_of(pid_t pid, int number)
 {
 	int process = syscall(SYS_pidfd_open, pid, 0);
@@ -202,7 +202,7 @@ static bool gone(pid_t pid)
 
 /* ---- cases ---- */
 
-/* As many on the way as fit; all come back in order. */
+/* Keeps the rings full; all messages come back in order. */
 static bool round_trips(long *took)
 {
 	long sent = 0, back = 0, until = now_ms() + HANG_MS * slow, kind;
@@ -239,9 +239,10 @@ static void mapped(void)
 	bool good;
 
 	/*
-	 * On its way from START, and from mapping the rings, it enters; and once
-	 * a page where the processor does not set a page's dirty bit by itself
-	 * (arm64 before 8.1, or without ARM64_HW_AFDBM). So once around first.
+	 * The owner enters the kernel on its way from START and for mapping the
+	 * rings. It enters once per page where the processor does not set a
+	 * page's dirty bit itself (arm64 before 8.1, or without
+	 * ARM64_HW_AFDBM). So one round trip comes before the count.
 	 */
 	post(fd, 0);
 	wait_for(poll_one(fd) == 0, HANG_MS);
@@ -253,7 +254,7 @@ static void mapped(void)
 	ok(good, "messages come back in order (%ld)", back);
 	entries = stat_of(page, ISOLATOR_STAT_ENTRIES) - entries;
 	broken = breaches(page) - broken;
-	/* A kernel that has just booted may change its clock: stop_machine(). */
+	/* Soon after boot, the kernel may change its clock: stop_machine(). */
 	ok(entries <= broken,
 	   "no message took the owner into the kernel (entries %llu, breaches by others %llu)",
 	   (unsigned long long)entries, (unsigned long long)broken);
@@ -304,7 +305,7 @@ static void spoilt(void)
 	ok(gone(pid), "the owner ends");
 }
 
-/* ---- another tenant ---- */
+/* ---- another owner ---- */
 
 static void phase(int next)
 {
@@ -330,7 +331,7 @@ static bool holds(const struct isolator_ring *ring, uint64_t word)
 
 #define SECRET	0x5ec2e7
 
-/* Was the owner, and keeps the mapping of its rings; then tries what it can. */
+/* A former owner, which keeps the mapping of its rings and tries to use it */
 static void former(void)
 {
 	int own = open_isolator();
@@ -371,7 +372,7 @@ static void tenants(void)
 		former();
 	if (!reached(1))
 		die("have an owner come and go");
-	/* Clears the phase, which the former owner waits for to be 2. */
+	/* Clears the phase; the former owner waits until it is 2. */
 	now = owner(ignore);
 	posted = !post(fd, SECRET);
 	phase(2);

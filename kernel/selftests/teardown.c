@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ends isolation at random points in every way there is, and looks whether the
+ * Ends isolation at random points in every way there is, and checks that the
  * CPU is as it was before.
  *
- * Why: an owner that is gone while its CPU still defers would hang every
- * task that waits for that CPU.
+ * Why: a CPU that still defers after its owner is gone would hang every task
+ * that waits for it.
  *
- * Each round starts an owner, which spins and enters the kernel by turns, and
- * after a random time does one of the things below to it. Afterwards:
- * the CPU has no owner, and the reason given is the right one; the deferral
- * word is empty; an ordinary task pinned there is woken, sleeps by a timer of
- * that CPU, and answers; START was counted once. Every 64th round two such
- * tasks compete, so that only a tick lets both get on.
+ * Each round starts an owner, which spins and enters the kernel by turns. After
+ * a random time the round ends the isolation in one of the ways below.
+ * Afterwards, the CPU has no owner, and the reported reason is right. The
+ * deferral word is empty. An ordinary task pinned there is woken, sleeps by a
+ * timer of that CPU, and answers. START was counted once. Every 64th round two
+ * such tasks compete, so that only a tick lets both run.
  *
  * How to read: a line per kind with rounds and failures; failures are listed
  * above it. --rounds N (10,000 in the long form), --seed N, --slow K,
- * --no-hotplug. The owner, what is done to it, and what is looked at afterwards
- * speak to each other by one page; they stay in one file, hence its length.
+ * --no-hotplug. The owner, the actions on it and the checks afterwards
+ * communicate by one page; they stay in one file, hence its length.
  */
 #include "selftest.h"
 
@@ -27,7 +27,7 @@
 
 #define CGROUP		"/sys/fs/cgroup/isolator-selftest"
 
-/* What an owner does until it is told, or made, to end. */
+/* Orders to the owner */
 enum order { SPIN, CLOSE, DUP, STOP, EXIT, EXEC, FORK, SEGV, PASS, DEADLINE,
 	     FAIR };
 
@@ -36,7 +36,7 @@ struct shared {
 	int	order;
 	int	owner;		/* thread */
 	long	asked, answered;	/* of the runner */
-	long	turns[2];	/* of those that compete */
+	long	turns[2];	/* of the competing tasks */
 	int	competing;
 };
 
@@ -53,7 +53,7 @@ static void tell(int state)
 	__atomic_store_n(&shared->state, state, __ATOMIC_RELEASE);
 }
 
-/* Spinning ahead of all others is for the isolated CPU only. */
+/* Only the isolated CPU may have a task that spins with FIFO priority. */
 static void behave(void)
 {
 	struct sched_param none = { };
@@ -334,7 +334,7 @@ static bool by_pass(struct round *round)
 static bool by_ptrace(struct round *round)
 {
 	int status, times = 1 + chance(&seed_now) % 3;
-	/* A thread that is traced when it dies would be waited for apart. */
+	/* A traced thread that dies would need a wait of its own. */
 	bool detach = round->thread || chance(&seed_now) % 2;
 
 	if (ptrace(PTRACE_SEIZE, shared->owner, NULL, NULL))
@@ -363,7 +363,7 @@ static bool by_affinity(struct round *round)
 	       !kill(round->pid, SIGKILL) && gone(round, SIGKILL);
 }
 
-/* Into a group that may not run on the CPU */
+/* Moves the owner into a group that may not run on the CPU */
 static bool by_cgroup(struct round *round)
 {
 	char pid[16];
@@ -429,9 +429,9 @@ static struct {
 	const char *skipped;
 } did[KINDS];
 
-/* ---- what has to be true afterwards ---- */
+/* ---- checks after each end ---- */
 
-/* Pinned to the CPU, ordinary: answers after a sleep there. */
+/* An ordinary task, pinned to the CPU, that answers after a sleep there */
 static void runner(void)
 {
 	long asked;
@@ -476,7 +476,7 @@ static bool tick_comes(void)
 						   __ATOMIC_RELAXED);
 		}
 	}
-	/* Each has to be preempted by the other more than once. */
+	/* Each task has to be preempted by the other more than once. */
 	for (good = true, i = 0; good && i < 6; i++) {
 		long now = __atomic_load_n(&shared->turns[i % 2],
 					   __ATOMIC_RELAXED);
@@ -564,7 +564,7 @@ static bool one_round(const struct kind *kind, int to)
 	return as_before(starts, stats, to) && good;
 }
 
-/* What this machine does not have */
+/* Finds the kinds of ends that this machine does not support */
 static void look_around(void)
 {
 	char one[16];
@@ -604,7 +604,9 @@ int main(int argc, char **argv)
 	int to[2], i;
 	pid_t pid;
 
-	/* The program after exec, on the CPU still, without any file: unowned? */
+	/*
+	 * After exec, still on the CPU, without any file: it must have no owner
+	 */
 	if (argc == 2 && !strcmp(argv[1], "--after-exec")) {
 		fd = open_isolator();
 		return status_of(fd, ISOLATOR_THIS_CPU).owner ? 1 : 0;
@@ -645,7 +647,7 @@ int main(int argc, char **argv)
 		if (!good) {
 			say("round %ld failed: %s", number, kinds[kind].name);
 			did[kind].failures++;
-			/* Each of a hundred hangs would take its time. */
+			/* A hundred hangs would take too long. */
 			if (++failed == 20)
 				break;
 		}

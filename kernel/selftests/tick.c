@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * TICK with nothing to do, to be counted from outside.
+ * TICK without work, for counting from outside.
  *
- * Why: a loop that calls TICK in each round pays for it in each round, also
- * when nothing was deferred. As with cost.c a clock would say that of one
- * machine; an emulator's plugin counts instructions between the markers.
+ * Why: a loop that calls TICK in each round pays for it in each round, even if
+ * no work was deferred. As with cost.c, a clock would measure that on one
+ * machine only; an emulator's plugin counts instructions between the markers.
  *
  * Two windows on an isolated CPU:
  *
  *	1	an ioctl that the driver does not know; the CPU has no owner
- *	2	TICK without flags by the owner, for whom nothing was deferred
+ *	2	the owner's TICK, without flags and without deferred work
  *
- * --count N of each. It judges nothing: make proof-kernel PART=tick does.
+ * --count N of each. This program gives no verdict: make proof-kernel PART=tick
+ * does.
  */
 #include "selftest.h"
 

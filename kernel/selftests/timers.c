@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Timers of an isolated CPU come, whatever its owner does but stay away.
+ * Timers of an isolated CPU fire whenever its owner enters the kernel.
  *
  * Why: the CPU's event device is stopped while the owner is in user mode, and
- * stays so in a short call. Code that forgets to start it again loses no timer,
- * but none fires. Each case arms a timer of the CPU, and waits for it
- * in the way that its name says; a limit on time only tells a hang.
+ * stays so in a short call. If code fails to start it again, the timers stay
+ * queued, but none fires. Each case arms a timer of the CPU, and waits for it
+ * in the way that its name states; a limit on time only detects a hang.
  *
  * --slow K
  */
@@ -32,7 +32,9 @@ static void arm(timer_t timer, long ms)
 		die("start a timer");
 }
 
-/* Without a call: clock_gettime() may be one where the vDSO has no clock. */
+/*
+ * Without a system call: clock_gettime() may be one if the vDSO has no clock.
+ */
 static bool spins_until_it_came(void)
 {
 	uint64_t rounds = 2000000000ULL;
@@ -51,7 +53,7 @@ static bool calls_until_it_came(int fd, unsigned int flags)
 	return came;
 }
 
-/* Tried again: what breaks in for another reason lets a timer come as well. */
+/* Retries: a breach for another reason lets a timer fire as well. */
 static bool comes_by_itself(const struct isolator_page *page, timer_t timer)
 {
 	uint64_t breaks;
@@ -69,9 +71,10 @@ static bool comes_by_itself(const struct isolator_page *page, timer_t timer)
 }
 
 /*
- * In the midst of a call that neither sleeps nor starts a timer: reading random
- * bytes ends early where a signal comes. The timer must be one of this CPU, for
- * which the kernel is asked to leave timers where they are started.
+ * A timer in the midst of a call that neither sleeps nor starts a timer. A read
+ * of random bytes ends early if a signal comes. The timer must be one of this
+ * CPU, so the case tells the kernel to leave timers on the CPU that starts
+ * them.
  */
 #define MIGRATION	"/proc/sys/kernel/timer_migration"
 #define BOUND		"/proc/sys/kernel/isolator_max_defer_ms"
@@ -102,7 +105,7 @@ static void long_call(timer_t timer, unsigned int bound_ms)
 	close(file);
 }
 
-/* Interrupts that a CPU has had for irq_work; -1: the kernel does not say */
+/* Number of irq_work interrupts of a CPU; -1: the kernel does not count them */
 static long irq_works(int cpu)
 {
 	static char text[1 << 16];
@@ -123,9 +126,9 @@ static long irq_works(int cpu)
 }
 
 /*
- * While something keeps the tick, each return has the tick looked at: not by an
- * interrupt to the CPU itself, which on hardware may come in user mode only, and
- * would bring the owner back to the same return for ever.
+ * While the tick is needed, each return to user mode has the tick checked. An
+ * interrupt to the CPU itself must not do this. On hardware it may come in user
+ * mode only, and would bring the owner back to the same return for ever.
  */
 static void returns_without_an_interrupt(int fd, int cpu, timer_t cpu_timer)
 {
@@ -145,7 +148,7 @@ static void returns_without_an_interrupt(int fd, int cpu, timer_t cpu_timer)
 	ok(more < 100, "%s (%ld in 1000)", name, more);
 }
 
-/* How often a task that sleeps a millisecond each time got to run on the CPU */
+/* Number of sleeps of a millisecond by a task on the CPU */
 static long *naps;
 
 static pid_t napper(int cpu)
@@ -205,7 +208,7 @@ int main(int argc, char **argv)
 	arm(timer, SOON_MS);
 	ok(calls_until_it_came(fd, 0), "comes where a later one was armed before");
 
-	/* It needs the tick, so that the gate stays open. */
+	/* A CPU timer needs the tick, so the gate stays open. */
 	if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &cpu_timer))
 		die("make a CPU timer");
 	ok(comes_by_itself(page, cpu_timer),

@@ -2,9 +2,10 @@
 /*
  * No task waits for an isolated CPU for longer than the bound.
  *
- * Why: a spinning FIFO task starves what the kernel queues to its CPU. Without
- * isolation the fair server rescues that within about a second; who turns the
- * fair server off, or defers interrupts, must not hang unrelated processes.
+ * Why: a spinning FIFO task starves work that the kernel queues to its CPU.
+ * Without isolation the fair server lets that work run within about a second.
+ * Unrelated processes must not hang if the fair server is off, or if interrupts
+ * are deferred.
  *
  * Three rows per operation, each a process of its own on a housekeeping CPU:
  *
@@ -12,13 +13,13 @@
  *		kernel.isolator_max_defer_ms + 1 s
  *	tick	the bound is an hour, and the owner calls TICK with SCHED | RT:
  *		done, so by TICK alone
- *	none	--without-start: the same spinner unisolated, fair server off
- *		where debugfs allows it: hangs are listed, no verdict
+ *	none	--without-start: the same spinner without isolation, fair server
+ *		off if debugfs allows it: hangs are listed, no verdict
  *
- * How to read: milliseconds of the guest's clock, which in an emulator is a
- * hang detector only: bounds are multiplied by --slow K. "breaks" is how often
- * the watchdog broke isolation meanwhile. Some operations need no work of the
- * CPU (that is what quiescing is for) and take no break.
+ * How to read: milliseconds of the guest's clock. In an emulator they only
+ * detect hangs: bounds are multiplied by --slow K. "breaks" is how often the
+ * watchdog broke isolation meanwhile. Some operations need no work of the CPU,
+ * since the owner empties its per-CPU batches, and cause no break.
  */
 #include "selftest.h"
 
@@ -32,7 +33,7 @@ struct shared {
 	int	owner;		/* 1: spins; -errno */
 	int	leave;
 	int	ticking;
-	int	moved;		/* where the victim runs; -1: not yet */
+	int	moved;		/* CPU of the victim; -1: not yet */
 	int	turn;		/* of the victim */
 };
 
@@ -83,7 +84,7 @@ static void end_owner(void)
 		die("end the owner");
 }
 
-/* ---- operations; each returns 0, an error number, or -1: cannot be here ---- */
+/* ---- operations; each returns 0, an error number, or -1: not possible ---- */
 
 static int write_here(const char *path, const char *text)
 {
@@ -191,7 +192,7 @@ static int move_away(void)
 	return 0;
 }
 
-/* And back, to run there. */
+/* Moves that task back to the owner's CPU, and it runs there. */
 static int move_there(void)
 {
 	__atomic_store_n(&shared->moved, -1, __ATOMIC_RELEASE);
@@ -233,7 +234,7 @@ static int hotplug_another(void)
 
 static int module(void)
 {
-	/* Where the lab's guests have one; a checksum, which is unused */
+	/* A checksum that no code uses, in the lab's guests */
 	int file = open("/modules/crc7.ko", O_RDONLY);
 
 	if (file < 0)
@@ -267,7 +268,7 @@ static const struct operation {
 
 #define OPERATIONS ((int)(sizeof(operations) / sizeof(*operations)))
 
-/* Says where it runs, for good */
+/* Reports the CPU that it runs on, for ever */
 static void be_moved(void)
 {
 	for (;;) {
@@ -278,8 +279,8 @@ static void be_moved(void)
 }
 
 /*
- * Runs an operation. Time in milliseconds; -1: cannot be here; -2: it failed;
- * -3: it hung until the owner ended.
+ * Runs an operation. Returns its time in milliseconds; -1: not possible here;
+ * -2: it failed; -3: it hung until the owner ended.
  */
 static long timed(const struct operation *operation, long limit_ms)
 {
@@ -421,7 +422,7 @@ int main(int argc, char **argv)
 			break;
 	pin(HOUSE_CPU);
 
-	/* Waits for the CPU from before the owner came */
+	/* Waits for the CPU already when the owner starts */
 	victim = child();
 	if (!victim) {
 		pin(cpu);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Interrupt isolator: what the rest of the kernel calls.
+ * Interrupt isolator: interface to the rest of the kernel.
  *
- * A CPU defers iff its owner runs there in user mode. Everything follows from
- * one word per CPU, &struct isolator_page.pending: senders may add work to it
- * only while USER is set, and the kernel's entry code clears it after the work
- * is done, before anything runs that the work is for.
+ * A CPU defers work if and only if its owner runs there in user mode. The
+ * protocol uses one word per CPU, &struct isolator_page.pending. Senders may
+ * add work to the word only while USER is set. The kernel's entry code does the
+ * work and clears it from the word, before any code runs that depends on the
+ * work.
  *
- * Unused, it costs: a look at a per-CPU variable in ct_kernel_{enter,exit}() and
- * ct_nmi_{enter,exit}(), where text must not be patched; elsewhere a static
- * branch, which is off until the first START.
+ * Cost while unused: ct_kernel_{enter,exit}() and ct_nmi_{enter,exit}() read a
+ * per-CPU variable, since their text must not be patched. The other hooks are
+ * static branches, which are off until the first START.
  */
 #ifndef _LINUX_ISOLATOR_H
 #define _LINUX_ISOLATOR_H
@@ -30,16 +31,17 @@ struct task_struct;
 #ifdef CONFIG_ISOLATOR
 
 /**
- * struct isolator_entry - what entry and exit code looks at; this CPU's only
- * @nest: 0: the next return is not to an owner in user mode; 1: it is, or it
- *	has been done; above: a way in has begun, or 1 + the NMIs (and what is
- *	like them) that interrupted it and have not returned
+ * struct isolator_entry - a CPU's state of entry and exit code
+ * @nest: 0: the next return is not to an owner in user mode; 1: it is, or this
+ *	return has happened; above: an entry has begun, or 1 + the number of
+ *	NMIs (and similar entries) that interrupted user mode and have not
+ *	returned
  * @seen: work that entries have done since the owner last left for user mode
  * @gated: the clock event device is stopped for the owner; in the kernel only
  *	as long as no timer waits behind it, or the stay is short
- * @due: jiffies from which on a timer behind the closed gate may be due; 0: no
- *	timer waits there
- * @word: the page's pending word
+ * @due: time in jiffies from which a timer behind the closed gate may be due;
+ *	0: no timer waits there
+ * @word: pending word of the CPU's page
  */
 struct isolator_entry {
 	unsigned long	nest;
@@ -53,18 +55,19 @@ DECLARE_PER_CPU(struct isolator_entry, isolator_entry);
 DECLARE_STATIC_KEY_FALSE(isolator_used);
 
 /*
- * Entry and exit (kernel/context_tracking.c). RCU does not watch while these
- * run, so an NMI at any point of them takes its own hook. Where no owner is,
- * each is a comparison with memory and a jump that is not taken. That is why
- * nest is a long (GCC loads an int first), and why the offset is handed through:
- * else the fast path would keep it for a call that is hardly ever made.
+ * Entry and exit hooks (kernel/context_tracking.c). RCU does not watch while
+ * they run, so an NMI at any point of them takes its own hook. On a CPU without
+ * an owner, each hook is a comparison with memory and a jump that is not taken.
+ * Therefore nest is a long (GCC loads an int first), and the hooks pass the
+ * offset through. Otherwise the fast path would keep the offset for a rare
+ * call.
  */
 int __isolator_kernel_enter(int offset);
 void __isolator_kernel_exit(void);
 void __isolator_nmi_enter(void);
 void __isolator_nmi_exit(void);
 
-/* Entry from user mode, or from idle; gives @offset back. */
+/* Entry from user mode, or from idle; returns @offset */
 static __always_inline int isolator_kernel_enter(int offset)
 {
 	if (unlikely(raw_cpu_read(isolator_entry.nest)))
@@ -107,12 +110,13 @@ static __always_inline void isolator_user_exit(void)
 }
 
 /*
- * Return to user mode, before the work that thread flags @ti_work ask for, of
- * which one of @mask is set; interrupts off. An owner's way in sets TIF_ISOLATOR,
- * so that its way out passes here: if it is the only one and nothing is to be
- * done, it is cleared, and the thread goes back at once. Returns the flags left.
- * (A test for none of the others, and the flags handed through, keep the way
- * out without work as it was: no register is saved for this.)
+ * Return to user mode, before the work that thread flags @ti_work ask for; at
+ * least one flag of @mask is set; interrupts off. An owner's entry sets
+ * TIF_ISOLATOR, so that its return passes here. If TIF_ISOLATOR is the only
+ * flag and there is nothing to do, this clears the flag, and the thread returns
+ * at once. Returns the remaining flags. (The test excludes all other flags, and
+ * the flags are passed through. So the path without work stays as it was: it
+ * saves no register for this.)
  */
 static __always_inline unsigned long isolator_user_quiet(unsigned long ti_work,
 							 unsigned long mask)
@@ -125,7 +129,8 @@ static __always_inline unsigned long isolator_user_quiet(unsigned long ti_work,
 
 /*
  * Return to user mode, at the end of each round of work that thread flags asked
- * for; interrupts on, preemptible. Clears TIF_ISOLATOR, and quiesces the CPU.
+ * for; interrupts on, preemptible. Clears TIF_ISOLATOR, and empties the CPU's
+ * batches.
  */
 static __always_inline void isolator_user_prepare(void)
 {
@@ -133,21 +138,24 @@ static __always_inline void isolator_user_prepare(void)
 		__isolator_user_prepare();
 }
 
-/* The same, after the last look at thread flags; interrupts off. */
+/* Return to user mode, after the last check of thread flags; interrupts off. */
 static __always_inline void isolator_user_arm(void)
 {
 	if (static_branch_unlikely(&isolator_used))
 		__isolator_user_arm();
 }
 
-/* The CPU goes to another task, whose timers must come; interrupts off. */
+/* Switch to another task, whose timers must fire; interrupts off. */
 static __always_inline void isolator_switch(void)
 {
 	if (static_branch_unlikely(&isolator_used))
 		__isolator_gate_open();
 }
 
-/* Senders of interrupts. True: the target has taken it, send nothing. */
+/*
+ * Hooks of senders. A defer function returns true if it took the work, so that
+ * the caller sends no interrupt.
+ */
 bool __isolator_defer_call(int cpu, smp_call_func_t func);
 bool __isolator_defer_resched(int cpu, bool may_wait, bool stop);
 bool __isolator_defer_tick(int cpu);
@@ -156,10 +164,10 @@ bool __isolator_resched_again(int cpu, bool stop);
 /**
  * isolator_defer_call() - whether a function call needs no interrupt
  * @cpu: target
- * @func: function; only those of isolator_register() are ever deferred
+ * @func: function; only functions of isolator_register() are ever deferred
  *
- * Return: true: send none. All that the caller wrote before is visible to
- * @cpu when it acts on it.
+ * Return: true if the caller must send no interrupt. All earlier writes of the
+ * caller are visible to @cpu when it does the work.
  */
 static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
 {
@@ -169,11 +177,11 @@ static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
 
 /**
  * isolator_defer_resched() - whether TIF_NEED_RESCHED needs no interrupt
- * @cpu: target, whose current task has the flag by now
- * @may_wait: the caller says that it may wait; all others are delivered
- * @stop: stop work is queued there: tells what kind of breach it is
+ * @cpu: target, whose current task has the flag already
+ * @may_wait: the caller allows the reschedule to wait; others are delivered
+ * @stop: stop work is queued there; selects the kind of breach
  *
- * Return: true: send none.
+ * Return: true if the caller must send no interrupt.
  */
 static __always_inline bool isolator_defer_resched(int cpu, bool may_wait, bool stop)
 {
@@ -184,12 +192,12 @@ static __always_inline bool isolator_defer_resched(int cpu, bool may_wait, bool 
 /**
  * isolator_resched_again() - whether a flag set before needs its interrupt now
  * @cpu: target, whose current task had TIF_NEED_RESCHED already
- * @may_wait: the caller says that it may wait
+ * @may_wait: the caller allows the reschedule to wait
  * @stop: stop work is queued there
  *
- * The interrupt may have been deferred for a caller that could wait.
+ * The interrupt may have been deferred for an earlier caller that could wait.
  *
- * Return: true: send one.
+ * Return: true if the caller must send an interrupt.
  */
 static __always_inline bool isolator_resched_again(int cpu, bool may_wait, bool stop)
 {
@@ -198,10 +206,10 @@ static __always_inline bool isolator_resched_again(int cpu, bool may_wait, bool 
 }
 
 /**
- * isolator_defer_tick() - whether a look at the tick needs no interrupt
+ * isolator_defer_tick() - whether a check of the tick needs no interrupt
  * @cpu: target
  *
- * Return: true: send none.
+ * Return: true if the caller must send no interrupt.
  */
 static __always_inline bool isolator_defer_tick(int cpu)
 {
@@ -222,7 +230,7 @@ bool __isolator_refuse_clone(void);
  * isolator_cpu_isolated() - whether a CPU has an owner
  * @cpu: CPU
  *
- * Return: true: it has one. The answer may be old unless the caller holds
+ * Return: true if it has one. The answer may be old unless the caller holds
  * cpus_write_lock(), or runs on @cpu with preemption off.
  */
 static __always_inline bool isolator_cpu_isolated(int cpu)
@@ -234,9 +242,9 @@ static __always_inline bool isolator_cpu_isolated(int cpu)
 /**
  * isolator_refuse() - whether to refuse a request that would disturb a CPU
  * @cpu: CPU
- * @what: ISOLATOR_STAT_REFUSED_*, counted where it is refused
+ * @what: ISOLATOR_STAT_REFUSED_*, counted if the request is refused
  *
- * Return: true: answer -EBUSY.
+ * Return: true if the caller must answer -EBUSY.
  */
 static __always_inline bool isolator_refuse(int cpu, enum isolator_stat what)
 {
@@ -245,11 +253,11 @@ static __always_inline bool isolator_refuse(int cpu, enum isolator_stat what)
 }
 
 /**
- * isolator_refuse_any() - isolator_refuse() for the first isolated CPU of a mask
+ * isolator_refuse_any() - isolator_refuse() for the CPUs of a mask
  * @mask: CPUs
  * @what: ISOLATOR_STAT_REFUSED_*
  *
- * Return: true: answer -EBUSY.
+ * Return: true if the caller must answer -EBUSY.
  */
 static __always_inline bool isolator_refuse_any(const struct cpumask *mask,
 						enum isolator_stat what)
@@ -259,13 +267,13 @@ static __always_inline bool isolator_refuse_any(const struct cpumask *mask,
 }
 
 /**
- * isolator_breach() - say that an interrupt is about to be sent to a CPU
+ * isolator_breach() - report an interrupt that is about to be sent
  * @cpu: target
  * @what: ISOLATOR_STAT_BREACH_*
- * @func: function that it is for, or NULL
+ * @func: function that the interrupt is for, or NULL
  *
- * Counted only while the owner is there in user mode. For interrupts that
- * take no path on which isolator_defer_*() stands.
+ * Counts only while the owner is there in user mode. For senders on paths
+ * without an isolator_defer_*() hook.
  */
 static __always_inline void isolator_breach(int cpu, enum isolator_stat what,
 					    void *func)
@@ -275,9 +283,9 @@ static __always_inline void isolator_breach(int cpu, enum isolator_stat what,
 }
 
 /**
- * isolator_breach_call() - say that an interrupt is about to be sent to a CPU
+ * isolator_breach_call() - report a call that is about to be sent
  * @cpu: target
- * @func: function that it will call; isolator_register_breach() knows its kind
+ * @func: function that it will call; isolator_register_breach() sets its kind
  */
 static __always_inline void isolator_breach_call(int cpu, smp_call_func_t func)
 {
@@ -289,7 +297,8 @@ static __always_inline void isolator_breach_call(int cpu, smp_call_func_t func)
  * isolator_refuse_mm() - whether to refuse a change of an address space
  * @mm: address space
  *
- * Return: true: somebody else has it for itself; answer -EBUSY.
+ * Return: true if another task owns it exclusively: the caller must answer
+ * -EBUSY.
  */
 static __always_inline bool isolator_refuse_mm(struct mm_struct *mm)
 {
@@ -297,7 +306,7 @@ static __always_inline bool isolator_refuse_mm(struct mm_struct *mm)
 	       __isolator_refuse_mm(mm);
 }
 
-/* Whether current has its address space for itself, and may not share it. */
+/* Whether current owns its address space exclusively, so may not share it */
 static __always_inline bool isolator_refuse_clone(void)
 {
 	return static_branch_unlikely(&isolator_used) &&
@@ -313,15 +322,15 @@ static __always_inline void isolator_task_end(struct task_struct *task)
 
 /**
  * isolator_register() - make calls of a function deferrable
- * @func: function; what it does must be what @work does, whatever its argument
+ * @func: function whose effect, with any argument, is that of @work
  * @work: one of ISOLATOR_PENDING_SYNC, _KTLB, _ORDER
  *
- * Before user mode exists only.
+ * Callers must run before user mode exists.
  */
 void __init isolator_register(smp_call_func_t func, unsigned int work);
 
 /**
- * isolator_register_breach() - say what kind of breach a call of @func is
+ * isolator_register_breach() - set the kind of breach of a function call
  * @func: function
  * @what: ISOLATOR_STAT_BREACH_*, instead of ISOLATOR_STAT_BREACH_CALL
  */
@@ -347,8 +356,8 @@ bool sched_isolator_rt_limited(struct task_struct *task);
 bool sched_isolator_bad_policy(struct task_struct *task);
 
 /*
- * Kernel TLB flushes after unmapping vmalloc leaves, which may be deferred;
- * elsewhere than on x86 no interrupt is needed for them.
+ * Kernel TLB flushes after unmapping vmalloc leaves, which may be deferred.
+ * Only x86 needs an interrupt for them.
  */
 #ifdef CONFIG_X86
 void flush_tlb_vmalloc_range(unsigned long start, unsigned long end);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * Interrupt isolator: what user space sees of it.
+ * Interrupt isolator: user space interface.
  *
- * One thread, the owner, takes one nohz_full CPU for itself: START on
- * /dev/isolator. While it runs in user mode, kernel work for that CPU which
- * may wait is deferred: it is done at the next entry to the kernel, whatever
- * that is for. TICK is the cheapest such entry. STOP, exec, exit and the last
- * close of the file end it; a mapping holds the file open.
+ * One thread, the owner, takes one nohz_full CPU for itself by START on
+ * /dev/isolator. While it runs in user mode, the kernel defers work for that
+ * CPU that may wait. The kernel does the deferred work when the owner next
+ * enters it, for any reason. TICK is the cheapest such entry. STOP, exec, exit
+ * and the last close of the file end the isolation; a mapping keeps the file
+ * open.
  */
 #ifndef _UAPI_LINUX_ISOLATOR_H
 #define _UAPI_LINUX_ISOLATOR_H
@@ -15,15 +16,15 @@
 #include <linux/types.h>
 
 /**
- * DOC: ISOLATOR_MASK_* - argument of START: what to defer
+ * DOC: ISOLATOR_MASK_* - argument of START: work to defer
  *
- * * CLOCK: timers of this CPU, and requests to look at its tick again
- * * RESCHED: interrupts for reschedules whose caller says that they may wait: a
+ * * CLOCK: timers of this CPU, and requests to check its tick again
+ * * RESCHED: interrupts for reschedules whose caller allows them to wait: a
  *   fair task's wakeup, the fair server
  * * IPI: calls of registered functions (instruction stream, memory order)
- * * KTLB: flushes of unmapped vmalloc ranges; read what is not claimed for it
- * * EXCLUSIVE_MM: refuse to start unless nobody else can change the owner's
- *   address space behind its back, so that no flush of it comes
+ * * KTLB: flushes of unmapped vmalloc ranges; see CAVEATS in isolator(4)
+ * * EXCLUSIVE_MM: refuse to start unless only the owner can change its address
+ *   space, so that no flush of it comes
  */
 #define ISOLATOR_MASK_CLOCK		(1U << 0)
 #define ISOLATOR_MASK_RESCHED		(1U << 1)
@@ -36,12 +37,12 @@
 	(ISOLATOR_MASK_DEFAULT | ISOLATOR_MASK_KTLB | ISOLATOR_MASK_EXCLUSIVE_MM)
 
 /**
- * DOC: ISOLATOR_TICK_* - argument of TICK: what to do besides deferred work
+ * DOC: ISOLATOR_TICK_* - argument of TICK: actions besides deferred work
  *
- * * SCHED: fire timers that are due, look at the tick, switch if asked to
- * * RT: sleep, as briefly as can be and never longer than
- *   ISOLATOR_YIELD_MAX_MS, until nobody waits for this CPU any more
- * * TSC_SYNC: verify the time stamp counter (x86; nothing elsewhere)
+ * * SCHED: fire due timers, check the tick, reschedule if requested
+ * * RT: sleep until no task waits for this CPU any more, as briefly as possible
+ *   and at most ISOLATOR_YIELD_MAX_MS
+ * * TSC_SYNC: verify the time stamp counter (x86; no effect elsewhere)
  */
 #define ISOLATOR_TICK_SCHED		(1U << 0)
 #define ISOLATOR_TICK_RT		(1U << 1)
@@ -49,15 +50,16 @@
 #define ISOLATOR_TICK_ALL \
 	(ISOLATOR_TICK_SCHED | ISOLATOR_TICK_RT | ISOLATOR_TICK_TSC_SYNC)
 
-/** ISOLATOR_YIELD_MAX_MS - longest time that one yield gives to others */
+/** ISOLATOR_YIELD_MAX_MS - longest time that one yield gives to other tasks */
 #define ISOLATOR_YIELD_MAX_MS		50
 
 /**
  * DOC: ISOLATOR_PENDING_* - bits of &struct isolator_page.pending
  *
- * USER is set while deferral is possible, and so whenever the owner itself
- * looks. Any other bit is deferred work. MESSAGE is set by posters and cleared
- * by POLL and TICK once none is left; the others are cleared by entering the kernel.
+ * USER is set while the kernel may defer work, so an owner that reads the word
+ * always sees it set. Every other bit is deferred work. Posters set MESSAGE;
+ * POLL and TICK clear it once no message is left. Entering the kernel clears
+ * the other bits.
  */
 #define ISOLATOR_PENDING_USER		(1U << 0)
 #define ISOLATOR_PENDING_SYNC		(1U << 1)
@@ -73,7 +75,7 @@
  * @ISOLATOR_STAT_DEFER_KTLB: kernel TLB flushes deferred
  * @ISOLATOR_STAT_DEFER_ORDER: interrupts that only order memory, not sent
  * @ISOLATOR_STAT_DEFER_RESCHED: reschedule requests deferred
- * @ISOLATOR_STAT_DEFER_TICK: requests to look at the tick deferred
+ * @ISOLATOR_STAT_DEFER_TICK: requests to check the tick deferred
  * @ISOLATOR_STAT_BREACH_CALL: function calls delivered to the owner in user
  *	mode: not registered as deferrable, or the mask leaves them out
  * @ISOLATOR_STAT_BREACH_USER_TLB: flushes of the owner's own address space
@@ -83,7 +85,7 @@
  * @ISOLATOR_STAT_BREACH_IRQ_WORK: remote irq_work
  * @ISOLATOR_STAT_BREACH_RESCHED: reschedule requests delivered
  * @ISOLATOR_STAT_BREACH_BOUND: isolation broken by the watchdog, since
- *	something waited longer than kernel.isolator_max_defer_ms
+ *	a task waited longer than kernel.isolator_max_defer_ms
  * @ISOLATOR_STAT_REFUSED_MSR: MSR and CPUID accesses refused
  * @ISOLATOR_STAT_REFUSED_CPUFREQ: frequency reads and changes refused
  * @ISOLATOR_STAT_REFUSED_PERF: perf events refused
@@ -94,11 +96,11 @@
  * @ISOLATOR_STAT_TICKS: TICK calls
  * @ISOLATOR_STAT_ENTRIES: kernel entries of the owner, NMIs not counted
  * @ISOLATOR_STAT_ENTRIES_WORK: entries (NMIs too) that found deferred work
- * @ISOLATOR_STAT_YIELDS: times that the owner slept to let others run
+ * @ISOLATOR_STAT_YIELDS: times that the owner slept to let other tasks run
  * @ISOLATOR_STAT_GATE_CLOSED: returns to user mode with the timer stopped
  * @ISOLATOR_STAT_POSTS: messages posted to this CPU
  * @ISOLATOR_STAT_POLLS: POLL calls
- * @ISOLATOR_STAT_MAX: how many there are; the page has room for
+ * @ISOLATOR_STAT_MAX: number of statistics; the page has room for
  *	ISOLATOR_STAT_ROOM
  */
 enum isolator_stat {
@@ -135,8 +137,8 @@ enum isolator_stat {
 #define ISOLATOR_STAT_ROOM		64
 
 /**
- * enum isolator_reason - why a call was refused, or why isolation ended
- * @ISOLATOR_OK: it was not (0)
+ * enum isolator_reason - reason why a call was refused, or isolation ended
+ * @ISOLATOR_OK: not refused, not ended (0)
  * @ISOLATOR_NOT_PERMITTED: no CAP_SYS_NICE (EPERM)
  * @ISOLATOR_BAD_MASK: unknown bits, or nothing to defer (EINVAL)
  * @ISOLATOR_NOT_NOHZ_FULL: CPU is not in nohz_full= (ENODEV)
@@ -145,7 +147,7 @@ enum isolator_stat {
  * @ISOLATOR_MANY_CPUS: caller may run on more than one CPU (ERANGE)
  * @ISOLATOR_RT_BANDWIDTH: caller's group has finite real-time bandwidth
  *	(EDQUOT)
- * @ISOLATOR_TICK_NEEDED: something keeps the tick: a CPU timer, a perf event,
+ * @ISOLATOR_TICK_NEEDED: the tick is needed: by a CPU timer, a perf event,
  *	an unstable clock (EAGAIN)
  * @ISOLATOR_OWNED: CPU has another owner (EBUSY)
  * @ISOLATOR_OWNER_ALREADY: caller owns a CPU already (EALREADY)
@@ -158,7 +160,7 @@ enum isolator_stat {
  *	or FRED (EOPNOTSUPP)
  * @ISOLATOR_NO_PAGE: no memory for the shared page (ENOMEM)
  * @ISOLATOR_BAD_FLAGS: unknown TICK flags (EINVAL)
- * @ISOLATOR_BAD_CPU: no such CPU in STATUS, or size not understood (EINVAL)
+ * @ISOLATOR_BAD_CPU: no such CPU, or unknown size of the structure (EINVAL)
  * @ISOLATOR_MM_SHARED: exclusive: another task uses the address space (EMLINK)
  * @ISOLATOR_MM_NOT_LOCKED: exclusive: not all memory is locked (ENOLCK)
  * @ISOLATOR_MM_SHARED_FILE: exclusive: a shared writable mapping of a file
@@ -172,19 +174,21 @@ enum isolator_stat {
  * @ISOLATOR_ENDED_POLICY: ended: the owner's policy does not allow it
  * @ISOLATOR_ENDED_HOTPLUG: ended: the CPU went offline
  * @ISOLATOR_NOT_OWNED: POST, POLL: the CPU has no owner (ENOTCONN)
- * @ISOLATOR_RING_FULL: POST: nobody took the messages before (ENOBUFS)
+ * @ISOLATOR_RING_FULL: POST: earlier messages fill the ring (ENOBUFS)
  * @ISOLATOR_RING_EMPTY: POLL: there is no message (ENOMSG)
- * @ISOLATOR_RING_BROKEN: the owner wrote nonsense into the ring (EBADMSG)
+ * @ISOLATOR_RING_BROKEN: the owner wrote an invalid index into the ring
+ *	(EBADMSG)
  * @ISOLATOR_ENDED_PARTITION: ended: the CPU is in no isolated partition now
- * @ISOLATOR_OTHER_FILE: POST, POLL: not through the file of START (EACCES)
- * @ISOLATOR_WATCHED: refused or ended: kernel.watchdog_cpumask has the CPU
+ * @ISOLATOR_OTHER_FILE: POST, POLL: not called through the file of START
+ *	(EACCES)
+ * @ISOLATOR_WATCHED: refused or ended: kernel.watchdog_cpumask includes the CPU
  *	(EUSERS)
  * @ISOLATOR_CLOCK_STAYS: CLOCK: the CPU's clock event device cannot be stopped
  *	(EOPNOTSUPP)
- * @ISOLATOR_REASON_MAX: how many there are
+ * @ISOLATOR_REASON_MAX: number of reasons
  *
- * isolator_reason_text() of libisolator and &struct isolator_status.text say
- * them in words.
+ * isolator_reason_text() of libisolator and &struct isolator_status.text give
+ * reasons as text.
  */
 enum isolator_reason {
 	ISOLATOR_OK,
@@ -230,23 +234,24 @@ enum isolator_reason {
 /** ISOLATOR_OFFSET_UNKNOWN - a function or call site outside of kernel text */
 #define ISOLATOR_OFFSET_UNKNOWN		(~0ULL)
 
-/** ISOLATOR_SITES - call sites that are kept of the last breach */
+/** ISOLATOR_SITES - number of call sites that are kept of the last breach */
 #define ISOLATOR_SITES			8
 
 /**
- * struct isolator_page - what mmap() of /dev/isolator shows of a CPU, read-only
+ * struct isolator_page - page of a CPU, by mmap() of /dev/isolator, read-only
  * @version: ISOLATOR_PAGE_VERSION
- * @size: of this structure, bytes
+ * @size: size of this structure in bytes
  * @cpu: the CPU
- * @mask: what is deferred (ISOLATOR_MASK_*); 0: the CPU is not isolated
+ * @mask: deferred kinds of work (ISOLATOR_MASK_*); 0: the CPU is not isolated
  * @breach_seq: odd while the breach fields change; read it before and after
  * @breach_stat: kind of the last breach (&enum isolator_stat)
- * @breach_func: function that was called, as an offset into kernel text
- * @breach_ns: when, by CLOCK_MONOTONIC, nanoseconds
- * @breach_site: who sent the interrupt: call sites, innermost first, as offsets
- *	into kernel text; 0 after the last
- * @pending: the word that senders and the kernel's entry code change; a
- *	loop that polls it costs a cache hit until work comes
+ * @breach_func: function that the interrupt called, as an offset into kernel
+ *	text
+ * @breach_ns: time of the last breach, by CLOCK_MONOTONIC, in nanoseconds
+ * @breach_site: call sites of the sender, innermost first, as offsets into
+ *	kernel text; 0 after the last
+ * @pending: the word that senders and the kernel's entry code change; a loop
+ *	that polls it costs a cache hit until work comes
  * @stat: counters since boot (&enum isolator_stat); exact
  */
 struct isolator_page {
@@ -276,22 +281,23 @@ struct isolator_page {
 /** ISOLATOR_MMAP_RINGS - file offset of a CPU's message rings */
 #define ISOLATOR_MMAP_RINGS(cpu)	(ISOLATOR_MMAP_OFFSET(cpu) + (1U << 19))
 
-/** ISOLATOR_THIS_CPU - in &struct isolator_status.cpu: the caller's */
+/** ISOLATOR_THIS_CPU - in &struct isolator_status.cpu: the caller's CPU */
 #define ISOLATOR_THIS_CPU		(~0U)
 
 /**
  * struct isolator_status - argument of STATUS
  * @size: in: sizeof(struct isolator_status)
- * @cpu: in: which CPU, or ISOLATOR_THIS_CPU; out: which CPU
- * @owner: out: thread of the owner as the caller numbers it; 0: none, or not
- *	visible to the caller
- * @mask: out: what is deferred; 0: the CPU is not isolated
+ * @cpu: in: number of the CPU, or ISOLATOR_THIS_CPU; out: number of the CPU
+ * @owner: out: the owner's thread ID, in the caller's PID namespace; 0: no
+ *	owner, or not visible to the caller
+ * @mask: out: deferred kinds of work; 0: the CPU is not isolated
  * @pending: out: deferred work (ISOLATOR_PENDING_*)
  * @max_defer_ms: out: kernel.isolator_max_defer_ms
- * @refused: out: why the last call through this file was refused
+ * @refused: out: reason for the last refusal of a call through this file
  *	(&enum isolator_reason)
- * @ended: out: why the CPU's last isolation ended (&enum isolator_reason)
- * @text: out: @refused in words, NUL terminated
+ * @ended: out: reason why the CPU's last isolation ended
+ *	(&enum isolator_reason)
+ * @text: out: @refused as text, NUL terminated
  */
 struct isolator_status {
 	__u32	size;
@@ -312,9 +318,9 @@ struct isolator_status {
 #define ISOLATOR_RING_SLOTS		64
 
 /**
- * struct isolator_message - what is posted; the kernel does not look into it
- * @kind: what sender and receiver agree on
- * @length: bytes of @data that mean something, or whatever they agree on
+ * struct isolator_message - posted message; the kernel does not interpret it
+ * @kind: kind of message, as agreed by sender and receiver
+ * @length: number of valid bytes in @data, or as agreed
  * @data: content
  */
 struct isolator_message {
@@ -325,10 +331,10 @@ struct isolator_message {
 
 /**
  * struct isolator_ring - messages from one producer to one consumer
- * @head: the producer's: how many were ever put in, modulo 2^32; stored after
- *	the message (release), loaded by the consumer before it (acquire)
- * @tail: the consumer's: how many were ever taken out
- * @slot: message number n stands in slot n % ISOLATOR_RING_SLOTS
+ * @head: the producer's: number of messages ever put in, modulo 2^32; stored
+ *	after the message (release), loaded by the consumer before it (acquire)
+ * @tail: the consumer's: number of messages ever taken out
+ * @slot: message number n is in slot n % ISOLATOR_RING_SLOTS
  */
 struct isolator_ring {
 	__u32			head;
@@ -343,13 +349,14 @@ struct isolator_ring {
 };
 
 /**
- * struct isolator_rings - what mmap() shows at ISOLATOR_MMAP_RINGS(cpu)
- * @in: to the owner; its consumer writes only @tail
- * @out: from the owner; its producer writes @head and @slot
+ * struct isolator_rings - rings that mmap() maps at ISOLATOR_MMAP_RINGS(cpu)
+ * @in: messages to the owner; as their consumer it writes only @tail
+ * @out: messages from the owner; as their producer it writes @head and @slot
  *
- * Mapped shared, whole, in pages rounded up, by the owner's process, through the
- * file of START, after it. Each START makes new ones: a mapping that is older
- * shows nothing of the new owner. Others use POST and POLL.
+ * The owner's process maps the rings after START, through the file of START:
+ * shared, as a whole, with the size rounded up to pages. Each START makes new
+ * rings: an older mapping shows nothing of the new owner. Other processes use
+ * POST and POLL.
  */
 struct isolator_rings {
 	struct isolator_ring	in;
@@ -359,14 +366,14 @@ struct isolator_rings {
 /**
  * struct isolator_post - argument of POST and POLL
  * @size: in: sizeof(struct isolator_post)
- * @cpu: in: whose rings; ISOLATOR_THIS_CPU: the caller's
- * @message: in: to be posted; out: that was polled
+ * @cpu: in: CPU of the rings; ISOLATOR_THIS_CPU: the caller's CPU
+ * @message: in: message to post; out: message that was polled
  *
- * POST by the owner of @cpu puts a message into its out ring, by another thread
- * into its in ring; POLL takes one out of the other. Both work only through the
- * file of START, which the owner passes to whom it talks to. Neither interrupts,
- * waits or wakes a task. An owner that did not map the rings sees
- * ISOLATOR_PENDING_MESSAGE in the word and calls POLL.
+ * The owner of @cpu posts into its out ring, and polls its in ring. Other
+ * threads post into the in ring, and poll the out ring. Both calls work only
+ * through the file of START, which the owner passes to its partners. Neither
+ * call interrupts, waits or wakes a task. An owner that did not map the rings
+ * sees ISOLATOR_PENDING_MESSAGE in the word and calls POLL.
  */
 struct isolator_post {
 	__u32			size;
