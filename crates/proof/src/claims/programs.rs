@@ -56,17 +56,17 @@ pub(super) struct SelftestResult {
     pub wrong: Vec<String>,
 }
 
-/// Refusals, messages, timers, and who preempts an owner. One refusal needs a kernel that limits the real-time bandwidth of groups; it is
+/// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that is
+/// tickless and not isolated. One refusal needs a kernel that limits the real-time bandwidth of groups; it is
 /// tested if such a kernel is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
-    let errors = Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() };
-    let tickless = Test { boot: TICKLESS, cpus: 4, options: BY_TURNS, ..errors };
-    let rings = Test { program: "rings", arguments: "--slow 10", ..Test::default() };
+    let plain = |program| Test { program, arguments: "--slow 10", ..Test::default() };
+    let errors = Test { cpus: 3, ..plain("errors") };
+    let tickless = |program| Test { boot: TICKLESS, cpus: 4, options: BY_TURNS, ..plain(program) };
     let limiting = format!("{}+rt-group", lab.version);
     let limited = Test { kernel: Some(&format!("isolator:{limiting}")), ..errors };
-    let timers = Test { program: "timers", ..rings };
-    let neighbours = Test { program: "neighbours", ..rings };
-    let mut tests = vec![errors, tickless, rings, timers, neighbours];
+    let mut tests = vec![errors, tickless("errors"), tickless("ends")];
+    tests.extend(["exclusive", "calls", "refusals", "rings", "timers", "neighbours"].map(plain));
     if build::last(&limiting, lab.architecture, false)?.is_some() {
         tests.push(limited);
     }

@@ -110,6 +110,10 @@ fn suite(lab: &ClaimLab<'_>, slow: u32, seen: &mut ClaimResult) -> Result<()> {
     let by_turns = format!("{BY_TURNS} {LONG}");
     let tests = [
         Test { program: "errors", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
+        Test { program: "exclusive", arguments: &plain, ..Test::default() },
+        Test { program: "calls", arguments: &plain, ..Test::default() },
+        Test { program: "refusals", arguments: &plain, ..Test::default() },
+        Test { program: "ends", arguments: &plain, ..Test::default() },
         Test { program: "rings", arguments: &plain, ..Test::default() },
         Test { program: "timers", arguments: &plain, ..Test::default() },
         Test { program: "neighbours", arguments: &plain, ..Test::default() },

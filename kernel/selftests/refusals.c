@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Requests of other tasks that the kernel refuses, since they would interrupt
+ * an owner. perf_event_open() stands for all: an emulated machine has no other.
+ *
+ * Why: to refuse a request denies a service to others. That takes a right, the
+ * administrator can turn it off, and the answer must not tell more than the
+ * caller may know.
+ *
+ * How to read: a line per case. "# SKIP": the kernel has no perf events.
+ */
+#include "cases.h"
+
+#include <linux/capability.h>
+#include <linux/perf_event.h>
+#include <limits.h>
+
+/* The kernel checks the number of a CPU before it uses it as an index. */
+static int perf_of_no_cpu(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY, .exclude_kernel = 1,
+	};
+	const int cpus[] = { cpu_count(), 100000, INT_MAX };
+	unsigned int i;
+
+	if (start(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
+		return yes(false, "start, stop");
+	for (i = 0; i < sizeof(cpus) / sizeof(*cpus); i++) {
+		int got = syscall(SYS_perf_event_open, &attr, -1, cpus[i], -1, 0);
+
+		if (got < 0 && errno == ENOSYS)
+			return skip("no perf events");
+		if (got >= 0 || (errno != EINVAL && errno != ENODEV))
+			return yes(false, "an event of no CPU");
+	}
+	return PASSED;
+}
+
+#define REFUSE		"/proc/sys/kernel/isolator_refuse"
+
+/* Starts an owner, with or without CAP_SYS_ADMIN, until this process ends */
+static bool owner_with(bool admin)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2];
+	int *ready = share(PAGE);
+
+	pin(HOUSE_CPU);
+	if (!child()) {
+		int own = open_isolator();
+
+		if (syscall(SYS_capget, &head, data))
+			die("read capabilities");
+		if (!admin)
+			data[0].effective &= ~(1U << CAP_SYS_ADMIN);
+		if (syscall(SYS_capset, &head, data))
+			die("drop a capability");
+		pin(cpu);
+		*ready = start_patiently(own, ISOLATOR_MASK_DEFAULT) ? -1 : 1;
+		for (;;)
+			relax();
+	}
+	return wait_for(__atomic_load_n(ready, __ATOMIC_ACQUIRE), HANG_MS) &&
+	       *ready == 1;
+}
+
+/* Error number of an attempt to open an event for the CPU, or 0 */
+static int perf_error(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY, .exclude_kernel = 1,
+	};
+	int event = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0);
+
+	if (event < 0)
+		return errno;
+	close(event);
+	return 0;
+}
+
+static int refuses_others(void)
+{
+	const struct isolator_page *page = page_of(fd, cpu);
+	uint64_t refused = stat_of(page, ISOLATOR_STAT_REFUSED_PERF);
+	int error;
+
+	if (perf_error() == ENOSYS)
+		return skip("no perf events");
+	if (!owner_with(true))
+		return yes(false, "an owner");
+	if (perf_error() != EBUSY ||
+	    stat_of(page, ISOLATOR_STAT_REFUSED_PERF) != refused + 1)
+		return yes(false, "an event is refused, and counted");
+	error = write_file(REFUSE, "0");
+	if (error)
+		return yes(false, "the administrator's switch");
+	error = perf_error();
+	write_file(REFUSE, "1");
+	return yes(!error, "an event with the switch off");
+}
+
+static int refuses_by_right(void)
+{
+	if (perf_error() == ENOSYS)
+		return skip("no perf events");
+	return yes(owner_with(false), "an owner") ||
+	       yes(!perf_error(), "an event where the owner may not refuse");
+}
+
+/* Without the right to an event, the answer must not reveal the CPU's owner. */
+static int tells_only_the_entitled(void)
+{
+	int error = perf_error();
+
+	if (error == ENOSYS)
+		return skip("no perf events");
+	if (!owner_with(true))
+		return yes(false, "an owner");
+	if (setgid(65534) || setuid(65534))
+		die("drop privileges");
+	error = perf_error();
+	return yes(error == EACCES || error == EPERM, strerror(error));
+}
+
+static const struct test_case cases[] = {
+	CASE(perf_of_no_cpu),
+	CASE(refuses_others),
+	CASE(refuses_by_right),
+	CASE(tells_only_the_entitled),
+	{ }
+};
+
+int main(int argc, char **argv)
+{
+	return run_cases(argc, argv, cases);
+}
