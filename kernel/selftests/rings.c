@@ -383,9 +383,9 @@ static void tenants(void)
 	ok(!(shared->said & 2), "the former owner may not post and poll");
 	ok(!(shared->said & 4), "the former owner may not map");
 	ok(!post(fd, SECRET + 1) && poll_one(fd) == -ENOMSG,
-	   "what it writes into its mapping reaches nobody");
+	   "the next owner gets nothing that it writes into its mapping");
 	ok(post(device, 0) == EACCES && poll_one(device) == -EACCES,
-	   "a file of its own lets nobody in");
+	   "another open file may not post and poll");
 	kill(before, SIGKILL);
 	reap(before);
 	ok(gone(now), "the owner ends");
