@@ -80,6 +80,7 @@ static inline int run_cases(int argc, char **argv, const struct test_case *one)
 		{ "--slow", &slow, false }, { } });
 	file = open_isolator();
 	cpu = isolated_cpu();
+	start_alone(cpu);
 	for (; one->name; one++) {
 		pid_t pid = child();
 		int status;
