@@ -57,6 +57,8 @@ pub struct How {
     /// Whether CPUs take turns on one host thread. QEMU before 8 may run text that another CPU has patched
     /// long ago, unless they do.
     pub by_turns: bool,
+    /// Whether each two CPUs are hardware threads of one core; x86-64.
+    pub siblings: bool,
     /// What gives it edges from outside.
     pub outside: Option<Outside>,
 }
@@ -363,6 +365,13 @@ pub fn interactive(guest: &Guest<'_>) -> Result<()> {
     }
 }
 
+fn topology(guest: &Guest<'_>) -> String {
+    match guest.how.siblings {
+        true => format!("{},cores={},threads=2", guest.cpus, guest.cpus / 2),
+        false => guest.cpus.to_string(),
+    }
+}
+
 fn command_line(guest: &Guest<'_>, files: &GuestFiles, console: Console) -> Vec<String> {
     let mut line = Vec::new();
     let mut add = |words: &[&str]| line.extend(words.iter().map(ToString::to_string));
@@ -389,7 +398,7 @@ fn command_line(guest: &Guest<'_>, files: &GuestFiles, console: Console) -> Vec<
         Mode::Real => add(&["-accel", "kvm", "-cpu", "host"]),
     }
     add(&["-nodefaults", "-no-reboot", "-display", "none"]);
-    add(&["-m", &MEMORY_MIB.to_string(), "-smp", &guest.cpus.to_string()]);
+    add(&["-m", &MEMORY_MIB.to_string(), "-smp", &topology(guest)]);
     match console {
         Console::File => add(&["-serial", &format!("file:{}", files.console.path())]),
         Console::Terminal => add(&["-serial", "mon:stdio"]),

@@ -209,6 +209,9 @@ pub struct LabProgramArgs {
     /// Emulate all CPUs on one host thread: slower, and without QEMU's errors with patched code
     #[arg(long)]
     pub by_turns: bool,
+    /// Make each two CPUs hardware threads of one core; x86-64, an even number of CPUs
+    #[arg(long)]
+    pub siblings: bool,
     /// Ignore a kernel warning that has this text in its first lines, such as one that an unpatched kernel
     /// prints too; may be given again
     #[arg(long, value_name = "TEXT")]

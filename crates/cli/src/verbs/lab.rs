@@ -269,7 +269,12 @@ fn program(args: &LabProgramArgs) -> VerbResult {
         files: args.files.as_deref(),
         mode,
         watched: args.record.is_some(),
-        how: qemu::How { nmi_every: args.nmi, by_turns: args.by_turns, ..qemu::How::default() },
+        how: qemu::How {
+            nmi_every: args.nmi,
+            by_turns: args.by_turns,
+            siblings: args.siblings,
+            ..qemu::How::default()
+        },
         known: &args.known,
         patience: &patience,
     });

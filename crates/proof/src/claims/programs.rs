@@ -57,18 +57,24 @@ pub(super) struct SelftestResult {
 }
 
 /// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that is
-/// tickless and not isolated. One refusal needs a kernel that limits the real-time bandwidth of groups; it is
-/// tested if such a kernel is built.
+/// tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with core
+/// scheduling; they are tested if such a kernel is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let plain = |program| Test { program, arguments: "--slow 10", ..Test::default() };
     let errors = Test { cpus: 3, ..plain("errors") };
     let tickless = |program| Test { boot: TICKLESS, cpus: 4, options: BY_TURNS, ..plain(program) };
-    let limiting = format!("{}+rt-group", lab.version);
-    let limited = Test { kernel: Some(&format!("isolator:{limiting}")), ..errors };
     let mut tests = vec![errors, tickless("errors"), tickless("ends")];
     tests.extend(["exclusive", "calls", "refusals", "rings", "timers", "neighbours"].map(plain));
+    let limiting = format!("{}+rt-group", lab.version);
+    let limited = Test { kernel: Some(&format!("isolator:{limiting}")), ..errors };
     if build::last(&limiting, lab.architecture, false)?.is_some() {
         tests.push(limited);
+    }
+    let core = format!("{}+core-sched", lab.version);
+    let siblings =
+        Test { kernel: Some(&format!("isolator:{core}")), options: "--siblings", ..plain("neighbours") };
+    if build::last(&core, lab.architecture, false)?.is_some() {
+        tests.push(siblings);
     }
     all(lab, &tests)
 }
