@@ -246,11 +246,25 @@ static inline int cpu_count(void)
 	return sysconf(_SC_NPROCESSORS_CONF);
 }
 
-/* The first CPU that can be isolated; skips all without one. */
+static inline bool has_hrtimers(void)
+{
+	struct timespec resolution;
+
+	return !clock_getres(CLOCK_MONOTONIC, &resolution) &&
+	       !resolution.tv_sec && resolution.tv_nsec == 1;
+}
+
+/*
+ * The first CPU that can be isolated; skips all without one. Waits for high
+ * resolution timers, without which START is refused: a guest on a busy host may
+ * check its clocks for a while.
+ */
 static inline int isolated_cpu(void)
 {
 	int cpu;
 
+	if (!wait_for(has_hrtimers(), HANG_MS))
+		skip_all("no high resolution timers; the kernel's log has the clocks");
 	for (cpu = 0; cpu < cpu_count(); cpu++)
 		if (list_has(CPUS "nohz_full", cpu) &&
 		    list_has(CPUS "isolated", cpu))
