@@ -27,7 +27,7 @@ static int bad_flags(void)
 		    refused(ioctl(fd, ISOLATOR_IOC_TICK, 1UL << 32), EINVAL,
 			    ISOLATOR_BAD_FLAGS))
 			return FAILED;
-		if (!round && start(fd, ISOLATOR_MASK_DEFAULT))
+		if (!round && start_patiently(fd, ISOLATOR_MASK_DEFAULT))
 			return yes(false, "start");
 	}
 	return PASSED;
@@ -170,7 +170,7 @@ static int proc_shows_the_page(void)
 	unsigned long long shown;
 	char name[64], *at;
 
-	if (start(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
 		return yes(false, "start, stop");
 	if (read_file("/proc/isolator", text, sizeof(text)) <= 0)
 		return yes(false, "read");

@@ -34,7 +34,7 @@ static int ended_exit(void)
 		int own = open_isolator();
 
 		pin(cpu);
-		_exit(start(own, ISOLATOR_MASK_DEFAULT) ? 1 : 0);
+		_exit(start_patiently(own, ISOLATOR_MASK_DEFAULT) ? 1 : 0);
 	}
 	return reap(other) ? FAILED : ends(ISOLATOR_ENDED_EXIT);
 }
@@ -43,7 +43,7 @@ static int ended_close(void)
 {
 	int own = open_isolator(), other = dup(own);
 
-	if (start(own, ISOLATOR_MASK_DEFAULT))
+	if (start_patiently(own, ISOLATOR_MASK_DEFAULT))
 		return yes(false, "start");
 	close(own);
 	if (!status_of(fd, cpu).owner)
@@ -54,14 +54,15 @@ static int ended_close(void)
 
 static int ended_affinity(void)
 {
-	if (start(fd, ISOLATOR_MASK_DEFAULT) || run_on(0, HOUSE_CPU))
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT) ||
+	    run_on(0, HOUSE_CPU))
 		return yes(false, "start, move");
 	return ends(ISOLATOR_ENDED_AFFINITY);
 }
 
 static int ended_policy(void)
 {
-	if (start(fd, ISOLATOR_MASK_DEFAULT))
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT))
 		return yes(false, "start");
 	if (become_deadline())
 		return skip("this CPU takes no SCHED_DEADLINE");

@@ -24,7 +24,8 @@ static int starts_and_stops(void)
 {
 	struct isolator_status status;
 
-	if (start(fd, ISOLATOR_MASK_DEFAULT) || tick(fd, ISOLATOR_TICK_ALL))
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT) ||
+	    tick(fd, ISOLATOR_TICK_ALL))
 		return yes(false, "start, tick");
 	status = status_of(fd, ISOLATOR_THIS_CPU);
 	if (status.owner != getpid() || status.cpu != (unsigned int)cpu ||
@@ -147,7 +148,7 @@ static int under_the_limit(void)
 	/* A group may not have more bandwidth than all tasks together. */
 	if (write_file(OF_ALL, "-1") || write_file(LIMIT, "-1"))
 		return yes(false, "lift the limit");
-	started = !start(fd, ISOLATOR_MASK_DEFAULT) && !stop(fd);
+	started = !start_patiently(fd, ISOLATOR_MASK_DEFAULT) && !stop(fd);
 	error = write_file(LIMIT, limit);
 	if (!error)
 		error = write_file(OF_ALL, of_all);
@@ -191,7 +192,7 @@ static int owned(void)
 		int own = open_isolator();
 
 		pin(cpu);
-		*ready = start(own, ISOLATOR_MASK_DEFAULT) ? -1 : 1;
+		*ready = start_patiently(own, ISOLATOR_MASK_DEFAULT) ? -1 : 1;
 		pause();
 		_exit(0);
 	}
@@ -204,7 +205,7 @@ static int owned(void)
 	if (!wait_for(start(fd, ISOLATOR_MASK_DEFAULT) && errno != EAGAIN,
 		      HANG_MS))
 		return yes(false, "an answer");
-	result = refused(start(fd, ISOLATOR_MASK_DEFAULT), EBUSY,
+	result = refused(start_patiently(fd, ISOLATOR_MASK_DEFAULT), EBUSY,
 			 ISOLATOR_OWNED);
 	if (!result)
 		result = refused(stop(fd), ESRCH, ISOLATOR_NOT_OWNER);
@@ -216,9 +217,9 @@ static int owned(void)
 
 static int owner_already(void)
 {
-	if (start(fd, ISOLATOR_MASK_DEFAULT))
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT))
 		return yes(false, "start");
-	return refused(start(fd, ISOLATOR_MASK_DEFAULT), EALREADY,
+	return refused(start_patiently(fd, ISOLATOR_MASK_DEFAULT), EALREADY,
 		       ISOLATOR_OWNER_ALREADY);
 }
 

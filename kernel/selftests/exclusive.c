@@ -16,7 +16,8 @@
 
 static int exclusive(void)
 {
-	return start(fd, ISOLATOR_MASK_DEFAULT | ISOLATOR_MASK_EXCLUSIVE_MM);
+	return start_patiently(fd, ISOLATOR_MASK_DEFAULT |
+				   ISOLATOR_MASK_EXCLUSIVE_MM);
 }
 
 static void lock_all(void)

@@ -25,7 +25,7 @@ static int perf_of_no_cpu(void)
 	const int cpus[] = { cpu_count(), 100000, INT_MAX };
 	unsigned int i;
 
-	if (start(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
 		return yes(false, "start, stop");
 	for (i = 0; i < sizeof(cpus) / sizeof(*cpus); i++) {
 		int got = syscall(SYS_perf_event_open, &attr, -1, cpus[i], -1, 0);
