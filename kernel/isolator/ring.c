@@ -144,6 +144,8 @@ static bool owned_by_current(int cpu)
  * @cpu: CPU
  * @file: file through which the call comes
  * @message: message
+ *
+ * Return: ISOLATOR_OK, or the reason for a refusal.
  */
 enum isolator_reason isolator_message_post(int cpu, struct file *file,
 					   const struct isolator_message *message)
@@ -178,6 +180,8 @@ enum isolator_reason isolator_message_post(int cpu, struct file *file,
  * @cpu: CPU
  * @file: file through which the call comes
  * @message: buffer for the message
+ *
+ * Return: ISOLATOR_OK, or the reason for a refusal.
  */
 enum isolator_reason isolator_message_poll(int cpu, struct file *file,
 					   struct isolator_message *message)
