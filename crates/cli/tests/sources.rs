@@ -100,8 +100,8 @@ fn no_line_of_another_language_is_wider_than_configured() {
     let most = configured("*");
     let mut found = Vec::new();
     for path in files(&[
-        "*.c", "*.h", "*.cpp", "*.hpp", "*.py", "*.sh", "*.pml", "*.go", "*.js", "*.yml", "*.yaml",
-        "tools/*", ".ci/*",
+        "*.c", "*.h", "*.cpp", "*.hpp", "*.py", "*.sh", "*.pml", "*.litmus", "*.go", "*.js", "*.yml",
+        "*.yaml", "tools/*", ".ci/*",
     ]) {
         let text = fs::read_to_string(&path).unwrap();
         found.extend(wide(&path, &text, most, |_, line| unquoted_columns(line)));
