@@ -84,7 +84,11 @@ static void isolator_yield_work(struct callback_head *head)
 {
 	struct isolator_cpu *ic = container_of(head, struct isolator_cpu, yield);
 
-	atomic_set(&ic->yielding, 0);
+	/*
+	 * task_work_run() has read where its list continues; pairs with
+	 * break_isolation().
+	 */
+	atomic_set_release(&ic->yielding, 0);
 	if (READ_ONCE(ic->owner) == current)
 		isolator_yield(ic);
 }
@@ -151,6 +155,8 @@ static enum hrtimer_restart look(struct hrtimer *timer)
 {
 	int cpu;
 
+	/* Off the queue before the CPUs are read; start_to_look() pairs. */
+	smp_mb();
 	for_each_cpu(cpu, &isolator_cpus)
 		look_at(cpu);
 	if (cpumask_empty(&isolator_cpus))
@@ -161,7 +167,8 @@ static enum hrtimer_restart look(struct hrtimer *timer)
 
 /*
  * A timer that runs now may have missed the new owner. It is not queued then,
- * so this starts it again.
+ * so this starts it again. The call of this function is the full barrier that
+ * pairs with look(), which may run on another CPU.
  */
 static void start_to_look(void *unused)
 {
