@@ -21,8 +21,8 @@ const OTHER: &str = "debian-rt";
 /// For programs that patch text that another CPU runs: QEMU before 8 runs such text wrongly otherwise.
 pub(super) const BY_TURNS: &str = "--by-turns";
 
-/// Linux's own warning where the scheduler's remote tick comes three seconds late: `neighbours` has a real-time
-/// task keep the housekeeping CPU, which may take as long in an emulator.
+/// Linux's own warning where the scheduler's remote tick comes three seconds late: `neighbours` has a
+/// real-time task keep the housekeeping CPU, which may take as long in an emulator.
 pub(super) const STARVED: &str = "--known sched_tick_remote";
 
 /// For runs of hours.
@@ -60,9 +60,9 @@ pub(super) struct SelftestResult {
     pub wrong: Vec<String>,
 }
 
-/// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that is
-/// tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with core
-/// scheduling; they are tested if such a kernel is built.
+/// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that
+/// is tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with
+/// core scheduling; they are tested if such a kernel is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let plain = |program| Test { program, arguments: "--slow 10", ..Test::default() };
     let errors = Test { cpus: 3, ..plain("errors") };
