@@ -46,8 +46,8 @@ fn maps(cause: &Value) -> bool {
     cause["stack"].as_array().is_some_and(|stack| stack.iter().any(is_call))
 }
 
-/// Spikes of a CPU that the program keeps: those of its threads that had it while they mapped memory, and the advice. Other tests run
-/// beside this one, with programs of the same names.
+/// Spikes of a CPU that the program keeps: those of its threads that had it while they mapped memory, and the
+/// advice. Other tests run beside this one, with programs of the same names.
 fn kept(how: &str, collector: &str) -> Option<(Vec<Value>, Vec<String>)> {
     if skipped_for_lack_of_root() || skipped_for_lack_of_cpus() || skipped(!installed("cc"), "it needs cc") {
         return None;
