@@ -93,7 +93,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ISOLATO
 
 const FIRST_STEPS: &str = "\
 First steps:
-  isolator                         leads from an audit to a proof
+  isolator                         guides you from an audit to a proof, step by step
   isolator doctor                  checks this machine for causes of latency
   isolator prove                   measures the idle machine for 20 s, as root
   isolator prove --loads idle,cpu  measures it busy as well
@@ -108,10 +108,10 @@ pub enum Verb {
     /// Measures this machine under loads, and says whether a limit holds
     #[command(after_help = prove::HELP, after_long_help = prove::LONG_HELP)]
     Prove(ProveArgs),
-    /// Runs one probe with a live line, and writes the same evidence
+    /// Runs one probe with a live line, and writes a bundle as prove does
     #[command(after_help = measure::HELP, after_long_help = measure::LONG_HELP)]
     Measure(MeasureArgs),
-    /// Measures the loops of a running program, and writes the same evidence
+    /// Measures the loops of a running program, and writes a bundle as prove does
     #[command(after_help = monitor::HELP, after_long_help = monitor::LONG_HELP)]
     Monitor(MonitorArgs),
     /// Finds the calls of a program that a real-time thread must not make
@@ -144,13 +144,13 @@ pub enum Verb {
     /// Writes a bundle in another tool's format
     #[command(after_help = export::HELP)]
     Export(ExportArgs),
-    /// Boots real kernels in QEMU, and counts interruptions from outside
+    /// Boots real kernels in QEMU, and counts interruptions from outside the guest
     #[command(subcommand, after_help = lab::HELP)]
     Lab(LabVerb),
     /// Simulates EtherCAT SubDevices, with faults on demand
     #[command(subcommand, after_help = ethercat::HELP)]
     Ethercat(EthercatVerb),
-    /// Builds Linux with the isolator in it, for the lab or for a machine
+    /// Builds Linux with the kernel part, for the lab or for a machine
     #[command(subcommand, after_help = kernel::HELP)]
     Kernel(KernelVerb),
     /// Runs a command with affinity, policy and priority
@@ -165,7 +165,7 @@ pub enum Verb {
     /// Plans, applies, verifies and rolls back changes to a machine
     #[command(subcommand, after_help = tune::HELP)]
     Tune(TuneVerb),
-    /// Gives users the rights to measure without being root, and takes them again
+    /// Gives users the rights to measure without root, or takes them back
     #[command(after_help = setup_user::HELP)]
     SetupUser(SetupUserArgs),
     /// Writes JSON schemas, reference pages, man pages and shell completions below a folder
@@ -271,7 +271,7 @@ pub struct RunOptions {
     /// CPUs for loads and control [default: all others but siblings of measured ones]
     #[arg(hide_short_help = true, long, value_name = "LIST", value_parser = cpus, help_heading = ROWS)]
     pub house_keeping: Option<CpuSet>,
-    /// Length of a row [default: 20s; measure: Ctrl-C]
+    /// Length of a row [default: 20s; measure: endless]
     ///
     /// By default prove measures each row for 20 s, and measure until Ctrl-C.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = ROWS)]
@@ -301,7 +301,7 @@ pub struct RunOptions {
     /// Limit the exit latency of idle states to this many microseconds while measuring
     #[arg(hide_short_help = true, long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
     pub dma_latency: Option<u32>,
-    /// Have the kernel's isolator defer work on the measured CPUs: clock, resched, ipi, ktlb, or
+    /// Have the kernel part defer work on the measured CPUs: clock, resched, ipi, ktlb, or
     /// with exclusive only where no other thread can change this program's memory [default: clock, resched,
     /// ipi]
     #[arg(hide_short_help = true, long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
@@ -310,9 +310,10 @@ pub struct RunOptions {
     /// best one available]
     #[arg(hide_short_help = true, long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Largest latency, or share of a period [default: 10%]
+    /// Allowed latency, or share of the period [default: 10%]
     ///
-    /// A time, or a share of the period; for each period its own as 25us:10us,1ms:100us.
+    /// A cycle above it is late. A time, or a share of the period; for each period its own as
+    /// 25us:10us,1ms:100us.
     #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
     /// Rate of late cycles to stay below [default: 0.001]
@@ -325,7 +326,7 @@ pub struct RunOptions {
     /// They are shown all the same: not-real-time-kernel,steal.
     #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
     pub accept: Vec<String>,
-    /// List what is above this as a spike [default: limit]
+    /// List latencies above this as spikes [default: limit]
     ///
     /// As --on-threshold. By default it is the limit.
     #[arg(long, alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]

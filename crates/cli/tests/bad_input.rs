@@ -151,7 +151,7 @@ fn an_isolator_that_is_not_there_is_refused_with_the_kernel_that_has_it() {
     }
     let names = "no deferral has that name; choose from default, clock, resched, ipi, ktlb, exclusive";
     let wrong = format!("cannot isolate with 'tlb': {names}");
-    let device = "cannot open /dev/isolator: no such file or directory; boot a kernel with the isolator; isolator kernel build makes one";
+    let device = "cannot open /dev/isolator: no such file or directory; boot a kernel with the kernel part; isolator kernel build makes one";
     refuses(&[
         ("measure spin --isolate", device),
         ("prove --isolate=default,ktlb", device),

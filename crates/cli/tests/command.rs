@@ -125,7 +125,7 @@ fn a_session_that_cannot_be_is_refused_before_the_command_runs() {
     );
     let known = [
         "libisolator.so is not beside this one; make lib, or make install-lib",
-        "boot a kernel with the isolator",
+        "boot a kernel with the kernel part",
     ];
     if !std::path::Path::new("/dev/isolator").exists() {
         let folder = tempfile::tempdir().unwrap();

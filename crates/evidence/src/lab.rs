@@ -361,7 +361,7 @@ pub struct MatrixCell {
     pub kernel: String,
     /// The boot line's name.
     pub boot: String,
-    /// The kinds of work that the guest's isolator was asked to defer; absent: it was not used.
+    /// The kinds of work that the guest's kernel part was asked to defer; absent: it was not used.
     pub isolate: Option<String>,
     /// How the guest ran.
     pub mode: Mode,

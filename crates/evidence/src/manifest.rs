@@ -131,7 +131,7 @@ pub struct Asked {
     pub claim: Option<f64>,
     /// `/dev/cpu_dma_latency` that was requested while measuring, in microseconds; absent: left alone.
     pub dma_latency_us: Option<u32>,
-    /// The kinds of work that the kernel's isolator was asked to defer on the measured CPUs: `default,ktlb`;
+    /// The kinds of work that the kernel part was asked to defer on the measured CPUs: `default,ktlb`;
     /// absent: it was not used.
     pub isolate: Option<String>,
     /// The requested collector of causes; absent: the best possible.
@@ -324,7 +324,7 @@ pub struct Granted {
     /// For the response probe, the CPU of the edges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges_from: Option<u32>,
-    /// The counts of the kernel's isolator for the CPU during the measurement with its warm-up, by the
+    /// The counts of the kernel part for the CPU during the measurement with its warm-up, by the
     /// counter's name: `defer_sync`, `breach_call`; absent if the CPU was not isolated. Unchanged counters
     /// are left out.
     pub isolation: Option<BTreeMap<String, u64>>,

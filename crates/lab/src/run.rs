@@ -52,7 +52,7 @@ pub struct LabSpec {
     pub loads: Vec<String>,
     /// Whether the guest's own collector is compared with the scope.
     pub witness: bool,
-    /// What the guest's isolator is asked to defer, as [`rt::isolation::Mask::named`] reads it.
+    /// What the guest's kernel part is asked to defer, as [`rt::isolation::Mask::named`] reads it.
     pub isolate: Option<String>,
     /// What guests have besides.
     pub how: How,

@@ -79,8 +79,8 @@ assert isolator.version().count(".") == 2
 for call, number, text in [
     (lambda: isolator.Reader(os.getpid()), errno.ENOENT, "it has no monitored loop"),
     (lambda: isolator.Reader(os.getpid(), "none"), errno.ENOENT, "it has no monitored loop"),
-    (lambda: os.path.exists("/dev/isolator") or isolator.status(0), errno.ENOSYS, "boot a kernel with the isolator"),
-    (lambda: os.path.exists("/dev/isolator") or isolator.statistics(0), errno.ENOSYS, "boot a kernel with the isolator"),
+    (lambda: os.path.exists("/dev/isolator") or isolator.status(0), errno.ENOSYS, "boot a kernel with the kernel part"),
+    (lambda: os.path.exists("/dev/isolator") or isolator.statistics(0), errno.ENOSYS, "boot a kernel with the kernel part"),
     (lambda: isolator.Ring(slots=3), errno.EINVAL, "power of two"),
     (lambda: isolator.Ring(fd=0), errno.EINVAL, "sealed memory"),
 ]:

@@ -21,7 +21,7 @@ pub fn architecture() -> Result<Architecture, Box<dyn Error>> {
     }
 }
 
-/// The kernel with the isolator.
+/// The kernel with the kernel part.
 const OURS: &str = "isolator";
 
 /// The most starts of a guest that fails because of the emulator.

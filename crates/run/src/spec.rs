@@ -65,7 +65,7 @@ pub struct RunSpec {
     pub threshold_ns: Option<u64>,
     /// `/dev/cpu_dma_latency` to request while measuring, in microseconds.
     pub dma_latency_us: Option<u32>,
-    /// What the kernel's isolator is to defer on the measured CPUs.
+    /// What the kernel part is to defer on the measured CPUs.
     pub isolate: Option<Mask>,
     /// What collects the causes of spikes.
     pub causes: cause::Choice,

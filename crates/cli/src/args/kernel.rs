@@ -9,8 +9,8 @@ use super::{OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-Builds Linux with this project's patches and a configuration. Builds are cached
-by the content of source, patches and configuration.
+Builds Linux with the kernel part and a configuration. Builds are cached by the
+content of source, kernel part and configuration.
 
 Examples:
   isolator kernel build                     for the lab's guests

@@ -49,8 +49,8 @@ pub enum LabVerb {
 /// How to run guests, and output options.
 #[derive(Debug, Args)]
 pub struct LabHow {
-    /// Length of the window; with storms it ends after the last of them [default: 5 s; of gate: the
-    /// baseline's, and no other]
+    /// Length of the window; with storms it ends after the last of them [default: 5s; of lab
+    /// gate: that of the baseline, and no other]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Time limit of a guest [default: 210 s and the window]
@@ -162,8 +162,8 @@ pub struct LabRunArgs {
     /// Trace inside the guest as well, and compare the trace with the scope
     #[arg(long)]
     pub witness: bool,
-    /// Have the guest's isolator defer work on the isolated CPU, as isolator measure does; needs a kernel
-    /// with the isolator
+    /// Have the kernel part defer work on the isolated CPU, as isolator measure does; the guest's kernel
+    /// must have it
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
     /// Give every CPU an NMI each TIME; x86-64, with apic_extnmi=all on the boot line

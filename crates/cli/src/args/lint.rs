@@ -33,7 +33,7 @@ not be watched; 2 a rule is broken.";
 /// `isolator lint`
 #[derive(Debug, Args)]
 pub struct LintArgs {
-    /// The program's process
+    /// The program's process number
     #[arg(value_name = "PID", required_unless_present = "command")]
     pub process: Option<u32>,
     /// Start this program, and end it afterwards; comes last

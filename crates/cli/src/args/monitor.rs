@@ -15,10 +15,10 @@ use crate::values::{causes, cpus, duration, loads, place, purpose, taint};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
-Follows the loops of a program without changing or stopping it, as root. Rows
-for each thread: loop, the wakeup latency, against the limit; execution and
-response, against the period. isolator help monitor has more options and
-examples.
+Follows the loops of a running program, as root, without a call in its code and
+without stopping it. Rows for each thread: loop, the wakeup latency, against the
+limit; execution and response, against the period. isolator help monitor has
+more options and examples.
 
 Examples:
   isolator monitor 4711                       until Ctrl-C, or the program ends
@@ -31,11 +31,15 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 
 /// The end of `isolator help monitor`.
 pub const LONG_HELP: &str = "\
-Follows the loops of a running program without changing or stopping it. It
-watches the real-time threads, or all threads if there are none, until it knows
-what each waits for and how often; then it measures each cycle. That needs root,
-or CAP_BPF and CAP_PERFMON. From a program that links libisolator it reads the
-cycles that the program stamps itself.
+Follows the loops of a running program without stopping it. It watches the
+real-time threads, or all threads if there are none, until it knows what each
+waits for and how often; then it measures each cycle. That needs root, or
+CAP_BPF and CAP_PERFMON, and no call in the program's code.
+
+--begin and --end name places of the program: functions that it has, or probes
+(USDT) that its author put there. The kernel then interrupts the program at each
+of them. From a program that links libisolator, monitor reads the cycles that
+the program stamps itself.
 
 Rows for each thread: loop, the wakeup latency, against the limit; execution and
 response (due to the next wait), against the period.
@@ -80,7 +84,7 @@ pub struct MonitorArgs {
     /// By name or number.
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', help_heading = ROWS)]
     pub thread: Vec<String>,
-    /// The loop's period [default: auto]
+    /// The loop's period [default: auto, as it is found]
     #[arg(long, value_name = "auto|TIME", value_parser = period, help_heading = ROWS)]
     pub period: Option<LoopPeriod>,
     /// Place in the program at which a cycle begins: FUNCTION, LIBRARY:FUNCTION,
@@ -106,9 +110,10 @@ pub struct MonitorArgs {
     /// best one available]
     #[arg(hide_short_help = true, long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Largest latency, or share of a period [default: 10%]
+    /// Allowed latency, or share of the period [default: 10%]
     ///
-    /// A time, or a share of the period; for each period its own as 25us:10us,1ms:100us.
+    /// A cycle above it is late. A time, or a share of the period; for each period its own as
+    /// 25us:10us,1ms:100us.
     #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
     /// Rate of late cycles to stay below [default: 0.001]
@@ -121,7 +126,7 @@ pub struct MonitorArgs {
     /// They are shown all the same: not-real-time-kernel,steal.
     #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
     pub accept: Vec<String>,
-    /// List what is above this as a spike [default: limit]
+    /// List latencies above this as spikes [default: limit]
     ///
     /// By default it is the limit.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]

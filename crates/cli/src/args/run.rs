@@ -56,7 +56,7 @@ pub struct RunArgs {
     /// Limit the exit latency of idle states to this many microseconds while the command runs
     #[arg(long, value_name = "US", allow_negative_numbers = true)]
     pub dma_latency: Option<u32>,
-    /// Have the kernel's isolator defer work while the command runs: clock, resched, ipi, ktlb, exclusive
+    /// Have the kernel part defer work while the command runs: clock, resched, ipi, ktlb, exclusive
     /// [default: clock, resched, ipi]
     ///
     /// libisolator starts the session in the command's main thread, before main, and locks its memory if

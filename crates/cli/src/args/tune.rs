@@ -152,7 +152,7 @@ pub struct TuneRollbackArgs {
 /// The machine, and output options.
 #[derive(Debug, Args)]
 pub struct TuneHereArgs {
-    /// Change the files below this folder; run no command
+    /// The machine whose files lie below this folder; no command is run there
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Output options.
@@ -163,7 +163,7 @@ pub struct TuneHereArgs {
 /// `isolator tune measure`
 #[derive(Debug, Args)]
 pub struct TuneMeasureArgs {
-    /// A plan that tune plan --json wrote [default: the plan for the given purpose]
+    /// A plan that tune plan --json wrote [default: the plan for the options below]
     #[arg(value_name = "PLAN")]
     pub plan: Option<PathBuf>,
     /// The purpose.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator kernel`: Linux with the isolator in it.
+//! `isolator kernel`: Linux with the kernel part.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};

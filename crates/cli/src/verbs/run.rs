@@ -39,7 +39,7 @@ pub fn run(args: &RunArgs) -> VerbResult {
     if let Some(names) = &args.isolate {
         isolate::prepare(&mut command, &args.command[0], names)?;
         say(
-            "the command's main thread starts a session with the kernel's isolator; its threads and children do not",
+            "the command's main thread starts a session with the kernel part; its threads and children do not",
         );
     }
     let policy = policy_named(&args.policy, args.priority, deadline)?;

@@ -251,7 +251,7 @@ impl<'a> Place<'a> {
             Hand::Program.advice(format!("keep {who} from it while the program runs"))
         };
         match self.manifest.asked.isolate {
-            None => way.then("; a kernel with the isolator defers it (--isolate)"),
+            None => way.then("; a kernel with the kernel part defers it (--isolate)"),
             Some(_) => way,
         }
     }

@@ -204,7 +204,9 @@ impl Isolator {
         let file = OpenOptions::new().read(true).write(true).open(DEVICE);
         file.map(Isolator).map_err(|error| {
             let cure = match error.kind() {
-                io::ErrorKind::NotFound => "boot a kernel with the isolator; isolator kernel build makes one",
+                io::ErrorKind::NotFound => {
+                    "boot a kernel with the kernel part; isolator kernel build makes one"
+                }
                 _ => "run as root, or let this user open it",
             };
             Error::os(format!("open {DEVICE}"), &error, cure)
@@ -455,8 +457,7 @@ mod tests {
     fn without_the_device_the_cure_is_a_kernel_that_has_it() {
         if !std::path::Path::new(DEVICE).exists() {
             let error = start(Mask::DEFAULT).unwrap_err().to_string();
-            let cure =
-                "no such file or directory; boot a kernel with the isolator; isolator kernel build makes one";
+            let cure = "no such file or directory; boot a kernel with the kernel part; isolator kernel build makes one";
             assert_eq!(error, format!("cannot open {DEVICE}: {cure}"));
         }
     }

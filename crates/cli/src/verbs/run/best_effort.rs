@@ -111,7 +111,7 @@ fn print_summary(cpus: &CpuSet, held: &std::result::Result<Held, String>) {
         Err(why) => note(&format!("isolator: best effort: nothing can be set for cpus {cpus}: {why}")),
     }
     note(
-        "isolator: missing: timers, reschedules and function calls interrupt as ever, which only a kernel with the isolator can defer",
+        "isolator: missing: timers, reschedules and function calls interrupt as ever, which only a kernel with the kernel part can defer",
     );
 }
 
