@@ -43,6 +43,15 @@ pub fn tracefs(root: &Path) -> Result<()> {
     healthy(root, "watch with tracefs")
 }
 
+/// The capabilities without which no BPF program of ours is loaded.
+const NEEDED: [(&str, CapabilitySet); 2] =
+    [("CAP_BPF", CapabilitySet::BPF), ("CAP_PERFMON", CapabilitySet::PERFMON)];
+
+/// The cure where they are missing; the same where counters would do.
+pub const BPF_RIGHTS: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
+pub(crate) const BPF_RIGHTS_OR_COUNTERS: &str =
+    "run as root, or with CAP_BPF and CAP_PERFMON, or use --causes counters";
+
 /// Refuses if this process may not load BPF programs, and names the missing capabilities (capabilities(7)).
 /// If they cannot be read, loading fails later with the kernel's error.
 pub fn may_load(what: &'static str, cure: &str) -> Result<()> {
@@ -50,8 +59,7 @@ pub fn may_load(what: &'static str, cure: &str) -> Result<()> {
     if has.contains(CapabilitySet::SYS_ADMIN) {
         return Ok(());
     }
-    let needed = [("CAP_BPF", CapabilitySet::BPF), ("CAP_PERFMON", CapabilitySet::PERFMON)];
-    let lacks = needed.iter().filter(|(_, one)| !has.contains(*one)).map(|(name, _)| *name);
+    let lacks = NEEDED.iter().filter(|(_, one)| !has.contains(*one)).map(|(name, _)| *name);
     match lacks.collect::<Vec<_>>()[..] {
         [] => Ok(()),
         ref names => Err(Error::new(what, format!("this process lacks {}", names.join(" and ")), cure)),
@@ -94,6 +102,14 @@ fn version(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cure_names_the_capabilities_that_are_needed() {
+        for cure in [BPF_RIGHTS, BPF_RIGHTS_OR_COUNTERS] {
+            let named = cure.split([' ', ',']).filter(|word| word.starts_with("CAP_")).collect::<Vec<_>>();
+            assert_eq!(named, NEEDED.map(|(name, _)| name), "{cure}");
+        }
+    }
 
     fn machine(release: &str, tainted: &str, lockdown: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();

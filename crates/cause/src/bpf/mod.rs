@@ -15,6 +15,7 @@ use aya::programs::RawTracePoint;
 use machine::CpuSet;
 
 use crate::depth::Depth;
+use crate::policy::BPF_RIGHTS_OR_COUNTERS;
 use crate::{Error, Result};
 
 pub use bytes::RecordBytes;
@@ -27,7 +28,7 @@ static COLLECTOR: KernelPart = KernelPart {
     cures: [
         "install clang and build again, or use --causes tracefs",
         "use --causes tracefs or counters, or a kernel with CONFIG_DEBUG_INFO_BTF",
-        ROOT,
+        BPF_RIGHTS_OR_COUNTERS,
     ],
 };
 
@@ -207,9 +208,6 @@ impl Bpf {
         Ok(())
     }
 }
-
-/// The cure for missing permissions.
-pub(crate) const ROOT: &str = "run as root, or use --causes counters";
 
 fn unread(error: &aya::maps::MapError) -> Error {
     Error::new("read what bpf collected", whole(error), "report this as a defect")

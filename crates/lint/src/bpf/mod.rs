@@ -13,6 +13,7 @@ use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
 use cause::bpf::{KernelPart, LoadedPart, whole};
+use cause::policy::BPF_RIGHTS;
 use error::Result;
 
 use crate::event::{EventTimes, LintEvent};
@@ -21,11 +22,7 @@ use crate::functions::FIRST_LOCK;
 static EVENTS: KernelPart = KernelPart {
     what: "watch a program's calls",
     object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/events.o")),
-    cures: [
-        "install clang and build again",
-        "boot a kernel with CONFIG_DEBUG_INFO_BTF",
-        "run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE",
-    ],
+    cures: ["install clang and build again", "boot a kernel with CONFIG_DEBUG_INFO_BTF", BPF_RIGHTS],
 };
 
 /// `struct place` of the C part, in bytes.

@@ -14,6 +14,7 @@ use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, S
 use aya::programs::{PerfEvent, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun, UProbe};
 use cause::bpf::{KernelPart, LoadedPart, whole};
 use cause::names::Names;
+use cause::policy::BPF_RIGHTS;
 use rt::uprobe::{Uprobe, UprobePlace};
 
 use crate::boundary::FoundPlaces;
@@ -26,7 +27,7 @@ static THREADS: KernelPart = KernelPart {
     cures: [
         "install clang and build again",
         "boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator",
-        "run as root, or with CAP_BPF and CAP_PERFMON",
+        BPF_RIGHTS,
     ],
 };
 
