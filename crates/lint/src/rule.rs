@@ -121,7 +121,8 @@ pub const RULES: [RuleText; 16] = [
         id: "relative-sleep",
         severity: Error,
         what: "`nanosleep()`, `usleep()`, `clock_nanosleep()` without TIMER_ABSTIME; a timeout as the period",
-        why: "the time from reading the clock to sleeping is added to each period, so the loop drifts",
+        why: "the time from reading the clock to sleeping is added to each sleep: a loop without a schedule drifts by it, \
+              and one that computes each sleep from a schedule begins later by it",
         cure: "sleep until a time: clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), or a periodic timerfd",
         source: "clock_nanosleep(2), NOTES; Documentation/trace/rv/monitor_rtapp.rst, monitor sleep",
     },
