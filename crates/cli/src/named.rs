@@ -7,6 +7,7 @@ use std::path::Path;
 use evidence::Error;
 use evidence::manifest::Asked;
 use load::Load;
+use machine::units::whole_us;
 
 use crate::args::RunOptions;
 
@@ -35,7 +36,7 @@ pub fn named(earlier: &Asked, loads: bool, options: &RunOptions) -> Vec<String> 
         named.extend(wired.output.map(|line| format!("drives the line {line}")));
     }
     if options.dma_latency.is_none() {
-        let asks = |us: u32| format!("asks /dev/cpu_dma_latency for {us} us");
+        let asks = |us: u32| format!("asks /dev/cpu_dma_latency for {}", whole_us(us));
         named.extend(earlier.dma_latency_us.map(asks));
     }
     let driven = earlier.ethercat.clone().unwrap_or_default();

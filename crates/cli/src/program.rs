@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use evidence::manifest::{Asked, LOOP};
 use machine::inventory::Thread;
 use machine::snapshot::Preemption;
+use machine::units::exact_us;
 use measure::followed::FollowedProgram;
 use measure::monitor::Attached;
 use measure::program::Program;
@@ -230,7 +231,7 @@ fn follow(
     for found in program.loops() {
         if let Some(followed) = found.followed {
             let (thread, with) = (followed.thread, followed.waits_with);
-            let every = format!("{} us", found.period.get() as f64 / 1e3);
+            let every = exact_us(found.period.get());
             let with = if is_bounded { format!("has cycles, {with}") } else { format!("waits with {with}") };
             out.print_text(&format!(
                 "isolator: {} (thread {}) {with}, every {every}",

@@ -107,7 +107,7 @@ fn numbers_that_make_no_sense_are_refused() {
         ("prove --period 0", "a period of 0 was asked; give a period such as 1ms"),
         (
             "prove --limit 2ms",
-            "the limit 2000 us is above the period 1000 us; a cycle that late is a missed period: give a limit up to the period",
+            "the limit 2,000 us is above the period 1,000 us; a cycle that late is a missed period: give a limit up to the period",
         ),
         (
             "prove --limit -5us",

@@ -190,7 +190,7 @@ fn it_is_measured_again_and_again_until_a_signal_that_ends_the_last_run_in_order
 fn what_cannot_be_measured_is_not_tried_again() {
     let folder = folder();
     let ran = isolator(folder.path(), &["prove", "--every", "10ms", "--limit", "1s", "--period", "1ms"]);
-    let line = "isolator: the limit 1000000 us is above the period 1000 us";
+    let line = "isolator: the limit 1,000,000 us is above the period 1,000 us";
     assert!(ran.stderr.starts_with(line) && ran.stderr.lines().count() == 1, "{ran:#?}");
     ran.ended(1);
     isolator(folder.path(), &["prove", "--every", "10ms", "-o", "x"])

@@ -76,7 +76,7 @@ fn a_run_is_no_worse_than_itself_and_worse_than_one_a_third_as_late() {
     conforms(&document, "gate");
     let reasons = document["reasons"].as_array().unwrap();
     assert!(!reasons.is_empty() && worse.stderr.is_empty(), "{worse:#?}");
-    let key = format!("wakeup under idle on cpu {} every 2000 us: ", document["figures"][0]["cpu"]);
+    let key = format!("wakeup under idle on cpu {} every 2,000 us: ", document["figures"][0]["cpu"]);
     let rows =
         reasons.iter().map(|reason| reason.as_str().unwrap()).filter(|why| !why.starts_with("verdict: "));
     rows.for_each(|reason| assert!(reason.starts_with(&key), "{document:#}"));

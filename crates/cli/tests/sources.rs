@@ -115,6 +115,36 @@ fn a_wide_comment_is_found_and_a_wide_text_is_not() {
     assert_eq!(of_rust(Path::new("a.rs"), text, 20), ["a.rs:1", "a.rs:3"]);
 }
 
+/// The places in `text` that write a number of microseconds by themselves, as `FILE:LINE`.
+fn own_microseconds(path: &Path, text: &str) -> Vec<String> {
+    let name = path.strip_prefix(root()).unwrap_or(path).display();
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| line.contains("} us"));
+    lines.map(|(number, _)| format!("{name}:{number}")).collect()
+}
+
+/// `rt` and `libisolator` depend on no other crate, `bench` and `proof` write the pages of results.
+#[test]
+fn figures_for_people_are_formatted_in_one_place() {
+    let apart = ["rt", "libisolator", "bench", "proof"].map(|name| root().join("crates").join(name));
+    let is_judged = |path: &PathBuf| {
+        !apart.iter().any(|apart| path.starts_with(apart)) && !path.ends_with("machine/src/units.rs")
+    };
+    let sources = files(&["crates/*/src/*.rs"]).into_iter().filter(is_judged);
+    let found: Vec<_> =
+        sources.flat_map(|path| own_microseconds(&path, &fs::read_to_string(&path).unwrap())).collect();
+    assert!(
+        found.is_empty(),
+        "machine::units writes figures; these lines do so themselves:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn a_figure_with_its_own_format_is_found() {
+    let text = "format!(\"{late} us late\")\nformat!(\"{}\", us(late))\nformat!(\"--period {}us\", period)\n";
+    assert_eq!(own_microseconds(Path::new("a.rs"), text), ["a.rs:1"]);
+}
+
 #[test]
 fn each_file_of_tests_is_part_of_a_test_program() {
     for main in files(&["crates/*/tests/main.rs"]) {

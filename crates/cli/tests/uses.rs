@@ -229,11 +229,11 @@ fn a_limit_of_each_period_fits_the_periods() {
     let cure = "give one limit for all periods, or one for each as 25us:10us,1ms:100us";
     let folder = folder();
     for (period, limit, line) in [
-        ("1ms", "25us:10us", format!("cannot use the limit '25us:10us': no thread has the period 25.0 us; {cure}")),
+        ("1ms", "25us:10us", format!("cannot use the limit '25us:10us': no thread has the period 25 us; {cure}")),
         (
             "1ms,2ms",
             "1ms:10us",
-            format!("cannot use the limit '1000us:10us': it has no limit for the period 2000 us; {cure}"),
+            format!("cannot use the limit '1000us:10us': it has no limit for the period 2,000 us; {cure}"),
         ),
         (
             "1ms",
@@ -244,7 +244,7 @@ fn a_limit_of_each_period_fits_the_periods() {
         (
             "1ms",
             "1ms:2ms",
-            "the limit 2000 us is above the period 1000 us; a cycle that late is a missed period: give a limit up to the period".into(),
+            "the limit 2,000 us is above the period 1,000 us; a cycle that late is a missed period: give a limit up to the period".into(),
         ),
     ] {
         isolator(folder.path(), &["prove", "--period", period, "--limit", limit]).refused(&line);

@@ -3,6 +3,7 @@
 
 use machine::CpuSet;
 use machine::inventory::MachineSample;
+use machine::units::exact_us;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,13 +97,12 @@ fn machine(facts: &CheckFacts) -> String {
 
 /// What a use asks of the machine.
 fn asks(purpose: &Use) -> String {
-    let us = |ns: u64| format!("{} us", ns as f64 / 1e3);
     let thread = |thread: &machine::purpose::UseThread| {
-        let limit = us(thread.limit.ns(thread.period_ns));
-        format!("{} begins every {}, at most {limit} late", thread.name, us(thread.period_ns))
+        let limit = exact_us(thread.limit.ns(thread.period_ns));
+        format!("{} begins every {}, at most {limit} late", thread.name, exact_us(thread.period_ns))
     };
     let threads = match &purpose.threads[..] {
-        [] => format!("no gap is longer than {}", us(purpose.limit_ns)),
+        [] => format!("no gap is longer than {}", exact_us(purpose.limit_ns)),
         threads => threads.iter().map(thread).collect::<Vec<_>>().join("; "),
     };
     format!("{purpose}: {threads}; isolator prove --use {purpose} measures it")

@@ -334,7 +334,7 @@ fn idle_states_and_what_bounds_them() {
     assert_eq!(found.result, Warn, "{found:#?}");
     assert!(
         report.summary.advice[0]
-            .contains("every 10000 us, at most 1000 us late; isolator prove --use control:100Hz"),
+            .contains("every 10,000 us, at most 1,000 us late; isolator prove --use control:100Hz"),
         "{:?}",
         report.summary.advice
     );
@@ -539,7 +539,7 @@ fn grace_periods_throttling_and_watchdogs() {
     ];
     says(&sound_but(&limit), Poll, "sched-rt-runtime", Pass, "does not throttle");
     let old = sound_but(&[&limit[..], &[("proc/sys/kernel/osrelease", "5.15.0\n")]].concat());
-    says(&old, Poll, "sched-rt-runtime", Warn, "50000 us of each 1000000");
+    says(&old, Poll, "sched-rt-runtime", Warn, "50,000 us of each 1,000,000 us");
     says(&old, Periodic, "sched-rt-runtime", Pass, "does not reach");
 }
 

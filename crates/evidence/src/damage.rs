@@ -19,7 +19,7 @@ use crate::manifest::{
 use crate::row::{Row, SPIKES};
 use crate::series::Series;
 use crate::taint::SAMPLES_LOST;
-use crate::units::us;
+use machine::units::us;
 
 /// What is left of a sum by a mean with three digits after the point, for each sample.
 const MEAN_ERROR_NS: f64 = 0.001;

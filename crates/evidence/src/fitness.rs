@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::manifest::LOOP;
 use crate::summary::Summary;
-use crate::units::us;
+use machine::units::{count, exact_us, us};
 
 /// The use of a run, and how its threads did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -88,14 +88,14 @@ impl ThreadVerdict {
     fn sentence(&self, kind: UseKind) -> Option<String> {
         let worst = us(self.worst_ns?);
         if kind == UseKind::Audio {
-            let (missed, count) = (self.missed, self.count.saturating_add(self.missed));
+            let (missed, callbacks) = (count(self.missed), count(self.count.saturating_add(self.missed)));
             let budget = us(self.period_ns);
             return Some(format!(
-                "{missed} xruns in {count} callbacks, the latest began {worst} of {budget} late"
+                "{missed} xruns in {callbacks} callbacks, the latest began {worst} of {budget} late"
             ));
         }
         let (good, unfit) = (self.good_up_to_ns?, self.unfit_from_ns?);
-        let scale = format!("good up to {}, unfit from {}", us(good), us(unfit));
+        let scale = format!("good up to {}, unfit from {}", exact_us(good), exact_us(unfit));
         Some(format!("{} thread {worst} ({scale})", self.name))
     }
 }
@@ -150,7 +150,7 @@ mod tests {
         );
         assert_eq!(
             judged.sentence().unwrap(),
-            "usable for linuxcnc:25us+1ms: base thread 34.0 us (good up to 20.0 us, unfit from 50.0 us); \
+            "usable for linuxcnc:25us+1ms: base thread 34.0 us (good up to 20 us, unfit from 50 us); \
              servo thread 41.0 us (good up to 100 us, unfit from 500 us)"
         );
         assert_eq!(
@@ -173,7 +173,7 @@ mod tests {
         let sentence = judged.sentence().unwrap();
         assert_eq!(
             sentence,
-            "audio:64@48000: 2 xruns in 1002 callbacks, the latest began 1400 us of 1333 us late"
+            "audio:64@48000: 2 xruns in 1,002 callbacks, the latest began 1,400 us of 1,333 us late"
         );
     }
 

@@ -30,9 +30,9 @@ use crate::compare::{self, ComparedRun, Difference, likeness};
 use crate::manifest::{NotRun, RowKey, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::row::Row;
-use crate::units::us;
 use crate::verdict::VerdictOutcome;
 use crate::{Error, Result};
+use machine::units::us;
 
 pub use resample::FEWEST_SECONDS;
 

@@ -42,7 +42,6 @@ mod starved;
 pub mod summary;
 pub mod tail;
 pub mod taint;
-pub mod units;
 pub mod verdict;
 pub mod why;
 pub mod writer;

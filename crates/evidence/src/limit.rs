@@ -5,8 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::units::us;
 use crate::{Error, Result};
+use machine::units::exact_us;
 
 /// The limit where none is given: a tenth of the period.
 pub const DEFAULT: &str = "10%";
@@ -95,7 +95,7 @@ impl Limits {
         }
         match period_ns {
             Some(ns) => {
-                let why = format!("it has no limit for the period {}", us(ns));
+                let why = format!("it has no limit for the period {}", exact_us(ns));
                 Err(wrong_each(&self.to_string(), &why))
             }
             None => {
@@ -110,7 +110,7 @@ impl Limits {
         match self.each.iter().find(|(known, _)| !periods_ns.contains(known)) {
             None => Ok(()),
             Some((unknown, _)) => {
-                let why = format!("no thread has the period {}", us(*unknown));
+                let why = format!("no thread has the period {}", exact_us(*unknown));
                 Err(wrong_each(&self.to_string(), &why))
             }
         }
@@ -175,10 +175,10 @@ mod tests {
         assert_eq!((ns("25us:10us,1ms:100us", None), ns("25us:10us,50us", None)), (Ok(10_000), Ok(50_000)));
         assert_eq!(ns("100us", Some(7_000)), Ok(100_000));
         let no_limit = ns("25us:10us", Some(1_000_000)).unwrap_err().to_string();
-        assert!(no_limit.contains("it has no limit for the period 1000 us"), "{no_limit}");
+        assert!(no_limit.contains("it has no limit for the period 1,000 us"), "{no_limit}");
         assert!(Limits::parse("25us:10us").unwrap().fit(&[25_000, 50_000]).is_ok());
         let unknown = Limits::parse("25us:10us").unwrap().fit(&[50_000]).unwrap_err().to_string();
-        assert!(unknown.contains("no thread has the period 25.0 us"), "{unknown}");
+        assert!(unknown.contains("no thread has the period 25 us"), "{unknown}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
-use crate::units::us;
+use machine::units::{count, us};
 
 /// Most exceedances that are fitted: bounds the work, and keeps to the tail.
 const MOST: u64 = 1_000;
@@ -107,7 +107,7 @@ pub fn estimate(latency: &Histogram) -> Tail {
 fn attempt(latency: &Histogram) -> Result<Estimate, String> {
     let needed = FEWEST * TAIL_IS_ONE_IN;
     if latency.count() < needed {
-        return Err(format!("too few samples: {}, a tail needs {needed}", latency.count()));
+        return Err(format!("too few samples: {}, a tail needs {}", count(latency.count()), count(needed)));
     }
     let mut wanted = MOST.min(latency.count() / TAIL_IS_ONE_IN);
     let mut best_p_value = 0.0_f64;
@@ -149,8 +149,9 @@ impl Exceedances {
         let total = top.iter().map(|bucket| bucket.count).sum::<u64>();
         if distinct < FEWEST_BUCKETS || total < FEWEST {
             return Err(format!(
-                "too coarse: the largest {wanted} samples take {distinct} distinct values, a tail needs \
-                 {FEWEST_BUCKETS}"
+                "too coarse: the largest {} samples take {distinct} distinct values, a tail needs \
+                 {FEWEST_BUCKETS}",
+                count(wanted)
             ));
         }
         let threshold_ns = top[0].from_ns;
@@ -189,9 +190,9 @@ impl Exceedances {
             return Err(format!(
                 "unstable: the tail's shape is {shape:.2} from the largest {} samples, but {:.2} from the largest \
                  {}",
-                self.over_ns.len(),
+                count(self.over_ns.len() as u64),
                 upper.shape,
-                above.len()
+                count(above.len() as u64)
             ));
         }
         let exceedances = self.over_ns.len() as u64;
@@ -355,7 +356,7 @@ mod tests {
 
     #[test]
     fn few_samples_are_refused() {
-        assert!(reason(&drawn(1_999, 0.0, 2_000.0)).starts_with("too few samples: 1999"));
+        assert!(reason(&drawn(1_999, 0.0, 2_000.0)).starts_with("too few samples: 1,999"));
         assert!(reason(&Histogram::new()).starts_with("too few samples: 0"));
     }
 

@@ -19,7 +19,7 @@ pub use crate::starved::BEGAN_NO_CYCLE;
 use crate::starved::starved;
 use crate::tail::Tail;
 use crate::taint;
-use crate::units::us;
+use machine::units::{count, exact_us, us};
 
 /// Miss rate that a held verdict claims to stay below, where none was asked.
 pub const DEFAULT_CLAIM: f64 = 1e-3;
@@ -174,14 +174,14 @@ pub fn miss_rate_below(late: u64, count: u64) -> f64 {
 fn over(row: &Row, judged: &RowVerdict) -> String {
     let limit = row.entry.limit_ns.map(us).unwrap_or_default();
     let periods = row.missed();
-    let missed = if periods > 0 { format!(", {periods} of them missed") } else { String::new() };
+    let missed = if periods > 0 { format!(", {} of them missed", count(periods)) } else { String::new() };
     let late = match judged.late_at_most {
-        most if most > judged.late => format!("{} to {most}", judged.late),
-        _ => judged.late.to_string(),
+        most if most > judged.late => format!("{} to {}", count(judged.late), count(most)),
+        _ => count(judged.late),
     };
-    let cycles = judged.count.saturating_add(periods);
+    let cycles = count(judged.count.saturating_add(periods));
     if judged.late == periods {
-        return format!("{}: {periods} periods of {cycles} missed", judged.key);
+        return format!("{}: {} periods of {cycles} missed", judged.key, count(periods));
     }
     format!("{}: maximum {} exceeds {limit} ({late} late of {cycles}{missed})", judged.key, us(max_ns(row)))
 }
@@ -294,7 +294,7 @@ impl std::fmt::Display for RowKey {
         }
         write!(out, " under {} on cpu {}", self.load, self.cpu)?;
         match self.period_ns {
-            Some(ns) => write!(out, " every {} us", ns as f64 / 1e3),
+            Some(ns) => write!(out, " every {}", exact_us(ns)),
             None => Ok(()),
         }
     }

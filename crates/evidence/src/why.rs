@@ -10,6 +10,7 @@ mod timeline;
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
+use machine::units::exact_us;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -193,7 +194,7 @@ fn notes(bundle: &Bundle, question: &Question, spikes: &[&Spike]) -> Vec<String>
             "{program} measured this and keeps no causes; for spikes with causes measure with isolator prove"
         ));
     } else if spikes.is_empty() && bundle.spikes.is_empty() {
-        let above = manifest.asked.threshold_ns.map(|ns| format!(" above {} us", ns as f64 / 1e3));
+        let above = manifest.asked.threshold_ns.map(|ns| format!(" above {}", exact_us(ns)));
         let above = above.unwrap_or_else(|| " above the limit".to_string());
         notes.push(format!(
             "no spike{above} was recorded: there is nothing to explain; --threshold lists smaller ones"

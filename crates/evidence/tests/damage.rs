@@ -197,7 +197,7 @@ fn seconds_that_contradict_the_histogram_are_damage() {
     late.seconds.push(Second { second: 10, missed: 40, ..Second::default() });
     let mut files = whole();
     files.extend(series_files(&key("idle"), &late).map(|(name, text)| (name, text.into_bytes())));
-    assert!(reasons(files.clone()).contains("40 periods of 10040 missed"));
+    assert!(reasons(files.clone()).contains("40 periods of 10,040 missed"));
     let text = String::from_utf8(files[name].clone()).unwrap();
     files.insert(name.clone(), text.replace("10,0,0,0.000,0,40\n", "").into_bytes());
     is_damaged(files, "the histograms end with second 10, the seconds with 9");
@@ -270,7 +270,7 @@ fn rows_that_the_manifest_repeats_or_loses_are_damage() {
         "lists this row twice",
     );
     is_damaged(edit(|manifest| drop(manifest.rows.remove(1))), "wakeup under cpu: its rows are missing");
-    is_damaged(edit(|manifest| manifest.asked.cpus.insert(2)), "on cpu 2 every 1000 us: its row is missing");
+    is_damaged(edit(|manifest| manifest.asked.cpus.insert(2)), "on cpu 2 every 1,000 us: its row is missing");
     is_damaged(edit(|manifest| manifest.asked.periods_ns.push(500_000)), "every 500 us: its row is missing");
     is_damaged(
         edit(|manifest| manifest.asked.probes.push("spin".into())),

@@ -346,7 +346,7 @@ fn a_limit_among_samples_that_were_only_counted_makes_the_bound_wide() {
     let verdict = Verdict::of(&bundle);
     let row = verdict.rows.iter().find(|row| row.key.probe == "timerlat-user" && row.key.cpu == 0).unwrap();
     assert!(row.late == 1 && row.miss_rate_below > 890.0 / 2010.0, "{row:?}");
-    let reason = "maximum 48234 us exceeds 1000 us (1 to 890 late of 2010)";
+    let reason = "maximum 48,234 us exceeds 1,000 us (1 to 890 late of 2,010)";
     assert!(verdict.reasons[0].ends_with(reason), "{:#?}", verdict.reasons);
     set_limit(&mut bundle, Some(10_000));
     assert!(Verdict::of(&bundle).reasons.iter().all(|reason| !reason.contains(" to ")));

@@ -43,7 +43,7 @@ fn a_maximum_within_a_wide_bucket_is_late() {
     assert_eq!(bundle.missing, [""; 0]);
     let thread = &verdict.rows[1];
     assert_eq!((thread.held, thread.late, thread.late_at_most), (false, 1, 12_000));
-    assert!(verdict.reasons[0].ends_with("maximum 18.0 us exceeds 15.0 us (1 to 12000 late of 600000)"));
+    assert!(verdict.reasons[0].ends_with("maximum 18.0 us exceeds 15.0 us (1 to 12,000 late of 600,000)"));
     assert!(thread.miss_rate_below > 0.02, "{}", thread.miss_rate_below);
     // The stated maximum tells better than the bucket's end.
     assert_eq!((verdict.rows[0].held, verdict.rows[0].late_at_most), (true, 0));

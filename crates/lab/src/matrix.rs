@@ -10,6 +10,7 @@ use std::time::Duration;
 use evidence::lab::{LabDocument, LabRow, MatrixCell, MatrixDocument, Mode};
 use evidence::manifest::SCHEMA_VERSION;
 use evidence::{Bundle, Summary};
+use machine::units::exact_us;
 use serde::Deserialize;
 
 use crate::architecture::Architecture;
@@ -198,7 +199,9 @@ fn step_cells(
             max_kernel_instructions: row.map(|row| row.max_kernel_instructions),
             max_ns: latency.map(|summary| summary.max_ns),
             change_percent: None,
-            published: published.map(|published| format!("{}: {} us", published.row, published.max_us)),
+            published: published.map(|published| {
+                format!("{}: {}", published.row, exact_us((published.max_us * 1e3).round() as u64))
+            }),
             bundle: document.bundle.clone(),
         }
     };

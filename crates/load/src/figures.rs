@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use machine::units;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::is_software;
@@ -154,7 +155,7 @@ impl HeardFigures {
         };
         let word = |(name, count): (&String, &u64)| match name.rsplit_once('_') {
             Some((what, "bytes")) => format!("{} {what}", bytes(*count)),
-            _ => format!("{} {}", grouped(*count), name.replace('_', " ")),
+            _ => format!("{} {}", units::count(*count), name.replace('_', " ")),
         };
         let counts = self.counts.iter().filter(|(name, _)| shown(name));
         let mut words: Vec<String> = counts.map(word).collect();
@@ -240,21 +241,9 @@ fn busy(line: &str) -> Option<(String, f64)> {
     Some((format!("{name} ({number}), whole device"), percent.parse::<u32>().ok()?.into()))
 }
 
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn bytes(count: u64) -> String {
     match count {
-        0..1_000_000 => format!("{} B", grouped(count)),
+        0..1_000_000 => format!("{} B", units::count(count)),
         1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
         _ => format!("{:.1} GB", count as f64 / 1e9),
     }

@@ -36,6 +36,7 @@ mod settings;
 pub mod snapshot;
 mod topology;
 mod tree;
+pub mod units;
 mod virtualisation;
 
 pub use boot::Boot;

@@ -26,6 +26,7 @@ use ethercat::interface;
 use ethercat::main_device::{CycleResult, MainDevice, SETTLE};
 use ethercat::simulate::{Simulation, on_own_wire};
 use evidence::manifest::{Asked, DC_DRIFT, Exchanged, SYNC0};
+use machine::units::{count, us};
 use rt::clock::{monotonic_ns, timespec};
 use rt::setup::Setup;
 use rt::{Error, Policy};
@@ -312,20 +313,20 @@ impl Add for Exchanged {
 
 /// The figures in one line.
 fn describe(exchanged: &Exchanged) -> String {
-    let us = |ns: Option<u64>| ns.map_or("unknown".to_string(), |ns| format!("{:.1} us", ns as f64 / 1e3));
+    let known = |ns: Option<u64>| ns.map_or("unknown".to_string(), us);
     let segment = exchanged.device.as_deref().unwrap_or("a simulated segment, which has no wire");
     format!(
         "{} SubDevices at {segment}: {} cycles, {} wrong working counters, {} frames not back in time, {} late ones came \
          after all, {} cycles not in OP; at least {} before SYNC0, {} SYNC0 without new data; clocks at most {} apart",
         exchanged.sub_devices,
-        exchanged.cycles,
-        exchanged.wrong_counters,
-        exchanged.not_back,
-        exchanged.late_frames,
-        exchanged.not_op,
-        us(exchanged.sync0_margin_ns),
-        exchanged.sync0_missed,
-        us(exchanged.clocks_apart_ns),
+        count(exchanged.cycles),
+        count(exchanged.wrong_counters),
+        count(exchanged.not_back),
+        count(exchanged.late_frames),
+        count(exchanged.not_op),
+        known(exchanged.sync0_margin_ns),
+        count(exchanged.sync0_missed),
+        known(exchanged.clocks_apart_ns),
     )
 }
 

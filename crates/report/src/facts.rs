@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use evidence::Bundle;
 use evidence::manifest::{ResponseSetup, RowEntry, RunState};
 use machine::snapshot::Preemption;
+use machine::units::whole_us;
 use machine::{CpuSet, Snapshot};
 use serde::Serialize;
 
@@ -152,8 +153,8 @@ fn machine_of(machine: &Snapshot) -> Vec<(&'static str, String)> {
     let scheduler = &machine.scheduler;
     let throttle = match (scheduler.rt_runtime_us, scheduler.rt_period_us) {
         (Some(-1), _) => "none".to_string(),
-        (Some(runtime), Some(period)) => format!("{runtime} us of every {period} us"),
-        (Some(runtime), None) => format!("{runtime} us"),
+        (Some(runtime), Some(period)) => format!("{} of every {}", whole_us(runtime), whole_us(period)),
+        (Some(runtime), None) => whole_us(runtime),
         (None, _) => UNKNOWN.to_string(),
     };
     let fair = grouped(machine, |cpu| cpu.fair_server_runtime_ns.map(|ns| text::time(ns as f64)));
@@ -216,7 +217,7 @@ fn preemption(preemption: Preemption) -> &'static str {
 fn idle_states(cpu: &machine::snapshot::Cpu) -> Option<String> {
     let state = |state: &machine::snapshot::IdleState| {
         let off = if state.disabled { ", disabled" } else { "" };
-        format!("{} ({} us{off})", state.name, state.exit_latency_us)
+        format!("{} ({}{off})", state.name, whole_us(state.exit_latency_us))
     };
     (!cpu.idle_states.is_empty()).then(|| cpu.idle_states.iter().map(state).collect::<Vec<_>>().join(", "))
 }
@@ -272,7 +273,7 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
         ("Claim: rate of late cycles below", asked.claim.map(|claim| format!("{claim}")).unwrap_or_default()),
         (
             "cpu_dma_latency",
-            asked.dma_latency_us.map_or("left alone".to_string(), |us| format!("held at {us} us")),
+            asked.dma_latency_us.map_or("left alone".to_string(), |us| format!("held at {}", whole_us(us))),
         ),
         ("Isolator asked to defer", asked.isolate.clone().unwrap_or_default()),
         ("Response probe", asked.response.as_ref().map(wired).unwrap_or_default()),

@@ -339,16 +339,18 @@ pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
 
 fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
     let level = |level: &Level| {
-        let [latency, low, high] =
-            [level.latency_ns, level.low_ns, level.high_ns].map(|ns| text::figure(ns as f64));
-        (format!("once in {}", text::count(level.once_in)), format!("{latency} us ({low}–{high})"))
+        let [low, high] = [level.low_ns, level.high_ns].map(|ns| text::figure(ns as f64));
+        (
+            format!("once in {}", text::count(level.once_in)),
+            format!("{} ({low}–{high})", text::us(level.latency_ns)),
+        )
     };
     let mut words: Vec<_> = estimate.levels.iter().map(level).collect();
     words.extend([
-        ("above".to_string(), text::us_unit(estimate.threshold_ns)),
+        ("above".to_string(), text::us(estimate.threshold_ns)),
         ("exceedances".to_string(), text::count(estimate.exceedances)),
         ("shape".to_string(), format!("{:.3}", estimate.shape)),
-        ("scale".to_string(), format!("{} us", text::figure(estimate.scale_ns))),
+        ("scale".to_string(), text::us(estimate.scale_ns.round() as u64)),
         ("fit p".to_string(), format!("{:.2}", estimate.fit_p_value)),
     ]);
     words

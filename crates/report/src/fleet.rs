@@ -164,7 +164,7 @@ fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
     }
     tiles.extend(worst.map(|one| Tile {
         name: "Largest maximum",
-        value: text::us_unit(one.max_ns.unwrap_or(0)),
+        value: text::us(one.max_ns.unwrap_or(0)),
         note: text::short(&one.hostname, 32),
     }));
     let days = machines.iter().filter_map(|one| one.started_at.as_deref()?.get(..10));
@@ -360,8 +360,8 @@ fn unfit(one: &Unfit) -> String {
     if let (Some(best), Some(limit)) = (one.best_max_ns, one.limit_ns) {
         line.push_str(&format!(
             "; the best one's maximum is {} for a limit of {}",
-            text::us_unit(best),
-            text::us_unit(limit)
+            text::us(best),
+            text::us(limit)
         ));
     }
     if let (Some(cause), Some(share)) = (&one.cause, one.cause_share) {

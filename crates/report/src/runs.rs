@@ -225,7 +225,7 @@ pub(crate) fn place(key: &RowKey, virtual_time: bool) -> String {
 
 /// A latency with its unit. Virtual ones are written in nanoseconds only: nothing about them is a clock's.
 pub(crate) fn latency(ns: u64, virtual_time: bool) -> String {
-    if virtual_time { format!("{} virtual ns", text::count(ns)) } else { text::us_unit(ns) }
+    if virtual_time { format!("{} virtual ns", text::count(ns)) } else { text::us(ns) }
 }
 
 fn kind(key: &RowKey, virtual_time: bool) -> ProbePeriod {

@@ -140,7 +140,11 @@ fn figures_apart(one: &str, other: &str) -> bool {
 
 fn number(word: &str) -> Option<f64> {
     let digits = word.strip_prefix(['+', '-']).unwrap_or(word);
-    if digits.starts_with(|first: char| first.is_ascii_digit()) { word.parse().ok() } else { None }
+    if digits.starts_with(|first: char| first.is_ascii_digit()) {
+        word.replace(',', "").parse().ok()
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -4,22 +4,7 @@
 use std::borrow::Cow;
 
 use machine::CpuSet;
-
-/// Nanoseconds as a figure in microseconds, without its unit: three digits that matter, never fewer than all
-/// whole microseconds.
-pub(crate) fn us(ns: f64) -> String {
-    let us = ns / 1e3;
-    match us {
-        ..9.995 => format!("{us:.2}"),
-        9.995..99.95 => format!("{us:.1}"),
-        _ => format!("{us:.0}"),
-    }
-}
-
-/// The same in groups of three digits: a figure of the page.
-pub(crate) fn figure(ns: f64) -> String {
-    if ns < 999_500.0 { us(ns) } else { count((ns / 1e3).round() as u64) }
-}
+pub(crate) use machine::units::{count, exact_us, figure, tenth, tenth_us, us};
 
 /// A label of an axis of microseconds: `0.5`, `10`, `1,000`.
 pub(crate) fn axis(ns: f64) -> String {
@@ -60,28 +45,6 @@ pub fn with_signs(text: &str) -> Cow<'_, str> {
     };
     let shown = words.iter().enumerate().map(&mut shown).collect::<Vec<_>>().join(" ");
     if is_changed { Cow::Owned(shown) } else { Cow::Borrowed(text) }
-}
-
-/// The same in groups of three digits, with its unit.
-pub(crate) fn us_unit(ns: u64) -> String {
-    if ns < 100_000 {
-        format!("{} us", us(ns as f64))
-    } else {
-        format!("{} us", count(ns / 1000 + u64::from(ns % 1000 >= 500)))
-    }
-}
-
-/// A number in groups of three digits.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A share of one in per cent, rounded down: what is not all is never 100 %.
@@ -145,16 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn microseconds_keep_the_digits_that_matter() {
-        let figures = [21.0, 9_994.0, 9_996.0, 99_940.0, 99_960.0, 40_005_000.0].map(us);
-        assert_eq!(figures, ["0.02", "9.99", "10.0", "99.9", "100", "40005"]);
-        assert_eq!(us_unit(40_005_499), "40,005 us");
-    }
-
-    #[test]
     fn figures_of_the_page_are_grouped_alike() {
-        let figures = [9_994.0, 999_400.0, 999_600.0, 40_005_000.0].map(figure);
-        assert_eq!(figures, ["9.99", "999", "1,000", "40,005"]);
         assert_eq!([50.0, 500.0, 10e3, 1e6, 2.5e9].map(axis), ["0.05", "0.5", "10", "1,000", "2,500,000"]);
         let said = "every 1000 us: maximum 2605 us, 2,605 us of 0.5 us; (2 late of 10000, 3000 samples); 100us, pid 5000";
         let shown = "every 1,000 µs: maximum 2,605 µs, 2,605 µs of 0.5 µs; (2 late of 10,000, 3,000 samples); 100us, pid 5000";
@@ -170,11 +124,6 @@ mod tests {
             [20_000_000_000, 90_000_000_000, 86_400_000_000_000].map(duration),
             ["20 s", "1 min 30 s", "24 h"]
         );
-    }
-
-    #[test]
-    fn numbers_are_grouped_in_threes() {
-        assert_eq!([0, 999, 1_000, 1_036_800_000].map(count), ["0", "999", "1,000", "1,036,800,000"]);
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(crate) fn named(kind: CauseKind, name: &str) -> String {
 pub fn brief(cause: &Cause) -> String {
     let name = named(cause.kind, &cause.name);
     match cause.duration_ns {
-        Some(ns) => format!("{name} {} µs", tenth(ns)),
+        Some(ns) => format!("{name} {} µs", text::tenth(ns)),
         None => name,
     }
 }
@@ -97,7 +97,7 @@ pub(crate) fn detail(cause: &Cause) -> String {
     let took = cause.duration_ns.unwrap_or(0);
     let worth = |ns: &u64| ns.saturating_mul(10) >= took && *ns < took;
     let edges =
-        cause.entry_exit_ns.filter(worth).map(|ns| format!("with {} us of entry and exit", tenth(ns)));
+        cause.entry_exit_ns.filter(worth).map(|ns| format!("with {} of entry and exit", text::tenth_us(ns)));
     let held = cause.owner.as_ref().filter(|owner| owner.name != cause.name).map(held);
     let inside = cause.function.as_ref().map(|function| {
         let how = match cause.kind {
@@ -122,13 +122,14 @@ fn held(owner: &Owner) -> String {
 
 /// `logger waited 6,512.0 us for clock_nanosleep`.
 fn link_of_chain(link: &ChainLink) -> String {
-    let (who, name, us) = (text::clean(&link.thread.name), text::clean(&link.name), tenth(link.duration_ns));
+    let (who, name, us) =
+        (text::clean(&link.thread.name), text::clean(&link.name), text::tenth_us(link.duration_ns));
     let owner = link.owner.as_ref().filter(|_| link.kind == CauseKind::Lock);
     let by = owner.map(|owner| format!(" {}", held(owner))).unwrap_or_default();
     match link.kind {
-        CauseKind::Thread => format!("{who} waited {us} us for its CPU, which {name} had"),
-        CauseKind::IdleExit => format!("{who} waited {us} us for its CPU to leave idle"),
-        kind => format!("{who} waited {us} us for {}{by}", named(kind, &name).trim_start_matches("wait ")),
+        CauseKind::Thread => format!("{who} waited {us} for its CPU, which {name} had"),
+        CauseKind::IdleExit => format!("{who} waited {us} for its CPU to leave idle"),
+        kind => format!("{who} waited {us} for {}{by}", named(kind, &name).trim_start_matches("wait ")),
     }
 }
 
@@ -143,21 +144,11 @@ pub(crate) fn sent(sender: &Sender, name: &str) -> String {
     if words.is_empty() { String::new() } else { format!("sent by {}", words.join(" ")) }
 }
 
-/// Microseconds with one digit behind the point, so that columns align: `402.2`.
-pub(crate) fn tenth(ns: u64) -> String {
-    let whole = text::count(ns / 1000);
-    let (whole, tenth) = match (ns % 1000 + 50) / 100 {
-        10 => (text::count(ns / 1000 + 1), 0),
-        tenth => (whole, tenth),
-    };
-    format!("{whole}.{tenth}")
-}
-
 /// `3.6 us (0.9 %)`.
 pub(crate) fn unexplained(spike: &ExplainedSpike) -> Option<String> {
     let ns = spike.unexplained_ns?;
     let share = ns as f64 / spike.latency_ns.max(1) as f64 * 100.0;
-    Some(format!("{} us ({share:.1} %)", tenth(ns)))
+    Some(format!("{} ({share:.1} %)", text::tenth_us(ns)))
 }
 
 /// Where and when: `cpu 3 · load storage · 14:03:22.118204511`; of a program's loop with its row:
@@ -223,7 +214,7 @@ pub(crate) fn suspects(spike: &ExplainedSpike) -> String {
 pub(crate) fn siblings(spike: &ExplainedSpike) -> Vec<String> {
     let mut lines: Vec<(u32, Vec<String>)> = Vec::new();
     for one in &spike.siblings {
-        let took = one.cause.duration_ns.map(|ns| format!(" {} us", tenth(ns))).unwrap_or_default();
+        let took = one.cause.duration_ns.map(|ns| format!(" {}", text::tenth_us(ns))).unwrap_or_default();
         let words = format!("{}{took}", named(one.cause.kind, &one.cause.name));
         match lines.iter_mut().find(|(cpu, _)| *cpu == one.cpu) {
             Some((_, list)) => list.push(words),
@@ -436,7 +427,7 @@ fn section(run: String, document: &WhyDocument, virtual_time: bool) -> WhySectio
         advice: group.advice.iter().map(|line| text::clean(line)).collect(),
     });
     let sum = |sum: &CauseTotal| {
-        let timed = |ns| if sum.suspect { "–".to_string() } else { tenth(ns) };
+        let timed = |ns| if sum.suspect { "–".to_string() } else { text::tenth(ns) };
         SumRow {
             colour: colour(sum.kind),
             name: summed(sum),
@@ -468,9 +459,9 @@ fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
     let (causes, more, more_ns) = shown(spike);
     let line = |cause: &&Cause| LegendLine {
         colour: colour(cause.kind),
-        at: tenth(cause.begin_ns.unwrap_or(0)),
+        at: text::tenth(cause.begin_ns.unwrap_or(0)),
         name: named(cause.kind, &cause.name),
-        took: cause.duration_ns.map(tenth).unwrap_or_default(),
+        took: cause.duration_ns.map(text::tenth).unwrap_or_default(),
         detail: detail(cause),
     };
     let mut lines: Vec<_> = causes.iter().map(line).collect();
@@ -479,12 +470,12 @@ fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
             colour: 7,
             at: String::new(),
             name: format!("{more} shorter ones"),
-            took: tenth(more_ns),
+            took: text::tenth(more_ns),
             detail: String::new(),
         });
     }
     let words =
-        lines.iter().map(|line| format!("{} {} us", line.name, line.took)).collect::<Vec<_>>().join(", ");
+        lines.iter().map(|line| [&line.name, &line.took, "us"].join(" ")).collect::<Vec<_>>().join(", ");
     let (mostly, colour, share) = mostly(spike);
     Picture {
         length: runs::latency(spike.latency_ns, virtual_time),

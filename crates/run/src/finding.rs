@@ -214,8 +214,3 @@ impl From<PreflightFinding> for Taint {
         Taint { cpu: finding.cpu, ..Taint::new(finding.code, finding.reason, finding.cure) }
     }
 }
-
-/// Nanoseconds as microseconds, `0.5 us`.
-pub(crate) fn us(ns: u64) -> String {
-    format!("{} us", ns as f64 / 1000.0)
-}

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use error::Error;
 use evidence::manifest::Spike;
+use machine::units::us;
 use measure::series::{RowProgress, SeriesProgress};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
@@ -171,8 +172,7 @@ impl OnSpike {
                 }
                 SpikeAction::Snapshot => {
                     self.by_spikes += 1;
-                    let us = spike.latency_ns as f64 / 1e3;
-                    let why = format!("after a spike of {us:.1} us of {}", spike.key);
+                    let why = format!("after a spike of {} of {}", us(spike.latency_ns), spike.key);
                     self.snapshot(folder, SECOND_IS_WRITTEN, &why);
                 }
                 SpikeAction::Signal { text, signal, process } => {

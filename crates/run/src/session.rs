@@ -12,6 +12,7 @@ use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, taint};
 use load::{Load, Placement, Running};
 use machine::Snapshot;
+use machine::units::{self, us, whole_us};
 use measure::hardware;
 use measure::kind::ProbeKind;
 use measure::program::Program;
@@ -144,7 +145,8 @@ pub fn prove_in(setting: SessionContext<'_>, spec: &RunSpec, folder: &Path) -> R
     }
     let dma_latency = spec.dma_latency_us.map(|latency_us| {
         setting.observer.announce(&format!(
-            "requesting {latency_us} us in /dev/cpu_dma_latency while measuring; it ends with this program"
+            "requesting {} in /dev/cpu_dma_latency while measuring; it ends with this program",
+            whole_us(latency_us)
         ));
         DmaLatency::request(latency_us)
     });
@@ -389,12 +391,17 @@ pub fn settle(running: &mut Running, stop: &AtomicBool) -> std::result::Result<(
 }
 
 fn figures(manifest: &Manifest, first: usize, last: Option<&RowProgress>) -> String {
-    let spikes: u64 = manifest.rows[first..].iter().map(|row| row.spikes).sum();
+    let spikes = units::count(manifest.rows[first..].iter().map(|row| row.spikes).sum());
     let Some(progress) = last else { return format!("{spikes} events") };
     let max_ns = progress.series.iter().map(|series| series.so_far.max_ns).max().unwrap_or(0);
     let count: u64 = progress.series.iter().map(|series| series.so_far.count).sum();
     let missed: u64 = progress.series.iter().map(|series| series.so_far.missed).sum();
-    format!("{count} samples · max {:.1} us · {missed} missed · {spikes} spikes", max_ns as f64 / 1e3)
+    format!(
+        "{} samples · max {} · {} missed · {spikes} spikes",
+        units::count(count),
+        us(max_ns),
+        units::count(missed)
+    )
 }
 
 fn manifest(spec: &RunSpec, setting: &SessionContext<'_>, findings: &[PreflightFinding]) -> Manifest {

@@ -9,6 +9,7 @@ use evidence::manifest::{Asked, LOOP};
 use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{cause, taint};
 use load::{EthercatDevice, Load};
+use machine::units::exact_us;
 use machine::{CpuSet, Snapshot, Use};
 use measure::ethercat::Wire;
 use measure::kind::{self, ProbeKind};
@@ -21,7 +22,6 @@ use serde::Deserialize;
 
 use crate::control;
 use crate::error::Result;
-use crate::finding::us;
 use crate::finding::{FindingEffect, PreflightFinding};
 
 /// Longest plan that is read; a manifest has the machine's snapshot.
@@ -310,7 +310,8 @@ fn periods(asked: &Asked, limits: &Limits, is_periodic: bool) -> Result<Vec<Peri
             NonZeroU64::new(*period_ns).ok_or_else(|| refuse("period", "a period of 0 was asked", cure))?;
         let limit_ns = limits.ns(Some(*period_ns))?;
         if limit_ns > *period_ns && is_periodic {
-            let reason = format!("the limit {} is above the period {}", us(limit_ns), us(*period_ns));
+            let reason =
+                format!("the limit {} is above the period {}", exact_us(limit_ns), exact_us(*period_ns));
             let cure = "a cycle that late is a missed period: give a limit up to the period";
             return Err(refuse("limit", reason, cure).into());
         }

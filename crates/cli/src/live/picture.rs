@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use machine::units::{count, figure};
+
 /// What a row has come to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowFigures {
@@ -89,9 +91,9 @@ pub fn table(rows: &[PictureRow], present: usize, overall: Overall, screen: Scre
 fn line(row: &PictureRow, name: usize, columns: &[(&str, usize)], width: usize, screen: Screen) -> String {
     let cells = |figures: &RowFigures| {
         let cell = |head: &str| match head {
-            "samples" => figures.samples.to_string(),
-            "missed" => figures.missed.to_string(),
-            _ => format!("{:.1}", figures.max_ns as f64 / 1e3),
+            "samples" => count(figures.samples),
+            "missed" => count(figures.missed),
+            _ => figure(figures.max_ns as f64),
         };
         columns.iter().map(|(head, width)| format!("{:>width$}", cell(head))).collect::<String>()
     };

@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use machine::units::whole_us;
 use rt::power::DmaLatency;
 use rt::{isolation, thread};
 
@@ -49,7 +50,8 @@ pub fn run(args: &RunArgs) -> VerbResult {
     }
     if let Some(latency_us) = args.dma_latency {
         DmaLatency::request(latency_us)?.keep_across_exec()?;
-        note(&format!("isolator: {latency_us} us requested in /dev/cpu_dma_latency until the command ends"));
+        let latency = whole_us(latency_us);
+        note(&format!("isolator: {latency} requested in /dev/cpu_dma_latency until the command ends"));
     }
     if let Some(cpus) = &args.cpus {
         // The kernel takes a list of which it knows but one CPU, and runs the command there.

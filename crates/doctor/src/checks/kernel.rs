@@ -4,6 +4,7 @@
 use machine::advice::Hand::{BootLine, Firmware, Kernel, Search};
 use machine::advice::Knob;
 use machine::snapshot::Preemption;
+use machine::units::exact_us;
 
 use super::{APART, Check, GRAVE, MIDDLING, SLIGHT, TOLD, preemption_words};
 use crate::facts::{AS_ROOT, CheckFacts, not_captured, some};
@@ -273,7 +274,7 @@ fn highres(facts: &CheckFacts) -> CheckResult {
             1 => Conclusion::pass(read, "timers have a resolution of 1 ns"),
             _ => Conclusion::fail(
                 read,
-                format!("timers fire every {} us only", resolution / 1_000),
+                format!("timers fire every {} only", exact_us(resolution)),
                 Kernel.advice("boot a kernel with CONFIG_HIGH_RES_TIMERS, on a clock that allows it"),
             ),
         });

@@ -4,6 +4,7 @@
 use machine::advice::Hand::Network;
 use machine::advice::Knob;
 use machine::inventory::{Coalescing, Irq};
+use machine::units::whole_us;
 
 use super::irq::{devices, named, perhaps_on};
 use super::{APART_LESS, Check, SLIGHT};
@@ -72,7 +73,7 @@ fn coalescing(facts: &CheckFacts) -> CheckResult {
         .filter(|(_, how)| how.adaptive_receive == Some(true) || how.receive_us.is_some_and(|us| us > 0))
         .map(|(port, how)| match (how.adaptive_receive, how.receive_us) {
             (Some(true), _) => format!("{} has adaptive coalescing", port.name),
-            (_, us) => format!("{} delays packets by up to {} us", port.name, us.unwrap_or(0)),
+            (_, us) => format!("{} delays packets by up to {}", port.name, whole_us(us.unwrap_or(0))),
         })
         .collect();
     let read = read_in("ethtool -c", some(&slow, 8));

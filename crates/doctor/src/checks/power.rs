@@ -7,6 +7,7 @@ use machine::CpuSet;
 use machine::advice::Hand::{Board, BootLine, Firmware};
 use machine::advice::Knob;
 use machine::inventory::Frequency;
+use machine::units::whole_us;
 
 use super::{Check, GRAVE, MIDDLING, SLIGHT};
 use crate::facts::{AS_ROOT, CheckFacts, not_captured, some};
@@ -222,8 +223,9 @@ fn idle_states(facts: &CheckFacts) -> CheckResult {
     };
     let read = read_in(
         format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/stateN/latency, power/pm_qos_resume_latency_us"),
-        format!("{name}: {latency} us"),
+        format!("{name}: {}", whole_us(latency)),
     );
+    let leaves = format!("{name} takes {} to leave", whole_us(latency));
     let limit = facts.limit_us();
     let aim = facts.aim();
     let fix = Knob::ResumeLatency.advice_on(&aim, facts.measured());
@@ -237,11 +239,11 @@ fn idle_states(facts: &CheckFacts) -> CheckResult {
     } else if let (true, Some(found)) = (latency <= shallow, unknown) {
         found
     } else if latency <= shallow {
-        Conclusion::pass(read, format!("{name}, {latency} us at most"))
+        Conclusion::pass(read, format!("{name}, {} at most", whole_us(latency)))
     } else if latency <= limit / 2 {
-        Conclusion::warn(read, format!("{name} takes {latency} us to leave, of a limit of {limit} us"), fix)
+        Conclusion::warn(read, format!("{leaves}, of a limit of {}", whole_us(limit)), fix)
     } else {
-        Conclusion::fail(read, format!("{name} takes {latency} us to leave; the limit is {limit} us"), fix)
+        Conclusion::fail(read, format!("{leaves}; the limit is {}", whole_us(limit)), fix)
     })
 }
 
@@ -260,18 +262,18 @@ fn holder(facts: &CheckFacts) -> CheckResult {
             None => not_captured(path),
         });
     };
-    let read = read_in(path, format!("{limit} us; held by {}", some(&found.holders, 4)));
+    let read = read_in(path, format!("{}; held by {}", whole_us(limit), some(&found.holders, 4)));
     let keeper = |name: &String| name.starts_with("tuned") || name.starts_with("isolator");
     Ok(if limit >= 2_000_000_000 {
         Conclusion::pass(read_in(path, limit), "no program asks for a limit")
     } else if !found.holders.is_empty() && found.holders.iter().all(keeper) {
-        Conclusion::pass(read, format!("{limit} us, held by a service"))
+        Conclusion::pass(read, format!("{}, held by a service", whole_us(limit)))
     } else {
         let who = if found.holders.is_empty() { "a program".to_string() } else { some(&found.holders, 2) };
         let fix =
             "hold it in the program that has the deadline, or bound each CPU (pm_qos_resume_latency_us)";
         let fix = Knob::ResumeLatency.advice_in(&facts.aim(), fix);
-        Conclusion::warn(read, format!("{who} asks for {limit} us; latency rises when it ends"), fix)
+        Conclusion::warn(read, format!("{who} asks for {}; latency rises when it ends", whole_us(limit)), fix)
     })
 }
 

@@ -5,6 +5,7 @@ use machine::CpuSet;
 use machine::advice::Hand::Search;
 use machine::advice::Knob;
 use machine::inventory::ThreadPolicy;
+use machine::units::whole_us;
 
 use super::{Check, GRAVE, MIDDLING};
 use crate::Profile;
@@ -105,7 +106,11 @@ fn runtime(facts: &CheckFacts) -> CheckResult {
         }
         (_, Some(true)) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Conclusion::warn(
             read,
-            format!("a program that never sleeps is stopped for {} us of each {period}", period - runtime),
+            format!(
+                "a program that never sleeps is stopped for {} of each {}",
+                whole_us(period - runtime),
+                whole_us(period)
+            ),
             set("-1").then(", with two CPUs for housekeeping"),
         ),
         (_, None) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Conclusion::unknown(

@@ -11,8 +11,8 @@ use std::fmt::Write;
 use crate::manifest::RowKey;
 use crate::reader::Bundle;
 use crate::row::Row;
-use crate::units::us;
 use crate::verdict::{RowVerdict, Verdict};
+use machine::units::{count, us};
 
 use super::RowFilter;
 
@@ -60,7 +60,12 @@ fn of_row(row: &Row, judged: &RowVerdict) -> TestResult {
     let limit = row.entry.limit_ns.map_or_else(|| "none".to_string(), us);
     let figures = match max_ns {
         Some(max_ns) => {
-            format!("{} samples, max {}, limit {limit}, late {}", judged.count, us(max_ns), judged.late)
+            format!(
+                "{} samples, max {}, limit {limit}, late {}",
+                count(judged.count),
+                us(max_ns),
+                count(judged.late)
+            )
         }
         None => format!("no samples, limit {limit}"),
     };

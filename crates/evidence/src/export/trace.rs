@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use machine::units::tenth_us;
 use serde_json::{Value, json};
 
 use crate::manifest::{RowKey, Spike};
@@ -89,7 +90,7 @@ fn late(spike: &Spike, row: u64, line: usize) -> Value {
     let suspects: Vec<String> = suspects.map(|cause| cause.kind.named(&cause.name)).collect();
     json!({
         "ph": "X", "cat": "spike", "pid": row, "tid": line,
-        "name": format!("{} us", micros(spike.latency_ns)),
+        "name": tenth_us(spike.latency_ns),
         "ts": micros(spike.monotonic_ns), "dur": micros(spike.latency_ns),
         "args": {
             "missed periods": spike.missed,

@@ -112,7 +112,7 @@ fn a_longer_tail_alone_is_named_by_what_is_longer() {
     assert!(found.contains(&GateFigure::P99_9) && found.contains(&GateFigure::SecondMax), "{found:?}");
     assert!(!found.contains(&GateFigure::P50) && !gated.held);
     let line = gated.reasons.iter().find(|line| line.contains("p99.9")).unwrap();
-    assert!(line.starts_with("wakeup under idle on cpu 1 every 1000 us: p99.9: "), "{line}");
+    assert!(line.starts_with("wakeup under idle on cpu 1 every 1,000 us: p99.9: "), "{line}");
     assert!(line.contains(" us before, ") && line.contains(" us now (between "), "{line}");
 }
 
@@ -139,8 +139,8 @@ fn a_verdict_that_no_longer_holds_fails_by_itself() {
     let mut after = bundle(2, quiet);
     after.rows[0].series.latency.record(150_000);
     let gated = gate(&before, &after, 0.1);
-    let held = "verdict: held before, exceeded now: wakeup under idle on cpu 1 every 1000 us: maximum 150 us exceeds \
-                100 us (1 late of 20001)";
+    let held = "verdict: held before, exceeded now: wakeup under idle on cpu 1 every 1,000 us: maximum 150 us exceeds \
+                100 us (1 late of 20,001)";
     assert_eq!(gated.reasons, [held]);
     assert!(gate(&after, &before, 0.1).held, "and one that holds again is no harm");
 }
@@ -153,7 +153,7 @@ fn what_was_measured_before_and_is_not_now_fails() {
     more.entry.key.load = "cpu".into();
     let both = Bundle { rows: vec![before.rows[0].clone(), more], ..before.clone() };
     let gated = gate(&both, &after, 0.1);
-    assert_eq!(gated.reasons, ["wakeup under cpu on cpu 1 every 1000 us: measured before, not now"]);
+    assert_eq!(gated.reasons, ["wakeup under cpu on cpu 1 every 1,000 us: measured before, not now"]);
     after.rows.clear();
     after.manifest.state = RunState::Interrupted;
     assert!(!gate(&before, &after, 0.1).held);
@@ -179,8 +179,8 @@ fn rows_without_a_baseline_loads_that_did_not_run_and_missing_limits_are_listed(
     assert_eq!(
         open,
         [
-            "wakeup under idle on cpu 1 every 1000 us: seconds with a late cycle: the row has no limit",
-            "wakeup under cpu on cpu 1 every 1000 us: no baseline has this row",
+            "wakeup under idle on cpu 1 every 1,000 us: seconds with a late cycle: the row has no limit",
+            "wakeup under cpu on cpu 1 every 1,000 us: no baseline has this row",
         ]
     );
     assert_eq!(gated.not_run, [not_run("gpu")]);
@@ -244,7 +244,7 @@ fn what_cannot_be_judged_is_said() {
     let error = gated.refusal().unwrap();
     assert_eq!(
         error.to_string(),
-        "cannot judge run-2: wakeup under idle on cpu 1 every 1000 us: 7 seconds are too few to estimate the \
+        "cannot judge run-2: wakeup under idle on cpu 1 every 1,000 us: 7 seconds are too few to estimate the \
          variation, 8 are needed; measure both alike, each row for 8 s or longer"
     );
     let mut unlike = bundle(2, quiet);
@@ -308,7 +308,7 @@ fn a_percentile_with_too_few_samples_beyond_is_listed_as_not_judged() {
     let open = gated.not_judged.iter().map(|one| one.figure).collect::<Vec<_>>();
     assert_eq!((gated.held, open), (true, vec![Some(GateFigure::P99_9)]));
     let line = gated.not_judged[0].to_string();
-    assert!(line.starts_with("wakeup under idle on cpu 1 every 1000 us: p99.9: "), "{line}");
+    assert!(line.starts_with("wakeup under idle on cpu 1 every 1,000 us: p99.9: "), "{line}");
     assert!(line.ends_with("independent samples lie beyond it, 3 are needed; measure longer"), "{line}");
     // A second baseline has another reason.
     let shorter = run(3, 9, 0.0, 0.0, 1.0);

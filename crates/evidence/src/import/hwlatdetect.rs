@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use super::column::{ImportedFile, ImportedSeries, cpus};
 use super::text::split_cut;
 
+use machine::units::whole_us;
+
 /// What is stated once a run.
 const NAMES: [&str; 4] = ["Latency threshold", "Sample window", "Max Latency", "Samples recorded"];
 
@@ -55,13 +57,15 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let threshold_us = us("Latency threshold");
     found.manifest.asked.threshold_ns = threshold_us.and_then(|us| us.checked_mul(1_000));
     match threshold_us {
-        Some(us) => found.note(format!("hwlatdetect records only gaps above its threshold of {us} us")),
+        Some(us) => {
+            found.note(format!("hwlatdetect records only gaps above its threshold of {}", whole_us(us)))
+        }
         None => found.missing.push("the file does not say the threshold: it was cut short".into()),
     }
     if let (Some(window), Some(width)) = (us("Sample window"), us("Sample width"))
         && width < window
     {
-        found.note(format!("hwlatdetect looked for {width} us of every {window} us"));
+        found.note(format!("hwlatdetect looked for {} of every {}", whole_us(width), whole_us(window)));
     }
     if let Some(count) = figures.get("SMIs during run") {
         found.note(format!("{count} SMIs during the run"));

@@ -71,10 +71,10 @@ use serde_json::Value;
 
 use crate::reader::Bundle;
 use crate::taint::{self, Taint};
-use crate::units::us;
 use crate::verdict::Verdict;
 use crate::writer::{BundleWriter, stem};
 use crate::{Error, Result};
+use machine::units::us;
 
 /// The load of an imported row whose load is not stated.
 pub const UNKNOWN_LOAD: &str = "unknown";

@@ -13,6 +13,8 @@ use super::column::{ImportedFile, ImportedSeries, cpus};
 use super::command::Syntax;
 use super::text::{is_row, whole_lines};
 
+use machine::units::whole_us;
+
 /// oslat's options.
 pub(super) const SYNTAX: Syntax = Syntax {
     letters: "b:Bc:C:D:f:hm:qsT:vw:W:z",
@@ -158,12 +160,13 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
         found.columns.push(column);
     }
     for (cpu, us) in hits {
-        found.note(format!("oslat stopped at {us} us on cpu {cpu} (-T)"));
+        found.note(format!("oslat stopped at {} on cpu {cpu} (-T)", whole_us(us)));
         match found.columns.iter_mut().find(|column| column.cpu == cpu) {
             Some(column) => column.state_max(us),
-            None => found
-                .missing
-                .push(format!("spin on cpu {cpu}: a gap of {us} us is stated, and no column is of it")),
+            None => found.missing.push(format!(
+                "spin on cpu {cpu}: a gap of {} is stated, and no column is of it",
+                whole_us(us)
+            )),
         }
     }
     let figure = |name: &str| figures.get(name).and_then(|values| values.first()).copied();

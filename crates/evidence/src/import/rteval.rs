@@ -6,6 +6,7 @@
 //! out where a latency was beyond the buckets. It adds timerlat's samples of interrupt, thread and user space
 //! up in one histogram, so that a core has up to three for each cycle.
 
+use machine::units::whole_us;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::column::{ImportedFile, ImportedSeries, kernel};
@@ -164,7 +165,7 @@ fn aborted(tool: Node, first: usize, found: &mut ImportedFile) {
         found.missing.push("rteval was ended by a latency that the report does not state".into());
         return;
     };
-    found.note(format!("rteval was ended by a latency of {us} us"));
+    found.note(format!("rteval was ended by a latency of {}", whole_us(us)));
     let worst = found.columns[first..].iter_mut().max_by_key(|column| column.max);
     if let Some(column) = worst
         && column.max.is_none_or(|max| max < us)

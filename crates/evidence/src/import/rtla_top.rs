@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use super::column::{ImportedFile, ImportedSeries};
 use super::text::whole_lines;
 
+use machine::units::whole_us;
+
 /// Columns of timerlat, in the order of the table.
 const PROBES: [&str; 3] = ["timerlat-irq", "timerlat-thread", "timerlat-user"];
 
@@ -149,7 +151,7 @@ pub(super) fn read_osnoise(text: &str) -> Result<ImportedFile, String> {
             (column.avg, column.max) = (Some(*avg), Some(*max));
         }
         if let Some(us) = row.worst_period {
-            found.note(format!("noise on cpu {cpu}: up to {us} us in one period of rtla"));
+            found.note(format!("noise on cpu {cpu}: up to {} in one period of rtla", whole_us(us)));
         }
         found.columns.push(column);
     }

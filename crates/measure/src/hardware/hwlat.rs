@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use machine::CpuSet;
+use machine::units::whole_us;
 use rustix::fs::OFlags;
 
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -168,8 +169,9 @@ fn watch(mode: &str, width: &str, window: &str, cpus: usize) -> Result<TimeShare
     };
     let percent = (1e5 * width as f64 / window as f64 / turns as f64).round() / 1e3;
     let words = format!(
-        "the hwlat tracer watches each CPU for {percent} % of the time, in stretches of {width} us ({mode}); a sample \
-         is the longest gap of a stretch"
+        "the hwlat tracer watches each CPU for {percent} % of the time, in stretches of {} ({mode}); a sample \
+         is the longest gap of a stretch",
+        whole_us(width)
     );
     Ok(TimeShare { words, round_ns: ((turns - 1) * window + width) * 1000 })
 }
@@ -258,7 +260,7 @@ mod tests {
     fn the_part_of_the_time_that_is_watched_is_said() {
         let of = |mode, width, cpus| watch(mode, width, "1000000\n", cpus).unwrap();
         let in_turn = of("none [round-robin] per-cpu\n", "500000\n", 3);
-        let words = "the hwlat tracer watches each CPU for 16.667 % of the time, in stretches of 500000 us (round-robin)";
+        let words = "the hwlat tracer watches each CPU for 16.667 % of the time, in stretches of 500,000 us (round-robin)";
         assert!(in_turn.words.starts_with(words), "{}", in_turn.words);
         assert_eq!(in_turn.round_ns, 2_500_000_000);
         let at_once = of("none round-robin [per-cpu]\n", "250000\n", 3);

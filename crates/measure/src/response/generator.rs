@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use machine::units::{count, exact_us, us};
 use rt::clock::{Calibration, monotonic_ns};
 use rt::setup::Setup;
 use rt::{Error, Policy, Result};
@@ -140,10 +141,11 @@ pub(super) fn stood_still(cpu: u32, heard: &GeneratorCounts, mind_ns: u64) -> Op
     let GeneratorCounts { stood_still, longest_ns, .. } = *heard;
     (stood_still > 0).then(|| {
         format!(
-            "in {stood_still} samples the generator on cpu {cpu} itself stood still for longer than {} us, {} us at the most: \
+            "in {} samples the generator on cpu {cpu} itself stood still for longer than {}, {} at the most: \
              these do not say how late the answer was",
-            mind_ns as f64 / 1e3,
-            longest_ns as f64 / 1e3
+            count(stood_still),
+            exact_us(mind_ns),
+            us(longest_ns)
         )
     })
 }

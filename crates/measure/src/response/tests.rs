@@ -210,7 +210,7 @@ fn where_the_generator_stood_still_itself_is_said() {
     let heard = GeneratorCounts { answers: 9, stood_still: 2, longest_ns: 4_000_000 };
     let note = stood_still(3, &heard, 100_000).unwrap();
     assert!(note.starts_with(
-        "in 2 samples the generator on cpu 3 itself stood still for longer than 100 us, 4000 us"
+        "in 2 samples the generator on cpu 3 itself stood still for longer than 100 us, 4,000 us"
     ));
     assert_eq!(stood_still(3, &GeneratorCounts { stood_still: 0, ..heard }, 100_000), None);
 }

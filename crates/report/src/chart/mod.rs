@@ -201,10 +201,8 @@ fn limits<'r>(
     at: impl Fn(f64) -> f64,
 ) -> Vec<GridLine> {
     let limits: std::collections::BTreeSet<u64> = rows.filter_map(|row| row.row.entry.limit_ns).collect();
-    let tick = |ns: u64| GridLine {
-        at: hundredth(at(ns as f64)),
-        label: format!("limit {} us", text::axis(ns as f64)),
-    };
+    let tick =
+        |ns: u64| GridLine { at: hundredth(at(ns as f64)), label: format!("limit {}", text::exact_us(ns)) };
     limits.into_iter().map(tick).collect()
 }
 

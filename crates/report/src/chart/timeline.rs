@@ -105,7 +105,9 @@ fn strip(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, cpu: u32, parts: &[Loa
             class: "",
             name: text::short(part.load, 40),
             path: path(&maxima, across, axes.y),
-            values: listed(maxima.iter().map(|max_ns| max_ns.map(|ns| text::us(ns as f64)))),
+            values: listed(
+                maxima.iter().map(|max_ns| max_ns.map(|ns| text::figure(ns as f64).replace(',', ""))),
+            ),
             span: [hundredth(100.0 * from), hundredth(100.0 * (from + share))],
         };
         let over = row.row.entry.limit_ns.map(|limit_ns| stems(&maxima, limit_ns, across, axes.y));

@@ -47,8 +47,8 @@ fn changes(out: &mut String, rows: &[Change], style: Style) {
     }
     let mut columns = vec![
         TextColumn::text("figure", 0, rows, figure),
-        TextColumn::of("before", 0, rows, |row| row.before.map_or("-".to_string(), text::us)),
-        TextColumn::of("after", 0, rows, |row| row.after.map_or("-".to_string(), text::us)),
+        TextColumn::of("before", 0, rows, |row| row.before.map_or("-".to_string(), text::figure)),
+        TextColumn::of("after", 0, rows, |row| row.after.map_or("-".to_string(), text::figure)),
         TextColumn::of("change", 0, rows, |row| row.change_percent.map_or("-".to_string(), percent)),
         TextColumn::text("95 % interval", 1, rows, |row| match row.interval_percent {
             Some([low, high]) => format!("{} to {}", percent(low), percent(high)),

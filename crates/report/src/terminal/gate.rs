@@ -71,9 +71,9 @@ fn figures(out: &mut String, gate: &Gated, style: Style) {
     let change = |one: &Judged, place: usize| one.change().map(|change| percent(100.0 * change[place]));
     let mut columns = vec![
         TextColumn::text("figure", 0, all, |one| short(one.figure).to_string()),
-        TextColumn::of("before", 0, all, |one| value(one.figure, one.before)),
-        TextColumn::of("now", 0, all, |one| value(one.figure, one.after)),
-        TextColumn::of("allowed", 3, all, |one| value(one.figure, one.allowed)),
+        TextColumn::of("before", 0, all, |one| one.figure.format(one.before)),
+        TextColumn::of("now", 0, all, |one| one.figure.format(one.after)),
+        TextColumn::of("allowed", 3, all, |one| one.figure.format(one.allowed)),
         TextColumn::of("change", 0, all, |one| change(one, 0).unwrap_or("-".to_string())),
         TextColumn::text("interval", 1, all, |one| match (change(one, 1), change(one, 2)) {
             (Some(low), Some(high)) => format!("{low} to {high}"),
@@ -116,13 +116,5 @@ fn short(figure: GateFigure) -> &'static str {
         GateFigure::SecondMax => "max a second",
         GateFigure::LateSeconds => "late seconds",
         other => other.label(),
-    }
-}
-
-/// A value with its unit, short enough for a column.
-fn value(figure: GateFigure, value: f64) -> String {
-    match figure {
-        GateFigure::LateSeconds | GateFigure::MissedRate => figure.format(value),
-        _ => format!("{} us", text::us(value)),
     }
 }

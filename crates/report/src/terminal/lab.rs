@@ -67,7 +67,7 @@ pub fn matrix(document: &MatrixDocument, style: Style) -> String {
         cells.sort_by_key(|cell| first(&cell.scenario));
     }
     let cells = &cells;
-    let number = |figure: Option<u64>| figure.map_or("-".to_string(), |figure| figure.to_string());
+    let number = |figure: Option<u64>| figure.map_or("-".to_string(), text::count);
     let mut columns = vec![
         TextColumn::text("scenario", 0, cells, |cell| text::short(&cell.scenario, 16)),
         TextColumn::text("load", 0, cells, |cell| text::short(&cell.load, 10)),
@@ -77,7 +77,7 @@ pub fn matrix(document: &MatrixDocument, style: Style) -> String {
         TextColumn::of("kernel instructions", 3, cells, |cell| number(cell.kernel_instructions)),
         TextColumn::of("longest", 2, cells, |cell| number(cell.max_kernel_instructions)),
         TextColumn::of("virtual us", 1, cells, |cell| {
-            cell.max_ns.map_or("-".to_string(), |ns| format!("{:.2}", ns as f64 / 1e3))
+            cell.max_ns.map_or("-".to_string(), |ns| text::figure(ns as f64))
         }),
         TextColumn::of("change", 0, cells, |cell| {
             cell.change_percent.map_or("-".to_string(), |change| format!("{change:+.1} %"))

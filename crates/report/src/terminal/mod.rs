@@ -265,7 +265,7 @@ fn folded(rows: &[Summary], shown: &[usize]) -> String {
 }
 
 fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColumn> {
-    let us = |ns: u64| text::us(ns as f64);
+    let us = |ns: u64| text::figure(ns as f64);
     let load_width = if width < 100 { 12 } else { 24 };
     let periods: BTreeSet<_> = rows.iter().map(|row| row.key.period_ns).collect();
     let several_probes = rows.iter().any(|row| row.key.probe != rows[0].key.probe);
@@ -279,19 +279,19 @@ fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColu
         TextColumn::of("period", if several_periods { 1 } else { 9 }, rows, |row| {
             row.key.period_ns.map_or("-".to_string(), |ns| text::time(ns as f64))
         }),
-        TextColumn::of("samples", 5, rows, |row| row.count.to_string()),
+        TextColumn::of("samples", 5, rows, |row| text::count(row.count)),
         TextColumn::of("late", 2, rows, |row| {
-            row.limit_ns.map_or("-".to_string(), |_| (row.over_limit + row.missed).to_string())
+            row.limit_ns.map_or("-".to_string(), |_| text::count(row.over_limit + row.missed))
         }),
         TextColumn::of(missed, 4, rows, |row| {
             if row.key.period_ns.is_some() || row.missed > 0 {
-                row.missed.to_string()
+                text::count(row.missed)
             } else {
                 "-".to_string()
             }
         }),
         TextColumn::of("min", 7, rows, |row| row.min_ns.map_or("-".to_string(), us)),
-        TextColumn::of("mean", 6, rows, |row| row.mean_ns.map_or("-".to_string(), text::us)),
+        TextColumn::of("mean", 6, rows, |row| row.mean_ns.map_or("-".to_string(), text::figure)),
         TextColumn::of("p99.9", 4, rows, |row| row.p99_9_ns.map_or("-".to_string(), us)),
         TextColumn::of("max", 0, rows, |row| us(row.max_ns)),
         TextColumn::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),

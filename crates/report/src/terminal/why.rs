@@ -133,7 +133,7 @@ struct ToldCause<'a> {
 impl<'a> ToldCause<'a> {
     fn of(document: &WhyDocument, group: &why::CauseGroup<'a>, style: Style) -> ToldCause<'a> {
         let spike = group.spikes[0];
-        let longest = text::us_unit(spike.latency_ns);
+        let longest = text::us(spike.latency_ns);
         let title = format!("{}; the longest {longest}:", why::title(group, document));
         let mut parts: Vec<&Cause> = spike.causes.iter().filter(|cause| !cause.is_suspect()).collect();
         parts.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
@@ -185,15 +185,15 @@ impl<'a> ToldCause<'a> {
         let (shown, rest) = self.parts.split_at(self.shown_parts);
         for cause in shown {
             let name = why::named(cause.kind, &cause.name);
-            let (took, detail) = (why::tenth(cause.duration_ns.unwrap_or(0)), why::detail(cause));
+            let (took, detail) = (text::tenth_us(cause.duration_ns.unwrap_or(0)), why::detail(cause));
             let detail = if detail.is_empty() { String::new() } else { format!(", {detail}") };
-            let part = format!("  {} {took:>9} us  {name}{detail}", why::letter(cause.kind));
+            let part = format!("  {} {took:>12}  {name}{detail}", why::letter(cause.kind));
             line(ResultPaint::Plain, &text::short(&part, style.width()));
         }
         let rest_ns = rest.iter().filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
         let shorter = match rest.len() {
             0 => None,
-            number => Some(format!("{number} shorter: {} us", why::tenth(rest_ns))),
+            number => Some(format!("{number} shorter: {}", text::tenth_us(rest_ns))),
         };
         let unexplained = why::unexplained(self.spike).map(|words| format!("unexplained {words}"));
         let words: Vec<String> = [shorter, unexplained].into_iter().flatten().collect();
@@ -261,7 +261,7 @@ fn whole(document: &WhyDocument, style: Style) -> String {
 
 fn table(out: &mut String, sums: &[CauseTotal], style: Style) {
     let shown = &sums[..sums.len().min(CAUSES)];
-    let timed = |sum: &CauseTotal, ns| if sum.suspect { "-".to_string() } else { why::tenth(ns) };
+    let timed = |sum: &CauseTotal, ns| if sum.suspect { "-".to_string() } else { text::tenth(ns) };
     let most = style.width().saturating_sub(44).max(16);
     let mut columns = vec![
         TextColumn::text("cause", 0, shown, |sum| text::short(&why::summed(sum), most)),
@@ -290,7 +290,7 @@ fn table(out: &mut String, sums: &[CauseTotal], style: Style) {
 }
 
 fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
-    let head = format!("spike {} · {}", text::us_unit(spike.latency_ns), why::place(spike));
+    let head = format!("spike {} · {}", text::us(spike.latency_ns), why::place(spike));
     wrapped(out, "", &head, ResultPaint::Plain, style);
     let (causes, more, more_ns) = why::shown(spike);
     if causes.is_empty() {
@@ -306,12 +306,12 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
     let name = |cause: &&Cause| why::named(cause.kind, &cause.name);
     let longest = causes.iter().map(|cause| name(cause).chars().count()).max().unwrap_or(0);
     let names = longest.clamp(12, style.width() / 2 - 6);
-    out.push_str(&format!("{} us    {}\n", at(0), why::due(spike)));
+    out.push_str(&format!("{}    {}\n", at(0), why::due(spike)));
     for cause in &causes {
         let name = text::short(&name(cause), names);
-        let took = why::tenth(cause.duration_ns.unwrap_or(0));
+        let took = text::tenth_us(cause.duration_ns.unwrap_or(0));
         let line = format!(
-            "{} us  {} {name:<names$} {took:>9} us",
+            "{}  {} {name:<names$} {took:>12}",
             at(cause.begin_ns.unwrap_or(0)),
             why::letter(cause.kind)
         );
@@ -326,14 +326,12 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
     }
     if more > 0 {
         let name = format!("{more} shorter ones");
-        out.push_str(&format!("{:>14}  {name:<names$} {:>9} us\n", "", why::tenth(more_ns)));
+        out.push_str(&format!("{:>14}  {name:<names$} {:>12}\n", "", text::tenth_us(more_ns)));
     }
     let unexplained = why::unexplained(spike).unwrap_or_default();
     let paint = if spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Plain };
-    let (runs, rest) = (
-        format!("{} us    {}", at(spike.latency_ns), why::over(spike)),
-        format!("unexplained {unexplained}"),
-    );
+    let (runs, rest) =
+        (format!("{}    {}", at(spike.latency_ns), why::over(spike)), format!("unexplained {unexplained}"));
     let fits = runs.chars().count() + 3 + rest.chars().count() <= style.width();
     let between = if fits { "   ".to_string() } else { format!("\n{:NAMES$}", "") };
     out.push_str(&format!("{runs}{between}{}\n", style.paint(paint, &rest)));
@@ -357,7 +355,7 @@ fn within(out: &mut String, lead: &str, line: &str, paint: ResultPaint, style: S
 }
 
 fn at(ns: u64) -> String {
-    format!("{:>10}", why::tenth(ns))
+    format!("{:>13}", text::tenth_us(ns))
 }
 
 /// What does not fit beside a cause stands under its name.

@@ -11,14 +11,6 @@ fn every_kind_has_a_letter_of_its_own() {
 }
 
 #[test]
-fn tenths_are_rounded_and_grouped() {
-    assert_eq!(
-        [0, 49, 50, 1_100, 999_950, 40_005_020].map(tenth),
-        ["0.0", "0.0", "0.1", "1.1", "1,000.0", "40,005.0"]
-    );
-}
-
-#[test]
 fn a_lock_names_its_owner_and_what_that_waited_for() {
     let thread = |tid, name: &str, function: Option<&str>| Owner {
         tid,

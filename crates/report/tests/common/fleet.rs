@@ -29,7 +29,7 @@ fn machine(rank: u64) -> FleetMachine {
         reason: if outcome == "held" {
             String::new()
         } else {
-            format!("wakeup under cpu on cpu 3 every 1000 us: maximum {} us exceeds 100 us", 31 + 90 * rank)
+            format!("wakeup under cpu on cpu 3 every 1,000 us: maximum {} us exceeds 100 us", 31 + 90 * rank)
         },
         path: format!("bundles/robot-{rank:02}.tar.zst"),
     }

@@ -4,12 +4,12 @@
 use evidence::taint;
 use machine::advice::Knob;
 use machine::snapshot::{Cpu, IdleState};
+use machine::units::{exact_us, whole_us};
 use machine::{CpuSet, Snapshot};
 use measure::kind::ProbeKind;
 
 use super::FindingEffect::{Note, Taint};
 use super::{PreflightFinding, PreflightRequest, name, on_measured};
-use crate::finding::us;
 
 /// An idle state that takes longer to leave is worth saying; shallow ones (C1, WFI) take a few microseconds.
 const DEEP_IDLE_US: u64 = 10;
@@ -83,9 +83,13 @@ fn idle(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding>
         if beyond.is_none() && exit_us <= DEEP_IDLE_US {
             continue;
         }
-        let limit = beyond.map_or(String::new(), |limit| format!(", longer than the limit of {}", us(limit)));
-        let reason =
-            format!("{} may enter idle state {state}, which takes {exit_us} us to leave{limit}", found.on);
+        let limit =
+            beyond.map_or(String::new(), |limit| format!(", longer than the limit of {}", exact_us(limit)));
+        let reason = format!(
+            "{} may enter idle state {state}, which takes {} to leave{limit}",
+            found.on,
+            whole_us(exit_us)
+        );
         let cure = Knob::ResumeLatency
             .advice_on(&request.aim(machine), &found.cpus)
             .then(", or measure with that as --dma-latency and let the program hold /dev/cpu_dma_latency open at it");

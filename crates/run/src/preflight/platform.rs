@@ -5,6 +5,7 @@ use evidence::taint;
 use machine::Snapshot;
 use machine::advice::{self, Hand, Knob};
 use machine::snapshot::Preemption;
+use machine::units::{exact_us, whole_us};
 
 use super::FindingEffect::{Note, Refuse, Taint};
 use super::{PreflightFinding, PreflightRequest, on_measured};
@@ -52,9 +53,9 @@ fn throttling(machine: &Snapshot, request: &PreflightRequest) -> Option<Prefligh
     let runtime = limits.rt_runtime_us.filter(|runtime| (0..period).contains(runtime))?;
     let reason = format!(
         "real-time throttling (kernel.sched_rt_runtime_us={runtime}): a thread that does not sleep is stopped for {} \
-         of every {} us",
-        period - runtime,
-        period
+         of every {}",
+        whole_us(period - runtime),
+        whole_us(period)
     );
     let cure = Knob::RtRuntime
         .advice_to(&request.aim(machine), "-1")
@@ -71,8 +72,8 @@ fn fair_server(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightF
         runtime => Some(runtime),
     });
     let finding = |runtime: Option<u64>| match runtime {
-        Some(runtime) => format!("up to {} us in each period of that server, 1 s by default", runtime / 1000),
-        None => "up to 50000 us a second unless changed (its file in debugfs could not be read)".to_string(),
+        Some(runtime) => format!("up to {} in each period of that server, 1 s by default", exact_us(runtime)),
+        None => "up to 50,000 us a second unless changed (its file in debugfs could not be read)".to_string(),
     };
     on.into_iter()
         .map(|found| {
@@ -118,7 +119,9 @@ fn quota(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFind
     let (quota, period) = (machine.cgroup.quota_us?, machine.cgroup.quota_period_us?);
     let effect = if request.spec.policy.is_ordinary() { Taint } else { Note };
     let reason = format!(
-        "the cgroup stops ordinary tasks, loads among them, after {quota} us of CPU time in {period} us"
+        "the cgroup stops ordinary tasks, loads among them, after {} of CPU time in {}",
+        whole_us(quota),
+        whole_us(period)
     );
     let cure = "write max to its cpu.max (docker: no --cpus, Kubernetes: no resources.limits.cpu, systemd: CPUQuota=)";
     Some(PreflightFinding::new(effect, taint::CPU_QUOTA, reason, cure))

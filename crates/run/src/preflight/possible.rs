@@ -3,6 +3,7 @@
 
 use evidence::taint;
 use machine::advice::{Hand, Knob};
+use machine::units::exact_us;
 use machine::{CpuSet, Snapshot};
 
 use measure::kind::ProbeKind;
@@ -10,7 +11,6 @@ use rt::policy::PolicyKind;
 
 use super::FindingEffect::{Note, Refuse, Taint};
 use super::{PreflightFinding, PreflightRequest, name, on_measured};
-use crate::finding::us;
 
 pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = periods(request);
@@ -37,8 +37,11 @@ fn periods(request: &PreflightRequest) -> Vec<PreflightFinding> {
     let resolution = request.clock_resolution_ns;
     let periods = request.spec.periods.iter().map(|period| period.ns.get());
     let too_short = periods.filter(|period| *period < resolution).map(|period| {
-        let reason =
-            format!("the period {} is below the clock's resolution of {}", us(period), us(resolution));
+        let reason = format!(
+            "the period {} is below the clock's resolution of {}",
+            exact_us(period),
+            exact_us(resolution)
+        );
         let cure = "give a longer period, or boot a kernel with high-resolution timers (no highres=off)";
         PreflightFinding::new(Refuse, "period", reason, cure)
     });

@@ -91,7 +91,7 @@ fn a_periodic_probe_refuses_a_limit_above_its_period() {
             Ok(_) => assert!(!is_periodic, "{probe}"),
             Err(error) => {
                 assert!(is_periodic, "{probe}");
-                let line = "the limit 1001 us is above the period 1000 us; a cycle that late is a missed period: \
+                let line = "the limit 1,001 us is above the period 1,000 us; a cycle that late is a missed period: \
                             give a limit up to the period";
                 assert_eq!(error.to_string(), line);
             }
