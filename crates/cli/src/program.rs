@@ -13,7 +13,7 @@ use machine::snapshot::Preemption;
 use machine::units::exact_us;
 use measure::followed::FollowedProgram;
 use measure::monitor::Attached;
-use measure::program::Program;
+use measure::program::{LoopFound, Program};
 use measure::series::RowProgress;
 use rt::monitor::{Reader, choose, name_of};
 use rt::policy::PolicyKind;
@@ -110,6 +110,11 @@ pub fn measure(
     };
     let found = find(choice, &target, machine.kernel.preemption, out, &stop)?;
     let Some(Found { mut program, thread, name }) = found else { return Ok(Exit::CouldNot) };
+    let judged_by =
+        |found: &LoopFound| run::preflight::of_another_period(options.purpose.as_ref()?, found.period.get());
+    for note in program.loops().iter().filter_map(judged_by) {
+        out.print_text(&format!("isolator: note: {note}"));
+    }
     let asked = options.over(of_its_loops(&*program, &thread, asked));
     let mut asked = run::complete(asked, &machine);
     // The program decides how it sleeps, and has warmed up.
@@ -238,6 +243,9 @@ fn follow(
                 thread.name, thread.tid
             ));
         }
+    }
+    for note in program.other_periods() {
+        out.print_text(&format!("isolator: note: {note}"));
     }
     let Some(thread) = program.thread().cloned() else { return Ok(None) };
     let name = thread.name.clone();

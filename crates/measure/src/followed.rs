@@ -7,14 +7,16 @@
 //!        └ executes … ┘                  execution  what it had a CPU for in between
 //! └──────────────────┘                   response   due → waits again
 //! ```
-//! A period that the loop skipped is missed only where its timer has absolute times: any other loop is due
-//! when it says so.
+//! A period that the loop skipped is missed only where its due times keep a grid, by absolute times or by
+//! sleeps that are computed from a schedule: any other loop is due when it says so.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::AtomicBool;
 
-use evidence::manifest::{Followed, FollowedThread, LOOP, LOOP_RESPONSE, PeriodSource, RowKey};
+use evidence::manifest::{EXECUTION, Followed, FollowedThread, LOOP, LOOP_RESPONSE, PeriodSource, RowKey};
 use evidence::taint::{self, Taint};
 use machine::inventory::Thread;
+use machine::units::{count, exact_us};
 use rt::clock::monotonic_ns;
 use trace::follow::{FollowedLoop, Follower, LoopChoice};
 
@@ -71,6 +73,12 @@ impl FollowedProgram {
         notes
     }
 
+    /// Loops that have another period than the one that the user gave, in sentences.
+    pub fn other_periods(&self) -> Vec<String> {
+        let loops = self.follower.loops().iter().zip(self.names());
+        loops.filter_map(|(found, name)| other_period(&name, found.period, found.seen_period?)).collect()
+    }
+
     /// The names that tell its loops apart.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -82,6 +90,23 @@ impl FollowedProgram {
         }
         names
     }
+}
+
+/// Periods that differ by more are not the same one.
+const SAME_WITHIN: f64 = 0.1;
+
+/// A sentence where a loop has another period than the one that the user gave.
+fn other_period(name: &str, given: NonZeroU64, seen: NonZeroU64) -> Option<String> {
+    let [given_ns, seen_ns] = [given.get(), seen.get()];
+    let is_other = (given_ns as f64 / seen_ns as f64 - 1.0).abs() > SAME_WITHIN;
+    is_other.then(|| {
+        format!(
+            "{name} begins a cycle every {}, and is judged by the given period of {}; give the --use or --period of the \
+             program",
+            exact_us(seen_ns),
+            exact_us(given_ns)
+        )
+    })
 }
 
 fn followed(found: &FollowedLoop) -> Followed {
@@ -112,6 +137,7 @@ impl Program for FollowedProgram {
             unseen.map(|what| format!("the loop is followed without {what}")).collect();
         let loops = self.follower.loops().iter().zip(self.names());
         notes.extend(loops.filter_map(|(found, name)| may_move(&name, &found.thread)));
+        notes.extend(self.other_periods());
         notes
     }
 
@@ -135,7 +161,7 @@ impl Program for FollowedProgram {
         for (found, spec) in self.follower.loops().iter().zip(series) {
             let grid = Grid { period: found.period, is_kept: found.has_grid };
             let row = LoopRow::begin(spec, grid, granted(&found.thread), window, length, recording)?;
-            rows.push(OpenLoop { row, spec, grid, number: 0, due_ns: 0, is_after_loss: false, left: loops });
+            rows.push(OpenLoop::new(row, spec, grid, loops));
             let Thread { process, id, .. } = found.thread;
             let what = format!("the thread {}", found.thread.name);
             if let Some(seat) = Seat::of(what, process, id, spec.key.cpu, Some(spec.key.cpu)) {
@@ -169,12 +195,16 @@ impl Program for FollowedProgram {
                 for (place, cycle) in &look.cycles {
                     let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
                     let Some(open) = rows.get_mut(*place).filter(|_| is_within) else { continue };
-                    if open.is_late(cycle) && cycle.response_ns() >= told_from_ns {
-                        let (wakeup, response) = self.follower.explain(*place, cycle);
-                        let key = &open.spec.key;
-                        recording.explainer.knows(key, cycle.due_ns, wakeup);
-                        let key = RowKey { probe: LOOP_RESPONSE.to_string(), ..key.clone() };
-                        recording.explainer.knows(&key, cycle.due_ns, response);
+                    let is_told = !cycle.is_begin_unseen && cycle.response_ns() >= told_from_ns;
+                    if open.is_late(cycle) && is_told {
+                        let causes = self.follower.explain(*place, cycle);
+                        let mut knows = |probe: &str, from_ns, causes| {
+                            let key = RowKey { probe: probe.to_string(), ..open.spec.key.clone() };
+                            recording.explainer.knows(&key, from_ns, causes);
+                        };
+                        knows(LOOP, cycle.due_ns, causes.wakeup);
+                        knows(EXECUTION, cycle.from_ns(), causes.execution);
+                        knows(LOOP_RESPONSE, cycle.due_ns, causes.response);
                     }
                     open.record(cycle, recording)?;
                 }
@@ -215,6 +245,7 @@ impl Program for FollowedProgram {
         }
         for open in rows {
             let cpu = open.spec.key.cpu;
+            recording.manifest.taints.extend(unseen_taint(&open.spec.key, open.unseen + open.pending));
             open.row.finish(Steal::now().since(&steal, cpu), 0, recording)?;
         }
         recording.write_manifest()
@@ -253,26 +284,52 @@ struct OpenLoop<'a> {
     due_ns: u64,
     /// Whether records were lost since.
     is_after_loss: bool,
+    /// Cycles without a sample: without a known begin, or lost with their records.
+    unseen: u64,
+    /// Those of them since the last cycle that was seen.
+    pending: u64,
     /// Cycles to record yet.
     left: u64,
 }
 
-impl OpenLoop<'_> {
+impl<'a> OpenLoop<'a> {
+    fn new(row: LoopRow<'a>, spec: &'a SeriesSpec, grid: Grid, loops: u64) -> OpenLoop<'a> {
+        OpenLoop {
+            row,
+            spec,
+            grid,
+            number: 0,
+            due_ns: 0,
+            is_after_loss: false,
+            unseen: 0,
+            pending: 0,
+            left: loops,
+        }
+    }
+
     /// Whether a cycle becomes a spike of one of the rows.
     fn is_late(&self, cycle: &trace::cycle::LoopCycle) -> bool {
         cycle.wakeup_ns() > self.spec.threshold_ns || cycle.response_ns() > self.grid.period.get()
     }
 
     fn record(&mut self, cycle: &trace::cycle::LoopCycle, recording: &mut Recording<'_>) -> Result<()> {
-        // One whose begin was not seen says nothing of latencies, and is lost.
-        if self.left == 0 || cycle.is_begin_unseen {
-            self.is_after_loss |= cycle.is_begin_unseen;
+        if self.left == 0 {
+            return Ok(());
+        }
+        // It says nothing of latencies.
+        if cycle.is_begin_unseen {
+            (self.is_after_loss, self.pending) = (true, self.pending + 1);
             return Ok(());
         }
         self.left -= 1;
         // Cycles that were lost were not skipped.
         let went_by_ns = cycle.due_ns.saturating_sub(self.due_ns);
-        self.number += if self.is_after_loss { self.grid.steps(went_by_ns).max(1) } else { 1 };
+        let steps = if self.is_after_loss { self.grid.steps(went_by_ns).max(1) } else { 1 };
+        // A grid tells how many there were, without it only those that left a trace are known.
+        let is_known = self.grid.is_kept && self.number > 0;
+        self.unseen += if is_known { steps - 1 } else { self.pending };
+        self.pending = 0;
+        self.number += steps;
         (self.due_ns, self.is_after_loss) = (cycle.due_ns, false);
         self.row.record_followed(self.number, cycle, recording)
     }
@@ -286,13 +343,56 @@ fn progress(rows: &[OpenLoop<'_>], lost: u64, wants_latency: bool) -> RowProgres
     progress
 }
 
+/// Cycles without a sample: one of them may be late.
+fn unseen_taint(key: &RowKey, unseen: u64) -> Option<Taint> {
+    let cycles = if unseen == 1 { "cycle was" } else { "cycles were" };
+    let taint = Taint::new(
+        taint::SAMPLES_LOST,
+        format!(
+            "{} {cycles} not seen, and have no sample: the kernel did not report their begin, or had no room for it",
+            count(unseen)
+        ),
+        "give --house-keeping a CPU that is less loaded, or stamp the cycles with libisolator",
+    );
+    (unseen > 0).then(|| Taint { load: Some(key.load.clone()), cpu: Some(key.cpu), ..taint })
+}
+
 fn lost_taint(key: &RowKey, lost: u64) -> Taint {
     Taint {
         load: Some(key.load.clone()),
         ..Taint::new(
             taint::SAMPLES_LOST,
-            format!("{lost} records of the program's threads found no room: cycles about them are missing"),
+            format!(
+                "{} records of the program's threads found no room: cycles about them are missing",
+                count(lost)
+            ),
             "give --house-keeping a CPU that is less loaded, or name fewer threads with --thread",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_without_a_begin_are_counted_in_a_taint() {
+        let key =
+            RowKey { probe: LOOP.into(), load: "idle".into(), cpu: 1, period_ns: None, thread_name: None };
+        assert_eq!(unseen_taint(&key, 0), None);
+        let taint = |unseen| unseen_taint(&key, unseen).unwrap();
+        assert_eq!((taint(57).code.as_str(), taint(57).cpu), ("samples-lost", Some(1)));
+        assert!(taint(1).reason.starts_with("1 cycle was not seen, "), "{}", taint(1).reason);
+        assert!(taint(1_057).reason.starts_with("1,057 cycles were not seen, "), "{}", taint(1_057).reason);
+    }
+
+    #[test]
+    fn a_given_period_that_is_not_the_loops_is_noted_with_both() {
+        let period = |ns| NonZeroU64::new(ns).unwrap();
+        let note = |given, seen| other_period("jackd", period(given), period(seen));
+        assert_eq!(note(1_333_333, 1_333_400), None);
+        let line =
+            "jackd begins a cycle every 2,666.667 us, and is judged by the given period of 1,333.333 us; ";
+        assert!(note(1_333_333, 2_666_667).unwrap().starts_with(line), "{:?}", note(1_333_333, 2_666_667));
     }
 }

@@ -123,7 +123,7 @@ impl<'a> LoopRow<'a> {
     ) -> Result<()> {
         let (due_ns, began_ns, ended_ns) = (cycle.due_ns, cycle.began_ns, cycle.ended_ns);
         let stamped = Cycle { number, due_ns, began_ns, ended_ns, marks_ns: [None; MARKS] };
-        let from_ns = cycle.begin.map_or(began_ns, |begin| begin.at_ns);
+        let from_ns = cycle.from_ns();
         self.wakeups.cycle(&stamped, from_ns, &mut self.series[0].recorder);
         self.series(EXECUTION, recording)?.span(from_ns, cycle.execution_ns);
         self.series(LOOP_RESPONSE, recording)?.span(due_ns, cycle.response_ns());

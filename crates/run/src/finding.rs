@@ -83,6 +83,12 @@ pub const NOTES: &[NoteText] = &[
         cure: "set the governor performance (isolator tune plan)",
     },
     NoteText {
+        code: "use-period",
+        effect: "note",
+        meaning: "A program's loop has another period than the use that judges it.",
+        cure: "give the --use with the program's period",
+    },
+    NoteText {
         code: "rt-group-runtime",
         effect: "note or refusal",
         meaning: "The control group has, or may have, no real-time runtime (RT_GROUP_SCHED).",

@@ -17,11 +17,12 @@
 //! machine, with one exception: a kernel is real-time only where it says so.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use machine::advice::Aim;
 use machine::snapshot::Cpu;
-use machine::{CpuSet, Profile, Snapshot};
+use machine::units::exact_us;
+use machine::{CpuSet, Profile, Snapshot, Use};
 use measure::kind::ProbeKind;
 
 use crate::finding::{FindingEffect, PreflightFinding};
@@ -55,9 +56,36 @@ pub fn preflight(machine: &Snapshot, request: &PreflightRequest) -> Vec<Prefligh
         findings.extend(platform::of_threads(machine, request));
         findings.extend(cpus::check(machine, request));
     }
+    if request.measures_a_loop() {
+        findings.extend(of_the_use(request));
+    }
     findings.extend(platform::surroundings(machine));
     findings.sort_by_key(|finding| Reverse(finding.effect));
     findings
+}
+
+/// Periods that differ by more are not the same one.
+const SAME_WITHIN: f64 = 0.1;
+
+/// Loops of a program whose period is not one of the use that judges them.
+fn of_the_use(request: &PreflightRequest) -> Vec<PreflightFinding> {
+    let Some(Ok(purpose)) = request.spec.asked.purpose.as_deref().map(str::parse::<Use>) else {
+        return Vec::new();
+    };
+    let periods: BTreeSet<u64> = request.spec.periods.iter().map(|period| period.ns.get()).collect();
+    periods.into_iter().filter_map(|period_ns| of_another_period(&purpose, period_ns)).collect()
+}
+
+/// The note on a loop whose period is not one of the use that judges it.
+pub fn of_another_period(purpose: &Use, period_ns: u64) -> Option<PreflightFinding> {
+    let of_use_ns = purpose.thread_of(period_ns)?.period_ns;
+    let is_other = (period_ns as f64 / of_use_ns as f64 - 1.0).abs() > SAME_WITHIN;
+    let (found, of_use) = (exact_us(period_ns), exact_us(of_use_ns));
+    is_other.then(|| {
+        let reason =
+            format!("a loop begins every {found}; {purpose}, which judges it, has a period of {of_use}");
+        PreflightFinding::new(FindingEffect::Note, "use-period", reason, "give the --use of the program")
+    })
 }
 
 impl PreflightRequest<'_> {

@@ -28,8 +28,56 @@ const FROM_DUE: &str = "from due to its interrupt";
 /// The most page faults, and moves, of one cycle that have a line each.
 const FAULTS: usize = 32;
 
+/// The causes of one cycle for each of its rows: those of the response, and of them the parts that the other
+/// rows measure.
+#[derive(Debug, Default)]
+pub struct CycleCauses {
+    /// From its due time to its begin.
+    pub wakeup: Vec<Cause>,
+    /// Its time on a CPU; they begin with the cycle.
+    pub execution: Vec<Cause>,
+    /// From its due time to its end.
+    pub response: Vec<Cause>,
+}
+
+impl CycleCauses {
+    /// The causes of a cycle.
+    pub fn of(cycle: &LoopCycle, scene: &Scene<'_>) -> CycleCauses {
+        let wakeup = of_wakeup(cycle, scene);
+        let response = of_response(cycle, &wakeup, scene);
+        CycleCauses { execution: of_execution(cycle, &response), wakeup, response }
+    }
+}
+
+/// The causes of a cycle's time on a CPU: the program itself, and its page faults without their waits. Other
+/// threads take none of it.
+fn of_execution(cycle: &LoopCycle, response: &[Cause]) -> Vec<Cause> {
+    let from_ns = cycle.from_ns().saturating_sub(cycle.due_ns);
+    let is_own = |cause: &&Cause| {
+        matches!(cause.kind, CauseKind::Execution | CauseKind::Fault)
+            && cause.begin_ns.is_some_and(|begin_ns| begin_ns >= from_ns)
+    };
+    let own_ns: u64 = response
+        .iter()
+        .filter(is_own)
+        .filter(|cause| cause.kind == CauseKind::Execution)
+        .filter_map(|cause| cause.duration_ns)
+        .sum();
+    // What the program did not execute itself its faults did.
+    let mut left_ns = cycle.execution_ns.saturating_sub(own_ns);
+    let mut causes: Vec<Cause> = response.iter().filter(is_own).cloned().collect();
+    for cause in &mut causes {
+        cause.begin_ns = cause.begin_ns.map(|begin_ns| begin_ns - from_ns);
+        if cause.kind == CauseKind::Fault {
+            cause.duration_ns = cause.duration_ns.map(|ns| ns.min(left_ns));
+            left_ns -= cause.duration_ns.unwrap_or(0);
+        }
+    }
+    causes
+}
+
 /// The causes of a cycle between its due time and its begin.
-pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
+fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     let mut causes = Vec::new();
     // The previous cycle was not over when this one was due.
     let over_ns = cycle.slept_ns.min(cycle.woken_ns).saturating_sub(cycle.due_ns);
@@ -96,7 +144,7 @@ fn lost_cpu(cycle: &LoopCycle, scene: &Scene<'_>, part: &Preempted) -> Vec<Cause
 }
 
 /// The causes of a cycle from its due time to its end; `wakeup` are those before its begin.
-pub fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Vec<Cause> {
+fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Vec<Cause> {
     let mut causes = wakeup.to_vec();
     let is_within = |from_ns: u64| from_ns >= cycle.began_ns;
     let lost = cycle.preempted.iter().filter(|part| is_within(part.from_ns));

@@ -140,6 +140,11 @@ impl LoopCycle {
         }
     }
 
+    /// When the program came to the cycle: at the BEGIN that the user named, else when it had the CPU.
+    pub fn from_ns(&self) -> u64 {
+        self.begin.map_or(self.began_ns, |begin| begin.at_ns)
+    }
+
     /// From due time to begin.
     pub fn wakeup_ns(&self) -> u64 {
         self.began_ns.saturating_sub(self.due_ns)

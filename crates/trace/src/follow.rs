@@ -7,10 +7,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use cause::names::Names;
-use evidence::cause::Cause;
 use machine::inventory::Thread;
 
-use crate::blame;
+use crate::blame::CycleCauses;
 use crate::bpf::ThreadWatch;
 use crate::code::ProgramCode;
 use crate::cycle::{Blocked, BoundCounts, LoopCycle};
@@ -143,10 +142,9 @@ impl Follower {
         self.bpf.could_not_see()
     }
 
-    /// The causes of a cycle of the loop at `place` beside execution, until it began and until it ended. The
-    /// last look must have returned the cycle.
-    pub fn explain(&mut self, place: usize, cycle: &LoopCycle) -> (Vec<Cause>, Vec<Cause>) {
-        let Some(found) = self.loops.get(place) else { return (Vec::new(), Vec::new()) };
+    /// The causes of a cycle of the loop at `place`. The last look must have returned the cycle.
+    pub fn explain(&mut self, place: usize, cycle: &LoopCycle) -> CycleCauses {
+        let Some(found) = self.loops.get(place) else { return CycleCauses::default() };
         let scene = Scene {
             thread: found.thread.id,
             records: self.recent.make_contiguous(),
@@ -156,9 +154,7 @@ impl Follower {
             preemption: &self.preemption,
             code: &self.code,
         };
-        let wakeup = blame::of_wakeup(cycle, &scene);
-        let response = blame::of_response(cycle, &wakeup, &scene);
-        (wakeup, response)
+        CycleCauses::of(cycle, &scene)
     }
 
     /// The parts of the program that could not be named so far, in sentences.

@@ -72,6 +72,8 @@ pub struct FollowedLoop {
     pub period: NonZeroU64,
     /// Whether the user gave it.
     pub is_given: bool,
+    /// The period that was inferred, if any, also where another one was given.
+    pub seen_period: Option<NonZeroU64>,
     pub(crate) cycles: CycleCutter,
     /// Whether it has ended: its thread has, or runs another program.
     pub is_over: bool,
@@ -251,8 +253,18 @@ impl Search<'_> {
             let thread = live_thread(Some(thread.process), thread.id)?;
             let last_cpu = self.pasts.get(&thread.id).and_then(|past| past.last_cpu);
             let thread = Thread { last_cpu: last_cpu.or(thread.last_cpu), ..thread };
-            let LoopKind { waits_with, has_grid, due, period } = kind;
-            Some(FollowedLoop { thread, waits_with, has_grid, due, period, is_given, cycles, is_over: false })
+            let LoopKind { waits_with, has_grid, due, period, seen_period } = kind;
+            Some(FollowedLoop {
+                thread,
+                waits_with,
+                has_grid,
+                due,
+                period,
+                is_given,
+                seen_period,
+                cycles,
+                is_over: false,
+            })
         };
         self.threads.values().filter_map(of_thread).collect()
     }
@@ -260,9 +272,10 @@ impl Search<'_> {
     /// A thread's loop that ends with a wait.
     fn by_waits(&self, thread: u32) -> Option<(CycleCutter, LoopKind)> {
         let model = self.model(thread)?;
-        let period = self.choice.period.or(model.period_ns.and_then(NonZeroU64::new))?;
+        let seen_period = model.period_ns.and_then(NonZeroU64::new);
+        let period = self.choice.period.or(seen_period)?;
         let (waits_with, has_grid) = (model.wait.to_string(), model.has_grid());
-        Some((CycleCutter::new(model), LoopKind { waits_with, has_grid, due: None, period }))
+        Some((CycleCutter::new(model), LoopKind { waits_with, has_grid, due: None, period, seen_period }))
     }
 
     /// A thread's loop between two places of the program. Its thread's release gives the due time, if it is
@@ -289,7 +302,8 @@ impl Search<'_> {
         let due: Vec<u64> = cycles.iter().filter(tells).map(|cycle| cycle.due_ns).collect();
         let release = model.as_ref().map_or(Release::Event { waker: None }, |model| model.release.clone());
         let given = self.choice.period;
-        let period = given.or_else(|| NonZeroU64::new(repeats(&due, &release)?))?;
+        let seen_period = repeats(&due, &release).and_then(NonZeroU64::new);
+        let period = given.or(seen_period)?;
         let model = model.map(|model| Model { period_ns: Some(period.get()), ..model });
         let due = match (&model, given) {
             (Some(model), _) => match model.release {
@@ -303,7 +317,7 @@ impl Search<'_> {
         };
         let has_grid = model.as_ref().is_some_and(Model::has_grid);
         let cutter = CycleCutter::between(model, given.map(NonZeroU64::get));
-        Some((cutter, LoopKind { waits_with, has_grid, due: Some(due), period }))
+        Some((cutter, LoopKind { waits_with, has_grid, due: Some(due), period, seen_period }))
     }
 
     /// The reason why no loop was found.
@@ -358,6 +372,7 @@ struct LoopKind {
     has_grid: bool,
     due: Option<String>,
     period: NonZeroU64,
+    seen_period: Option<NonZeroU64>,
 }
 
 fn cannot(process: u32, why: String, cure: &str) -> Error {

@@ -374,6 +374,33 @@ fn notes_what_is_below_and_around() {
     ]);
 }
 
+#[test]
+fn notes_a_use_of_another_period_than_the_loops() {
+    let loop_of = |purpose: &str, period_ns: u64| {
+        let mut case = Case::well_tuned();
+        probes(&mut case, "loop");
+        (case.asked.purpose, case.asked.periods_ns) = (Some(purpose.into()), vec![period_ns]);
+        let findings = case.findings();
+        let of_use = findings.iter().filter(|finding| finding.code == "use-period");
+        of_use.map(|finding| finding.reason.clone()).collect::<Vec<_>>()
+    };
+    for (purpose, period_ns) in
+        [("control:1kHz", 1_000_000), ("linuxcnc:25us+1ms", 1_000_500), ("ethercat:1kHz", 1_050_000)]
+    {
+        assert_eq!(loop_of(purpose, period_ns), [""; 0], "{purpose}");
+    }
+    for (purpose, period_ns, found, of_use) in [
+        ("audio:64@48000", 2_666_667, "2,666.667 us", "1,333.333 us"),
+        ("control:1kHz", 2_000_000, "2,000 us", "1,000 us"),
+        ("linuxcnc:25us+1ms", 4_000_000, "4,000 us", "1,000 us"),
+        ("ethercat:1kHz", 500_000, "500 us", "1,000 us"),
+    ] {
+        let line =
+            format!("a loop begins every {found}; {purpose}, which judges it, has a period of {of_use}");
+        assert_eq!(loop_of(purpose, period_ns), [line]);
+    }
+}
+
 /// CPUs 1 and 3 are threads of one core.
 fn share_a_core(case: &mut Case) {
     case.cpu(1).siblings = cpus("1,3");

@@ -54,7 +54,7 @@ fn scene<'a>(records: &'a [ThreadRecord], names: &'a Names, preemption: &'a str)
 
 /// All causes of a cycle.
 fn whole(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
-    of_response(cycle, &of_wakeup(cycle, scene), scene)
+    CycleCauses::of(cycle, scene).response
 }
 
 fn causes(cycle: &LoopCycle, records: &[ThreadRecord]) -> Vec<(CauseKind, String, u64, u64)> {
@@ -249,4 +249,41 @@ fn a_cpu_wait_after_a_lock_names_the_running_thread() {
     let stay = Stay { woken_ns: Some(woken_ns), waking, ..Stay::default() };
     let parts = causes(&late, &[record(woken_ns + 9_000, THREAD, ThreadEvent::Stay(Box::new(stay)))]);
     assert!(parts.contains(&(CauseKind::Thread, "logger".to_string(), 45_000, 5_000)), "{parts:?}");
+}
+
+/// The kinds and names of causes.
+fn named(causes: &[Cause]) -> Vec<(CauseKind, &str)> {
+    causes.iter().map(|cause| (cause.kind, cause.name.as_str())).collect()
+}
+
+#[test]
+fn rows_of_one_cycle_name_the_same_causes() {
+    let mut late = cycle();
+    (late.ended_ns, late.execution_ns) = (DUE_NS + 155_000, 50_000);
+    let by = Scheduled { id: 78, prio: 10, policy: 1, name: "irq/45".to_string() };
+    late.preempted.push(Preempted { from_ns: DUE_NS + 40_000, ns: 30_000, by });
+    late.blocked.push(Blocked {
+        from_ns: DUE_NS + 80_000,
+        ns: 40_000,
+        on: Wait::Kernel,
+        words: [0; 4],
+        ended_by: None,
+    });
+    let fault = |at_ns, kind| ThreadRecord { thread: THREAD, cpu: 1, at_ns, kind };
+    let records = [
+        fault(DUE_NS + 75_000, ThreadEvent::Fault { address: 0x1000, code: 6 }),
+        fault(DUE_NS + 130_000, ThreadEvent::FaultOver { began_ns: DUE_NS + 75_000 }),
+    ];
+    let names = names();
+    let causes = CycleCauses::of(&late, &scene(&records, &names, "PREEMPT"));
+    let all = named(&causes.response);
+    for part in [&causes.wakeup, &causes.execution] {
+        assert!(!part.is_empty());
+        assert!(named(part).iter().all(|one| all.contains(one)), "{part:#?}\n{all:?}");
+    }
+    // The parts of a CPU's time add up to it, and waits are none.
+    let took = |causes: &[Cause]| causes.iter().filter_map(|cause| cause.duration_ns).sum::<u64>();
+    assert_eq!(took(&causes.execution), late.execution_ns, "{:#?}", causes.execution);
+    assert_eq!(causes.execution[0].begin_ns, Some(0));
+    assert!(causes.execution.iter().all(|cause| cause.kind != CauseKind::Thread));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use cause::names::Names;
 use evidence::cause::{Cause, CauseKind};
-use trace::blame;
+use trace::blame::CycleCauses;
 use trace::code::ProgramCode;
 use trace::cycle::LoopCycle;
 use trace::record::{ThreadEvent, ThreadRecord};
@@ -49,7 +49,7 @@ impl Seen {
             preemption: "not used",
             code: &self.code,
         };
-        blame::of_response(cycle, &blame::of_wakeup(cycle, &scene), &scene)
+        CycleCauses::of(cycle, &scene).response
     }
 }
 
