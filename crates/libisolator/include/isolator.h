@@ -200,7 +200,7 @@ int isolator_rt_undo(struct isolator_rt *done);
 /**
  * @defgroup session Isolation of a CPU
  *
- * A kernel with the isolator keeps interrupts away from the CPU of a thread that asks
+ * A kernel with the kernel part keeps interrupts away from the CPU of a thread that asks
  * for it, and defers work of other CPUs: see isolator(4). A session belongs to the
  * thread that started it.
  * @{

@@ -32,7 +32,7 @@ int main()
 	refuses([] { isolator::monitor("", 1ms); }, -EINVAL, "give 1 to 32 letters", __LINE__);
 	refuses([] { isolator::reader(static_cast<std::uint32_t>(getpid())); }, -ENOENT, "it has no monitored loop", __LINE__);
 	if (access("/dev/isolator", F_OK))
-		refuses([] { isolator::session(); }, -ENOSYS, "boot a kernel with the isolator", __LINE__);
+		refuses([] { isolator::session(); }, -ENOSYS, "boot a kernel with the kernel part", __LINE__);
 
 	isolator::ring ring(4, 8), same(ring.fd());
 	{

@@ -116,7 +116,7 @@ int main(void)
 	EXPECT(isolator_clock_calibrate(NULL), -EINVAL, "a pointer is NULL");
 	EXPECT(isolator_session_start(0, NULL), -EINVAL, "a pointer is NULL");
 	if (access("/dev/isolator", F_OK))
-		EXPECT(isolator_session_start(0, &session), -ENOSYS, "boot a kernel with the isolator");
+		EXPECT(isolator_session_start(0, &session), -ENOSYS, "boot a kernel with the kernel part");
 	EXPECT(isolator_session_tick(NULL, 0), -EINVAL, "a pointer is NULL");
 	EXPECT(isolator_session_pending(NULL), 0, NULL);
 	EXPECT(isolator_session_stop(NULL), 0, NULL);

@@ -61,7 +61,7 @@ enum RowPaint {
 }
 
 /// Width of `samples`, `missed` and `max us` with the space before each.
-const FIGURES: [(&str, usize); 3] = [("samples", 12), ("missed", 8), ("max us", 10)];
+const FIGURES: [(&str, usize); 3] = [("samples", 14), ("missed", 10), ("max us", 10)];
 
 /// A bar or a mark wants this.
 const TAIL: usize = 10;
@@ -233,10 +233,10 @@ mod tests {
         ];
         let overall = Overall { elapsed: Duration::from_secs(15), left: Some(Duration::from_secs(15)) };
         let text = table(&rows, 2, overall, Screen { columns: 60, lines: 30, color: false });
-        let expected = "           samples  missed    max us
-  idle        5000       0      99.9  ok
-  cpu         5000       0     472.7  LATE
-▸ net         5000       0      99.9  ━━━━━━━━━━───────────
+        let expected = "             samples    missed    max us
+  idle         5,000         0      99.9  ok
+  cpu          5,000         0       473  LATE
+▸ net          5,000         0      99.9  ━━━━━━━━─────────
   ipi
 
   ━━━━━━━━━━──────────  15 s left  Ctrl-C ends with results";
