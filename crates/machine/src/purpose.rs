@@ -27,6 +27,11 @@ pub struct Use {
     pub threads: Vec<UseThread>,
 }
 
+/// Whether a loop that begins this often has the period that is expected of it, but for what measuring adds.
+pub fn is_same_period(period_ns: u64, expected_ns: u64) -> bool {
+    (period_ns as f64 / expected_ns as f64 - 1.0).abs() <= 0.1
+}
+
 /// A kind of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 use evidence::manifest::{EXECUTION, Followed, FollowedThread, LOOP, LOOP_RESPONSE, PeriodSource, RowKey};
 use evidence::taint::{self, Taint};
 use machine::inventory::Thread;
+use machine::purpose::is_same_period;
 use machine::units::{count, exact_us};
 use rt::clock::monotonic_ns;
 use trace::follow::{FollowedLoop, Follower, LoopChoice};
@@ -92,14 +93,10 @@ impl FollowedProgram {
     }
 }
 
-/// Periods that differ by more are not the same one.
-const SAME_WITHIN: f64 = 0.1;
-
 /// A sentence where a loop has another period than the one that the user gave.
 fn other_period(name: &str, given: NonZeroU64, seen: NonZeroU64) -> Option<String> {
     let [given_ns, seen_ns] = [given.get(), seen.get()];
-    let is_other = (given_ns as f64 / seen_ns as f64 - 1.0).abs() > SAME_WITHIN;
-    is_other.then(|| {
+    (!is_same_period(given_ns, seen_ns)).then(|| {
         format!(
             "{name} begins a cycle every {}, and is judged by the given period of {}; give the --use or --period of the \
              program",

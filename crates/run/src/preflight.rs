@@ -20,6 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use machine::advice::Aim;
+use machine::purpose::is_same_period;
 use machine::snapshot::Cpu;
 use machine::units::exact_us;
 use machine::{CpuSet, Profile, Snapshot, Use};
@@ -64,9 +65,6 @@ pub fn preflight(machine: &Snapshot, request: &PreflightRequest) -> Vec<Prefligh
     findings
 }
 
-/// Periods that differ by more are not the same one.
-const SAME_WITHIN: f64 = 0.1;
-
 /// Loops of a program whose period is not one of the use that judges them.
 fn of_the_use(request: &PreflightRequest) -> Vec<PreflightFinding> {
     let Some(Ok(purpose)) = request.spec.asked.purpose.as_deref().map(str::parse::<Use>) else {
@@ -79,9 +77,8 @@ fn of_the_use(request: &PreflightRequest) -> Vec<PreflightFinding> {
 /// The note on a loop whose period is not one of the use that judges it.
 pub fn of_another_period(purpose: &Use, period_ns: u64) -> Option<PreflightFinding> {
     let of_use_ns = purpose.thread_of(period_ns)?.period_ns;
-    let is_other = (period_ns as f64 / of_use_ns as f64 - 1.0).abs() > SAME_WITHIN;
     let (found, of_use) = (exact_us(period_ns), exact_us(of_use_ns));
-    is_other.then(|| {
+    (!is_same_period(period_ns, of_use_ns)).then(|| {
         let reason =
             format!("a loop begins every {found}; {purpose}, which judges it, has a period of {of_use}");
         PreflightFinding::new(FindingEffect::Note, "use-period", reason, "give the --use of the program")

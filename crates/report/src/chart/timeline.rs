@@ -105,6 +105,7 @@ fn strip(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, cpu: u32, parts: &[Loa
             class: "",
             name: text::short(part.load, 40),
             path: path(&maxima, across, axes.y),
+            // The script splits them at commas.
             values: listed(
                 maxima.iter().map(|max_ns| max_ns.map(|ns| text::figure(ns as f64).replace(',', ""))),
             ),
