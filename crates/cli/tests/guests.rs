@@ -28,7 +28,16 @@ fn in_lab(folder: &Path, args: &[&str]) -> Option<Ran> {
         println!("skipped: there is no {}; run make guest", beside.display());
         return None;
     }
-    let ran = isolator(folder, &[&["lab"], args].concat());
+    let run = || isolator(folder, &[&["lab"], args].concat());
+    let mut ran = run();
+    // A host that stops a guest for seconds spoils a run; one that spoils three in turn does not come by chance.
+    for _ in 0..2 {
+        if ran.stderr.contains("while this machine is less busy") {
+            let bundle = args.iter().skip_while(|arg| **arg != "-o").nth(1);
+            bundle.iter().for_each(|bundle| fs::remove_dir_all(folder.join(bundle)).unwrap());
+            ran = run();
+        }
+    }
     let missing =
         ["it is not installed", "cannot find the kernel", "cannot run apt-get", "none was built for"];
     if ran.status == Some(1) && missing.iter().any(|why| ran.stderr.contains(why)) {

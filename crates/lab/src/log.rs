@@ -42,6 +42,13 @@ pub fn is_complaint(line: &str) -> bool {
     WRONG.iter().any(|wrong| line.contains(wrong))
 }
 
+/// Whether a line says only that the guest's CPUs did not run for seconds, as on a host that is too busy: the
+/// tick of an isolated CPU that another CPU takes over came more than 3 s late (kernel/sched/core.c).
+pub fn is_of_a_busy_host(line: &str) -> bool {
+    line.contains("WARNING: ") && line.contains(" at sched_tick_remote+")
+        || line.contains("/core.c:") && line.contains(" sched_tick_remote+")
+}
+
 /// Lines after a complaint's first that still say what it is about.
 const ABOUT: usize = 4;
 
@@ -85,6 +92,18 @@ mod tests {
         assert_eq!(judge(log, &[]).warnings.len(), 2);
         assert_eq!(judge(log, &["A_STATE".into()]).warnings, ["[   20.1] WARNING: suspicious RCU usage"]);
         assert_eq!(judge(log, &["A_STATE".into(), "B_STATE".into()]).verdict, LogVerdict::Clean);
+    }
+
+    #[test]
+    fn a_late_remote_tick_is_of_a_busy_host_and_no_other_complaint_is() {
+        for (line, expected) in [
+            ("static-keys: WARNING: CPU: 0 PID: 50 at sched_tick_remote+0x195/0x1d0", true),
+            ("WARNING: CPU: 0 PID: 50 at kernel/sched/core.c:5739 sched_tick_remote+0x195/0x1d0", true),
+            ("WARNING: CPU: 0 PID: 50 at kernel/sched/core.c:1240 nohz_csd_func+0x1/0x2", false),
+            ("Workqueue: events_unbound sched_tick_remote", false),
+        ] {
+            assert_eq!(is_of_a_busy_host(line), expected, "{line}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::kernel::GuestKernel;
 use crate::patience::Patience;
 use crate::qemu::{Guest, How, Outside};
 use crate::scenario::{self, LINES, REGISTERS, RESPONSE, Scenario};
-use crate::{Error, Result, boot, disk, edges, finished, initramfs, qemu, scope, signal, symbols};
+use crate::{Error, Result, boot, disk, edges, finished, initramfs, log, qemu, scope, signal, symbols};
 
 /// Time for booting, and for arming and other work around the window, on a busy host.
 const AROUND: Duration = Duration::from_secs(400);
@@ -89,8 +89,11 @@ pub fn complaint(document: &LabDocument) -> Option<String> {
     let failures = document.failures();
     let (first, more) = failures.split_first()?;
     let more = if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
-    let cure =
-        "see lab.json and kernel-*.log of the bundle, and run it on another kernel or without that storm";
+    let cure = if failures.iter().all(|failure| log::is_of_a_busy_host(failure)) {
+        "the guest's CPUs did not run for 3 s; run it again while this machine is less busy"
+    } else {
+        "see lab.json and kernel-*.log of the bundle, and run it on another kernel or without that storm"
+    };
     Some(format!("cannot use what was counted: {first}{more}; {cure}"))
 }
 
