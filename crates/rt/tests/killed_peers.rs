@@ -10,7 +10,8 @@ use std::time::Duration;
 use rt::message::{Failure, Receiver, Sender, Shared, Size};
 use rt::monitor::{Monitor, Reader, Standing, choose};
 
-const SIZE: Size = Size { slots: 64, bytes: 56 };
+/// A message in a line of its own, and seven to a line.
+const SIZES: [Size; 2] = [Size { slots: 64, bytes: 56 }, Size { slots: 64, bytes: 8 }];
 
 fn kills() -> u64 {
     std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(100)
@@ -39,17 +40,21 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// Eight words: the generation, a number, and both of them again, so that a torn message shows.
-fn message(generation: u64, n: u64) -> [u8; 56] {
-    let words = [generation, n, generation, n, generation, n, generation ^ n];
-    let mut bytes = [0; 56];
-    bytes.chunks_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
-    bytes
+/// The generation and a number: in seven words, more than once, so that a torn message shows; or in one.
+fn message(bytes: usize, generation: u64, n: u64) -> Vec<u8> {
+    let words = match bytes {
+        8 => vec![generation << 32 | n],
+        _ => vec![generation, n, generation, n, generation, n, generation ^ n],
+    };
+    words.into_iter().flat_map(u64::to_ne_bytes).collect()
 }
 
 fn read(bytes: &[u8]) -> (u64, u64) {
     let word = |at: usize| u64::from_ne_bytes(bytes[8 * at..8 * at + 8].try_into().unwrap());
-    assert_eq!(bytes, message(word(0), word(1)), "a torn message");
+    if bytes.len() == 8 {
+        return (word(0) >> 32, word(0) & u64::from(u32::MAX));
+    }
+    assert_eq!(bytes, message(56, word(0), word(1)), "a torn message");
     (word(0), word(1))
 }
 
@@ -59,7 +64,7 @@ fn sender() {
     let generation = std::env::var("GENERATION").unwrap().parse().unwrap();
     let mut sender: Sender = ring().sender().unwrap();
     for n in 0.. {
-        while sender.post(&message(generation, n)) == Err(Failure::Full) {
+        while sender.post(&message(sender.bytes(), generation, n)) == Err(Failure::Full) {
             std::thread::yield_now();
         }
     }
@@ -90,7 +95,11 @@ fn random(state: &mut u64) -> u64 {
 
 #[test]
 fn a_killed_sender_loses_and_tears_nothing() {
-    let shared = Shared::create(SIZE).unwrap();
+    SIZES.into_iter().for_each(kill_senders);
+}
+
+fn kill_senders(size: Size) {
+    let shared = Shared::create(size).unwrap();
     let mut receiver = shared.receiver().unwrap();
     let (mut last, mut seed) = (None::<(u64, u64)>, 7);
     for generation in 0..kills() {
@@ -123,14 +132,18 @@ fn a_killed_sender_loses_and_tears_nothing() {
 
 #[test]
 fn a_killed_receiver_does_not_block_the_next() {
-    let shared = Shared::create(SIZE).unwrap();
+    SIZES.into_iter().for_each(kill_receivers);
+}
+
+fn kill_receivers(size: Size) {
+    let shared = Shared::create(size).unwrap();
     let mut sender = shared.sender().unwrap();
     let (mut n, mut seed) = (0, 11);
     for generation in 0..kills() {
         let mut child = peer("receiver", &shared, generation);
-        let (mut posted, enough) = (0, random(&mut seed) % 300 + u64::from(SIZE.slots));
+        let (mut posted, enough) = (0, random(&mut seed) % 300 + u64::from(size.slots));
         while posted <= enough {
-            match sender.post(&message(generation, n)) {
+            match sender.post(&message(size.bytes, generation, n)) {
                 Ok(()) => (n, posted) = (n + 1, posted + 1),
                 Err(failure) => {
                     assert_eq!(failure, Failure::Full);

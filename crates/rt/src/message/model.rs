@@ -11,6 +11,12 @@ use super::*;
 
 #[test]
 fn each_message_beside_its_number_arrives_whole_and_once() {
+    two_laps(24);
+}
+
+/// From one line into the next.
+#[test]
+fn each_message_of_a_shared_line_arrives_whole_and_once() {
     two_laps(8);
 }
 

@@ -95,6 +95,23 @@ pub(super) fn prefetch_to_write(word: &AtomicU64) {
     let _ = word;
 }
 
+/// Fetches the line of a word as one that this CPU is about to read.
+#[inline(always)]
+pub(super) fn prefetch_to_read(word: &AtomicU64) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // SAFETY: a hint, which neither reads nor writes for the program.
+    unsafe {
+        std::arch::asm!("prefetcht0 [{}]", in(reg) word, options(nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+    // SAFETY: a hint, which neither reads nor writes for the program.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
+    }
+    #[cfg(any(miri, loom))]
+    let _ = word;
+}
+
 /// Lines, all zero at first.
 #[derive(Debug)]
 pub(super) enum Region {

@@ -5,8 +5,9 @@
 //! line 0      what the ring is       written once; from word 3 on the maker's notes
 //! line 1      closed                 the sender's
 //! line 2      credits, closed        the receiver's
-//! line 3...   messages up to 56 bytes: slots of 2, 4 or 8 words, of which word 0 is the message's number
-//!             (low half: sequence, high half: length) and the others are the message
+//! line 3...   messages up to 8 bytes: seven to a line, as `packed.rs` says
+//!             up to 56: slots of 4 or 8 words, of which word 0 is the message's number (low half: sequence,
+//!             high half: length) and the others are the message
 //!             longer ones: the numbers of all slots, then the messages, each in lines of its own
 //! ```
 //! Message n lies in slot n modulo slots. The sender writes the message, then its number n + 1 (pair 1). The
@@ -29,6 +30,10 @@ use super::{Failure, Size};
 use crate::Result;
 use crate::fork::{Home, Wiped};
 
+mod packed;
+
+use packed::Header;
+
 const HEAD_LINES: usize = 3;
 const IDENTITY: usize = 0;
 const SENDER: usize = 1;
@@ -47,7 +52,10 @@ const CREDITS: usize = 1;
 pub(super) const WAITING: usize = 2;
 
 /// "isol" and the layout's version.
-const THIS_VERSION: u64 = 0x6973_6f6c_0000_0002;
+const THIS_VERSION: u64 = 0x6973_6f6c_0000_0003;
+
+/// Bytes of the longest message of which a line has seven.
+const PACKED_BYTES: usize = 8;
 
 /// Bytes of the longest message that lies in the line of its number.
 const BESIDE_BYTES: usize = LINE_BYTES - 8;
@@ -63,7 +71,7 @@ const APART: usize = 128;
 pub(super) struct Ring {
     region: Region,
     slots: u32,
-    /// One less: a message's number modulo the slots.
+    /// A message's number modulo the ring.
     mask: u32,
     bytes: usize,
     shape: Shape,
@@ -72,6 +80,8 @@ pub(super) struct Ring {
 /// Where messages of a size lie.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
+    /// Seven to a line.
+    packed: bool,
     /// The words from one number to the next, as the power of two.
     step: u32,
     /// Lines of a message that lies apart from its number; none where messages lie beside theirs.
@@ -84,19 +94,35 @@ struct Shape {
 
 impl Shape {
     fn of(size: Size) -> Shape {
+        let packed = size.bytes <= PACKED_BYTES;
         let step = match size.bytes {
-            0..=8 => 1,
-            9..=24 => 2,
+            0..=24 => 2,
             25..=BESIDE_BYTES => 3,
             _ => 0,
         };
-        let numbers = ((size.slots as usize) << step).div_ceil(WORDS);
+        let numbers = match packed {
+            true => packed::lines(size.slots) as usize,
+            false => ((size.slots as usize) << step).div_ceil(WORDS),
+        };
         let lines = if step == 0 { size.bytes.div_ceil(LINE_BYTES) } else { 0 };
         let ahead = match lines {
+            0 if packed => 8 * WORDS as u32,
             0 => 8 << (3 - step),
             lines => (8 / lines as u32).max(1),
         };
-        Shape { step, lines, first: HEAD_LINES + numbers, ahead }
+        Shape { packed, step, lines, first: HEAD_LINES + numbers, ahead }
+    }
+}
+
+impl Shape {
+    /// The first number from `n` on that a message may have.
+    fn number(self, n: u32) -> u32 {
+        if self.packed { packed::number(n) } else { n }
+    }
+
+    /// The number `count` messages after `n`, which is a message's.
+    fn after(self, n: u32, count: u32) -> u32 {
+        if self.packed { packed::after(n, count) } else { n.wrapping_add(count) }
     }
 }
 
@@ -112,6 +138,8 @@ impl Ring {
         let identity = &region[IDENTITY].0;
         identity[SLOTS].store(size.slots.into(), Ordering::Relaxed);
         identity[BYTES].store(size.bytes as u64, Ordering::Relaxed);
+        let shape = Shape::of(size);
+        region[RECEIVER].0[CREDITS].store(shape.number(0).into(), Ordering::Relaxed);
         identity[VERSION].store(THIS_VERSION, Ordering::Release);
         Ring::of(region, size)
     }
@@ -153,7 +181,9 @@ impl Ring {
     fn of(region: Region, size: Size) -> Ring {
         assert_eq!(region.len(), Ring::lines(size), "a ring has the lines of its size");
         let Size { slots, bytes } = size;
-        Ring { region, slots, mask: slots - 1, bytes, shape: Shape::of(size) }
+        let shape = Shape::of(size);
+        let lap = if shape.packed { packed::lines(slots) * WORDS as u32 } else { slots };
+        Ring { region, slots, mask: lap - 1, bytes, shape }
     }
 
     /// Bytes that a message may have.
@@ -236,6 +266,11 @@ impl Ring {
     /// all that a message as long will write some messages ahead.
     #[inline(always)]
     fn prefetch(&self, next: u32, ahead: u32, length: usize) {
+        if self.shape.packed {
+            region::prefetch_to_write(&self.packed_line(ahead)[0]);
+            region::prefetch_to_write(&self.packed_line(next)[0]);
+            return;
+        }
         region::prefetch_to_write(&self.number(ahead)[0]);
         region::prefetch_to_write(&self.number(next)[0]);
         if self.shape.lines > 0 {
@@ -324,8 +359,10 @@ pub(super) struct Posting {
     gate: Wiped<Gate>,
     /// The number of the next message.
     next: u32,
-    /// Credits as last read.
-    credits: u32,
+    /// The first number that the receiver has not given back, as last read.
+    end: u32,
+    /// What the line of the last message has, where seven share one.
+    header: Header,
 }
 
 impl Posting {
@@ -340,13 +377,20 @@ impl Posting {
         };
         // SAFETY: numbers and flags, of which each may be zero.
         let gate = unsafe { Wiped::new(gate) }?;
-        let credits = ring.credits();
-        let newest = (0..ring.slots)
-            .map(|n| ring.sequence(n).0)
-            .filter(|number| number.wrapping_sub(credits).wrapping_sub(1) < ring.slots)
-            .max_by_key(|number| number.wrapping_sub(credits));
+        let credits = ring.shape.number(ring.credits());
+        let end = ring.shape.after(credits, ring.slots);
+        let is_sent = |number: u32| number.wrapping_sub(credits) < end.wrapping_sub(credits);
+        let (next, header) = if ring.shape.packed {
+            ring.last_packed(credits, is_sent)
+        } else {
+            // A slot has the number of its message and one.
+            let sequences = (0..ring.slots).map(|n| ring.sequence(n).0);
+            let sent = sequences.filter(|sequence| is_sent(sequence.wrapping_sub(1)));
+            let next = sent.max_by_key(|sequence| sequence.wrapping_sub(credits));
+            (next.unwrap_or(credits), Header::default())
+        };
         ring.region[SENDER].0[CLOSED].store(0, Ordering::Relaxed);
-        Ok(Posting { next: newest.unwrap_or(credits), credits, ring, gate })
+        Ok(Posting { next, end, header, ring, gate })
     }
 
     /// From now on a post that meets another one is refused from whichever thread: an atomic exchange more.
@@ -405,25 +449,38 @@ impl Posting {
         if self.ring.receiver_closed() {
             return Err(Failure::Closed);
         }
-        if self.next.wrapping_sub(self.credits) >= self.ring.slots {
-            let credits = self.ring.credits();
-            // The receiver may only have taken what was sent.
-            if self.next.wrapping_sub(credits) > self.ring.slots {
-                return Err(Failure::Broken);
-            }
-            self.credits = credits;
-            if self.next.wrapping_sub(credits) == self.ring.slots {
-                return Err(Failure::Full);
-            }
+        if self.next == self.end {
+            self.look_for_room()?;
         }
-        self.ring.write(self.next, message);
-        self.next = self.next.wrapping_add(1);
+        if self.ring.shape.packed {
+            self.header = self.header.with(self.next, message.len());
+            self.ring.write_packed(self.next, message, self.header);
+            self.next = packed::next(self.next);
+            if !packed::is_first(self.next) {
+                return Ok(());
+            }
+        } else {
+            self.ring.write(self.next, message);
+            self.next = self.next.wrapping_add(1);
+        }
         let ahead = self.next.wrapping_add(self.ring.shape.ahead);
         // Only what the receiver has given back.
-        if ahead.wrapping_sub(self.credits) < self.ring.slots {
+        if self.end.wrapping_sub(ahead).cast_signed() > 0 {
             self.ring.prefetch(self.next, ahead, message.len());
         }
         Ok(())
+    }
+
+    /// Looks whether the receiver has given slots back.
+    fn look_for_room(&mut self) -> std::result::Result<(), Failure> {
+        let (credits, shape) = (self.ring.credits(), self.ring.shape);
+        let end = shape.after(shape.number(credits), self.ring.slots);
+        // The receiver may only have taken what was sent.
+        if shape.number(credits) != credits || self.next.wrapping_sub(credits) > end.wrapping_sub(credits) {
+            return Err(Failure::Broken);
+        }
+        self.end = end;
+        if self.next == end { Err(Failure::Full) } else { Ok(()) }
     }
 }
 
@@ -449,16 +506,20 @@ pub(super) struct Polling {
     given: u32,
     /// A message is copied here, behind the first [`APART`] bytes, before it is looked at.
     message: Box<[u8]>,
+    /// Where seven share a line: what the line of the next message had, and the messages that came since.
+    header: Header,
+    words: [[u8; PACKED_BYTES]; WORDS],
 }
 
 impl Polling {
     /// Takes the receiving end up where the last receiver left it. One that was killed may have taken up to a
     /// quarter of the ring more than it had said: those come again.
     pub(super) fn new(ring: Arc<Ring>) -> Polling {
-        let next = ring.credits();
+        let next = ring.shape.number(ring.credits());
         ring.region[RECEIVER].0[CLOSED].store(0, Ordering::Relaxed);
         let message = vec![0; ring.bytes + 2 * APART].into();
-        Polling { message, next, given: next, ring, home: Home::here() }
+        let (header, words) = Default::default();
+        Polling { message, header, words, next, given: next, ring, home: Home::here() }
     }
 
     /// What both ends know.
@@ -469,12 +530,18 @@ impl Polling {
     /// Whether a message waits: one load.
     #[inline]
     pub(super) fn waits(&self) -> bool {
+        if self.ring.shape.packed {
+            return self.header.has(self.next) || self.ring.header(self.next).has(self.next);
+        }
         self.ring.sequence(self.next).0 == self.next.wrapping_add(1)
     }
 
     /// Takes the next message, if there is one; never waits.
     #[inline]
     pub(super) fn take(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
+        if self.ring.shape.packed {
+            return self.take_packed();
+        }
         let (mut number, mut length) = self.ring.sequence(self.next);
         if number != self.next.wrapping_add(1) {
             if self.ring.line(SENDER)[CLOSED].load(Ordering::Acquire) == 0 {
@@ -491,10 +558,15 @@ impl Polling {
         }
         self.ring.read(self.next, &mut self.message[APART..APART + length]);
         self.next = self.next.wrapping_add(1);
+        self.give_back_a_quarter();
+        Ok(Some(&self.message[APART..APART + length]))
+    }
+
+    #[inline(always)]
+    fn give_back_a_quarter(&mut self) {
         if self.next.wrapping_sub(self.given) >= self.ring.slots / 4 {
             self.give_back();
         }
-        Ok(Some(&self.message[APART..APART + length]))
     }
 
     fn give_back(&mut self) {
@@ -532,6 +604,6 @@ impl Ring {
 impl Posting {
     /// Whether the receiver has given back no slot.
     pub(crate) fn is_full(&self) -> bool {
-        self.next.wrapping_sub(self.ring.credits()) >= self.ring.slots
+        self.next == self.ring.shape.after(self.ring.credits(), self.ring.slots)
     }
 }

@@ -33,7 +33,7 @@ fn messages_come_in_order_and_a_full_ring_refuses() {
 
 #[test]
 fn a_message_of_each_length_arrives_whole_and_a_longer_one_is_refused() {
-    // Slots of two, four and eight words, and messages apart from their numbers.
+    // Seven to a line, slots of four and eight words, and messages apart from their numbers.
     for bytes in [8, 24, 56, 200] {
         let (mut sender, mut receiver) = pair(Size { slots: 4, bytes }).unwrap();
         for length in 0..=bytes {
@@ -123,12 +123,30 @@ fn an_inbox_takes_from_its_senders_in_turn() {
 
 #[test]
 fn numbers_may_wrap() {
-    let ring = Arc::new(Ring::create(Region::own(Ring::lines(small())), small()));
-    ring.pretend_taken(u32::MAX - 5);
-    let (mut sender, mut receiver) = (Posting::new(Arc::clone(&ring)).unwrap(), Polling::new(ring));
-    for n in 0..12u8 {
-        sender.post(&[n]).unwrap();
-        assert_eq!(receiver.take(), Ok(Some(&[n][..])));
+    for size in [small(), Size { slots: 4, bytes: 8 }] {
+        let ring = Arc::new(Ring::create(Region::own(Ring::lines(size)), size));
+        ring.pretend_taken(u32::MAX - 5);
+        let (mut sender, mut receiver) = (Posting::new(Arc::clone(&ring)).unwrap(), Polling::new(ring));
+        for n in 0..12u8 {
+            sender.post(&[n]).unwrap();
+            assert_eq!(receiver.take(), Ok(Some(&[n][..])));
+        }
+    }
+}
+
+#[test]
+fn a_ring_of_short_messages_holds_as_many_as_it_has_slots() {
+    for slots in [4, 16, 256] {
+        let (mut sender, mut receiver) = pair(Size { slots, bytes: 8 }).unwrap();
+        // Whichever word of a line comes first. A receiver keeps less than a quarter to itself.
+        for lap in 0..20 {
+            let posted = (0..).take_while(|n: &u32| sender.post(&n.to_ne_bytes()).is_ok()).count() as u32;
+            let least = if lap == 0 { slots } else { slots - slots / 4 + 1 };
+            assert!((least..=slots).contains(&posted), "{posted} of {slots} in lap {lap}");
+            (0..posted).for_each(|n| assert_eq!(receiver.take(), Ok(Some(&n.to_ne_bytes()[..]))));
+            sender.post(b"one more").unwrap();
+            assert_eq!(receiver.poll(9, |message| assert_eq!(message, b"one more")), Ok(1));
+        }
     }
 }
 
@@ -155,15 +173,20 @@ fn a_ring_passed_to_another_process_is_the_same_ring() {
 #[test]
 #[cfg_attr(miri, ignore = "memfd")]
 fn a_new_end_goes_on_where_the_last_one_stopped() {
-    let shared = Shared::create(small()).unwrap();
-    let mut receiver = shared.receiver().unwrap();
-    for n in 0..50u8 {
-        let mut sender = shared.sender().unwrap();
-        sender.post(&[n]).unwrap();
-        assert_eq!(receiver.take(), Ok(Some(&[n][..])));
-        if n % 7 == 0 {
-            drop(receiver);
-            receiver = shared.receiver().unwrap();
+    for size in [small(), Size { slots: 4, bytes: 8 }] {
+        let shared = Shared::create(size).unwrap();
+        let mut receiver = shared.receiver().unwrap();
+        for n in 0..50u8 {
+            let mut sender = shared.sender().unwrap();
+            sender.post(&[n, n]).unwrap();
+            sender.post(&[n]).unwrap();
+            // Those before it keep their length.
+            assert_eq!(receiver.take(), Ok(Some(&[n, n][..])));
+            assert_eq!(receiver.take(), Ok(Some(&[n][..])));
+            if n % 7 == 0 {
+                drop(receiver);
+                receiver = shared.receiver().unwrap();
+            }
         }
     }
 }
