@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator` alone on a terminal: two questions, and then audit, plan, proof, change, proof and comparison,
-//! one command after the other. Each is shown before it runs. What was done stands in a folder, so that the
-//! same command goes on there, also after a boot.
+//! one command after the other. A plan that needs a boot is confirmed after it, and its service started:
+//! until then only the boot line is in force, and the second proof would not measure the rest. Each command
+//! is shown before it runs. What was done stands in a folder, so that the same command goes on there, also
+//! after a boot.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -10,6 +12,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ::tune::allowed::UNIT;
 use ::tune::plan::Plan;
 use clap::CommandFactory;
 use error::Error;
@@ -58,15 +61,17 @@ enum GuideStep {
     Plan,
     Before,
     Apply,
+    Confirm,
     After,
     Compare,
 }
 
-const STEPS: [GuideStep; 6] = [
+const STEPS: [GuideStep; 7] = [
     GuideStep::Doctor,
     GuideStep::Plan,
     GuideStep::Before,
     GuideStep::Apply,
+    GuideStep::Confirm,
     GuideStep::After,
     GuideStep::Compare,
 ];
@@ -90,6 +95,7 @@ impl GuideStep {
             GuideStep::Plan => "plan the changes; changes nothing",
             GuideStep::Before => "measure the machine as it is, under loads",
             GuideStep::Apply => "make the changes; isolator tune rollback undoes them",
+            GuideStep::Confirm => "keep the boot line, and make the settings of this boot",
             GuideStep::After => "measure the same again",
             GuideStep::Compare => "compare both measurements",
         }
@@ -101,13 +107,16 @@ impl Guide {
     fn coming(&self, boot_id: &str, has_plan: bool, needs_boot: bool) -> Coming {
         let possible = |step: &GuideStep| match step {
             GuideStep::Apply => has_plan,
+            GuideStep::Confirm => needs_boot && self.applied_in.is_some(),
             GuideStep::After => self.applied_in.is_some() && self.before.is_some(),
             GuideStep::Compare => self.before.is_some() && self.after.is_some(),
             _ => true,
         };
         let next = STEPS.into_iter().filter(possible).find(|step| !self.done.contains(step));
         match next {
-            Some(GuideStep::After) if needs_boot && self.applied_in.as_deref() == Some(boot_id) => {
+            Some(GuideStep::Confirm | GuideStep::After)
+                if needs_boot && self.applied_in.as_deref() == Some(boot_id) =>
+            {
                 Coming::Boot
             }
             Some(step) => Coming::Step(step),
@@ -151,9 +160,11 @@ pub fn run() -> VerbResult {
             Coming::End => return end(&guide),
         };
         let mut words = command(step, &guide, &folder, plan.as_ref());
-        let number = STEPS.iter().position(|known| *known == step).unwrap_or(0) + 1;
+        let steps = STEPS.into_iter().filter(|step| guide.may_boot || *step != GuideStep::Confirm);
+        let steps = steps.collect::<Vec<_>>();
+        let number = steps.iter().position(|known| *known == step).unwrap_or(0) + 1;
         let shown = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-        say(&format!("\nStep {number} of {}: {}\n  isolator {shown}", STEPS.len(), step.says()))?;
+        say(&format!("\nStep {number} of {}: {}\n  isolator {shown}", steps.len(), step.says()))?;
         match answer(step)? {
             Answer::Run(options) => words.extend(options),
             Answer::Skip => {
@@ -183,7 +194,8 @@ pub fn run() -> VerbResult {
             GuideStep::Before => guide.before = bundle(&words),
             GuideStep::After => guide.after = bundle(&words),
             GuideStep::Apply => guide.applied_in = Some(boot_id()),
-            GuideStep::Doctor | GuideStep::Plan | GuideStep::Compare => {}
+            GuideStep::Confirm if !start_service()? => continue,
+            GuideStep::Doctor | GuideStep::Plan | GuideStep::Confirm | GuideStep::Compare => {}
         }
         guide.done.push(step);
         save(&folder, &guide)?;
@@ -255,6 +267,7 @@ fn command(step: GuideStep, guide: &Guide, folder: &Folder, plan: Option<&Plan>)
         }
         GuideStep::Before => vec!["prove".into(), "--use".into(), purpose()],
         GuideStep::Apply => vec!["tune".into(), "apply".into(), below(PLAN)],
+        GuideStep::Confirm => vec!["tune".into(), "confirm".into()],
         GuideStep::After => vec!["prove".into(), "--like".into(), before()],
         GuideStep::Compare => {
             vec!["compare".into(), before(), below(guide.after.as_deref().unwrap_or("after"))]
@@ -271,6 +284,22 @@ fn command(step: GuideStep, guide: &Guide, folder: &Folder, plan: Option<&Plan>)
         _ => {}
     }
     words
+}
+
+/// Starts the service that a confirmed plan has, which makes its settings of this boot; says whether they are
+/// made. A plan of the boot line alone has none.
+fn start_service() -> Result<bool, Box<dyn std::error::Error>> {
+    if !Path::new(UNIT).exists() {
+        return Ok(true);
+    }
+    let service = Path::new(UNIT).file_name().unwrap_or_default();
+    say(&format!("  systemctl start {}", service.display()))?;
+    let started = Command::new("systemctl").arg("start").arg(service).status();
+    if started.is_ok_and(|status| status.success()) {
+        return Ok(true);
+    }
+    say("The service did not start: see journalctl -u isolator-tune, then run that step again.")?;
+    Ok(false)
 }
 
 /// A name that no bundle has yet: one that broke off stays.
@@ -314,6 +343,7 @@ fn answer(step: GuideStep) -> Result<Answer, Box<dyn std::error::Error>> {
                     GuideStep::Plan => "tune plan",
                     GuideStep::Before | GuideStep::After => "prove",
                     GuideStep::Apply => "tune apply",
+                    GuideStep::Confirm => "tune confirm",
                     GuideStep::Compare => "compare",
                 }
             ))?,
@@ -330,7 +360,9 @@ fn end(guide: &Guide) -> VerbResult {
     };
     say(&format!("\n{text}"))?;
     if guide.applied_in.is_some() {
-        say("next: isolator tune confirm keeps the changes; isolator tune rollback undoes them")?;
+        let keeps = "isolator tune confirm keeps the changes; ";
+        let keeps = if guide.done.contains(&GuideStep::Confirm) { "" } else { keeps };
+        say(&format!("next: {keeps}isolator tune rollback undoes the changes"))?;
     }
     Ok(Exit::Held)
 }
@@ -388,7 +420,7 @@ mod tests {
             may_boot: true,
             done: STEPS[..done].to_vec(),
             before: (done > 2).then(|| "before".into()),
-            after: (done > 4).then(|| "after".into()),
+            after: (done > 5).then(|| "after".into()),
             applied_in: (done > 3).then(|| "first".into()),
         }
     }
@@ -400,12 +432,15 @@ mod tests {
             assert_eq!(coming(done, "first"), Coming::Step(*step));
         }
         assert_eq!(coming(4, "first"), Coming::Boot);
-        assert_eq!(coming(4, "second"), Coming::Step(GuideStep::After));
+        for (done, step) in STEPS.iter().enumerate().skip(4) {
+            assert_eq!(coming(done, "second"), Coming::Step(*step));
+        }
+        assert_eq!(coming(7, "second"), Coming::End);
+    }
+
+    #[test]
+    fn a_plan_without_a_boot_line_needs_no_boot_and_no_confirmation_before_the_second_proof() {
         assert_eq!(guide(4).coming("first", true, false), Coming::Step(GuideStep::After));
-        assert_eq!(
-            (coming(5, "second"), coming(6, "second")),
-            (Coming::Step(GuideStep::Compare), Coming::End)
-        );
     }
 
     #[test]

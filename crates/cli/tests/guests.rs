@@ -30,7 +30,7 @@ fn in_lab(folder: &Path, args: &[&str]) -> Option<Ran> {
     }
     let run = || isolator(folder, &[&["lab"], args].concat());
     let mut ran = run();
-    // A host that stops a guest for seconds spoils a run; one that spoils three in turn does not come by chance.
+    // A host that stops a guest for seconds spoils a run, but hardly three in turn.
     for _ in 0..2 {
         if ran.stderr.contains("while this machine is less busy") {
             let bundle = args.iter().skip_while(|arg| **arg != "-o").nth(1);

@@ -89,7 +89,10 @@ fn leads_from_the_questions_to_a_proof_and_goes_on_later() {
     let screen = typed(folder.path(), &["", ""]).ended(0).stdout;
     assert!(screen.contains("Step 5 of 6") && screen.contains("Step 6 of 6"), "{screen}");
     assert!(screen.contains("isolator compare isolator-guide/before isolator-guide/after"), "{screen}");
-    assert!(screen.contains("next: isolator tune confirm keeps the changes"), "{screen}");
+    assert!(
+        screen.contains("next: isolator tune confirm keeps the changes; isolator tune rollback undoes"),
+        "{screen}"
+    );
     assert!(boots["boot_line"].as_str().is_none_or(str::is_empty), "--no-reboot plans no boot line");
 }
 

@@ -2,7 +2,6 @@
 //! How the program ends: 0 the limit holds, 1 it could not be done, 2 it does not hold or is not proven to.
 
 use crate::common::*;
-use serde_json::Value;
 
 /// Five cycles in a second with 199 ms to spare: holds on every machine that is alive.
 const EASY: [&str; 6] = ["--period", "200ms", "--limit", "199ms", "--claim", "0.7"];

@@ -95,7 +95,7 @@ codes! {
         "measure with --policy fifo";
     /// The kernel stops real-time threads that do not sleep.
     RT_THROTTLING = "rt-throttling",
-        "sysctl -w kernel.sched_rt_runtime_us=-1, where the program is known to sleep";
+        "sysctl -w kernel.sched_rt_runtime_us=-1, where no other task needs the isolated CPU";
     /// The kernel keeps time for ordinary tasks, ahead of real-time threads that do not sleep.
     FAIR_SERVER = "fair-server",
         "switch the fair server of the measured CPUs off, in debugfs";

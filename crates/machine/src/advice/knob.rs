@@ -190,7 +190,7 @@ impl Knob {
         }
         match self {
             Knob::Preempt => {
-                unwanted("a plan keeps the kernel's preemption; a real-time kernel is what a deadline wants")
+                unwanted("a plan keeps the kernel's preemption; for a deadline, boot a real-time kernel")
             }
             Knob::RtGroupSched => unwanted("it takes real-time limits away from other groups"),
             Knob::RcuNormal | Knob::RcuNormalAfterBoot | Knob::RcuExpedited => {

@@ -133,8 +133,8 @@ impl Ring {
 }
 
 impl Polling {
-    /// Takes the next message where seven share a line: all that came are copied at once, since the sender takes the line
-    /// back for each.
+    /// Takes the next message where seven share a line: all that came are copied at once, since the sender
+    /// takes the line back for each.
     #[inline(always)]
     pub(super) fn take_packed(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
         let n = self.next;
