@@ -39,4 +39,3 @@ bool __isolator_refuse_any(const struct cpumask *mask, enum isolator_stat what)
 			return true;
 	return false;
 }
-EXPORT_SYMBOL_GPL(__isolator_refuse_any);
