@@ -5,6 +5,7 @@
  */
 #include <kunit/test.h>
 
+#include "../time/tick-internal.h"
 #include "isolator.h"
 
 static void unknown_functions_are_never_deferred(struct kunit *test)
@@ -89,6 +90,29 @@ static void every_statistic_has_a_name(struct kunit *test)
 		KUNIT_EXPECT_NOT_NULL(test, isolator_stat_name(i));
 }
 
+/*
+ * No emulator that these tests know of has such a device: Hyper-V's and Xen's
+ * cannot be stopped. Here this CPU's own lacks the function for a moment.
+ */
+static void a_clock_that_cannot_be_stopped_is_found(struct kunit *test)
+{
+	int (*stopped)(struct clock_event_device *dev);
+	struct clock_event_device *dev;
+	bool with, without;
+
+	local_irq_disable();
+	dev = __this_cpu_read(tick_cpu_device.evtdev);
+	stopped = dev->set_state_oneshot_stopped;
+	with = hrtimer_isolator_can_stop();
+	dev->set_state_oneshot_stopped = NULL;
+	without = hrtimer_isolator_can_stop();
+	dev->set_state_oneshot_stopped = stopped;
+	local_irq_enable();
+
+	KUNIT_EXPECT_EQ(test, with, !!stopped);
+	KUNIT_EXPECT_FALSE(test, without);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(unknown_functions_are_never_deferred),
 	KUNIT_CASE(work_is_posted_only_to_an_owner_in_user_mode),
@@ -96,6 +120,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(an_entry_serves_what_an_nmi_left),
 	KUNIT_CASE(reasons_have_words_and_callers_mistakes_their_errors),
 	KUNIT_CASE(every_statistic_has_a_name),
+	KUNIT_CASE(a_clock_that_cannot_be_stopped_is_found),
 	{}
 };
 
