@@ -25,6 +25,13 @@ pub(super) const BY_TURNS: &str = "--by-turns";
 /// real-time task keep the housekeeping CPU, which may take as long in an emulator.
 pub(super) const STARVED: &str = "--known sched_tick_remote";
 
+/// The fragments of one kernel for all tests that the lab's own has no options for: core scheduling, KUnit,
+/// memory that goes away.
+const MORE: &str = "core-sched+kunit+memory";
+
+/// Movable memory for whole blocks of it.
+const MOVABLE: &str = "movablecore=384M";
+
 /// For runs of hours.
 pub(super) const LONG: &str = "--time-limit 20000s";
 
@@ -62,7 +69,7 @@ pub(super) struct SelftestResult {
 
 /// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that
 /// is tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with
-/// core scheduling; they are tested if such a kernel is built.
+/// core scheduling, KUnit and memory that goes away; they are tested if such a kernel is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let plain = |program| Test { program, arguments: "--slow 10", ..Test::default() };
     let errors = Test { cpus: 3, ..plain("errors") };
@@ -71,16 +78,24 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     tests.extend(["exclusive", "calls", "refusals", "rings", "timers"].map(plain));
     let neighbours = Test { options: STARVED, ..plain("neighbours") };
     tests.push(neighbours);
-    let limiting = format!("{}+rt-group", lab.version);
-    let limited = Test { kernel: Some(&format!("isolator:{limiting}")), ..errors };
-    if build::last(&limiting, lab.architecture, false)?.is_some() {
-        tests.push(limited);
+    let with = |fragments: &str| format!("isolator:{}+{fragments}", lab.version);
+    let is_built = |fragments: &str| -> Result<bool> {
+        Ok(build::last(&format!("{}+{fragments}", lab.version), lab.architecture, false)?.is_some())
+    };
+    let limiting = with("rt-group");
+    if is_built("rt-group")? {
+        tests.push(Test { kernel: Some(&limiting), ..errors });
     }
-    let core = format!("{}+core-sched", lab.version);
     let options = &format!("--siblings {STARVED}");
-    let siblings = Test { kernel: Some(&format!("isolator:{core}")), options, ..neighbours };
-    if build::last(&core, lab.architecture, false)?.is_some() {
-        tests.push(siblings);
+    let (core, more) = (with("core-sched"), with(MORE));
+    for (fragments, kernel) in [("core-sched", &core), (MORE, &more)] {
+        if is_built(fragments)? {
+            tests.push(Test { kernel: Some(kernel), options, ..neighbours });
+        }
+    }
+    if is_built(MORE)? {
+        let with_more = |program, boot| Test { boot, kernel: Some(&more), ..plain(program) };
+        tests.extend([with_more("kunit", "kunit.enable=1"), with_more("pages", MOVABLE)]);
     }
     all(lab, &tests)
 }
