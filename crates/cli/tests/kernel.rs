@@ -243,11 +243,11 @@ fn the_series_is_written_out_whole() {
     let ran = shop.run(&["export", "--series", "series", "-o", "patches"]).ended(0);
     assert_eq!(
         ran.stderr,
-        "isolator: 2 patches for Linux 6.12 in patches; apply them with git am patches/*.patch\n"
+        "isolator: 2 patches for Linux 6.12 in patches; apply them with git quiltimport --patches patches\n"
     );
     let series = fs::read_to_string(shop.path("patches/series")).unwrap();
-    assert_eq!(series, "0001-isolator-new-files.patch\n0002-init.patch\n");
-    assert_eq!(fs::read_to_string(shop.path("patches/0002-init.patch")).unwrap(), HOOK);
+    assert_eq!(series, "core/0001-isolator-new-files.patch\ncore/0002-init.patch\n");
+    assert_eq!(fs::read_to_string(shop.path("patches/core/0002-init.patch")).unwrap(), HOOK);
     shop.run(&["export", "--series", "series", "--version", "5.4", "-o", "more"]).refused(
         "cannot build Linux 5.4: there are no hooks for that version; choose from 6.12, or port a series with --series",
     );

@@ -17,7 +17,7 @@ Examples:
   isolator lab run quiet --kernel isolator
   isolator kernel build --with debug        as --kernel isolator:6.12+debug
   isolator kernel build --config debian     packages for this machine
-  isolator kernel export -o patches         for git am, or quilt
+  isolator kernel export -o patches         for git quiltimport, or quilt
 
 Exit status: 0 built; 1 it could not be done, and one line states why.";
 
@@ -26,7 +26,7 @@ Exit status: 0 built; 1 it could not be done, and one line states why.";
 pub enum KernelVerb {
     /// Builds a kernel and prints its path
     Build(KernelBuildArgs),
-    /// Writes the patch series, new files first
+    /// Writes the patches, a folder per group, new files first
     Export(KernelExportArgs),
 }
 
@@ -43,7 +43,8 @@ pub struct KernelBuildArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
     pub config: String,
     /// Merge a fragment into the configuration: debug, kasan, kcsan, kunit, torture, rt-group, voluntary,
-    /// stock, or a file; may be given again
+    /// stock, core (no optional part; with ktlb, quiesce, refuse, exclusive, messages one more), or a file;
+    /// may be given again
     #[arg(long, value_name = "NAME|FILE")]
     pub with: Vec<String>,
     /// The source: a folder, which is not changed, or an archive [default: the package linux-source-VERSION]
@@ -78,6 +79,10 @@ pub struct KernelExportArgs {
     /// The series: a folder laid out as kernel/ of the repository [default: the one in this program]
     #[arg(long, value_name = "DIR")]
     pub series: Option<PathBuf>,
+    /// Export this group only, for a tree that has the group core: ktlb, quiesce, refuse, exclusive,
+    /// messages; for any tree: core, neighbours; may be given again
+    #[arg(long, value_name = "NAME")]
+    pub group: Vec<String>,
     /// The folder
     #[arg(long, short, value_name = "DIR")]
     pub output: PathBuf,

@@ -85,10 +85,10 @@ fn copy(built: &Built, folder: &Path) -> evidence::Result<()> {
 
 fn export(args: &KernelExportArgs) -> VerbResult {
     let series = args.series.as_deref().map_or_else(|| Ok(PatchSeries::own()), PatchSeries::read)?;
-    let patches = series.export(&args.linux, &args.output)?;
+    let patches = series.export(&args.linux, &args.group, &args.output)?;
     let folder = args.output.display();
     note(&format!(
-        "isolator: {} patches for Linux {} in {folder}; apply them with git am {folder}/*.patch",
+        "isolator: {} patches for Linux {} in {folder}; apply them with git quiltimport --patches {folder}",
         patches.len(),
         args.linux
     ));

@@ -5,12 +5,17 @@
 //! ```text
 //! isolator/…              goes to kernel/isolator/… of a kernel tree
 //! include/…               goes to include/…
+//! Documentation/…         goes to Documentation/…
+//! covers/GROUP            cover letters
 //! selftests/…             goes to tools/testing/selftests/isolator/…
 //! config/NAME.config      fragments of configurations
 //! hooks/VERSION/series    patches of the kernel's own files, in order
 //! ```
 //!
-//! Other files there (model, audit, pages) is about the series and no part of it.
+//! A line `# group: NAME` in a list of hooks, in `Kconfig` and in `Makefile` begins what is sent as a series
+//! of its own; `covers/NAME` is its cover letter.
+//!
+//! Other files there (model, audit, pages) are about the series and no part of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,6 +35,33 @@ pub struct PatchSeries(BTreeMap<String, Vec<u8>>);
 
 /// A patch by its name.
 pub type Patch<'a> = (&'a str, &'a [u8]);
+
+/// Begins the lines that name the group of what follows, in lists of hooks, `Kconfig` and `Makefile`.
+const GROUP: &str = "# group: ";
+
+/// The group that needs no other, and has all that no line puts into another one.
+const CORE: &str = "core";
+
+/// A group of patches that can be sent alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct GroupName {
+    name: String,
+    needs_core: bool,
+}
+
+impl Default for GroupName {
+    fn default() -> GroupName {
+        GroupName { name: CORE.to_string(), needs_core: false }
+    }
+}
+
+impl GroupName {
+    /// `quiesce needs core`
+    fn parse(text: &str) -> GroupName {
+        let name = text.trim().trim_end_matches("needs core").trim_end();
+        GroupName { name: name.to_string(), needs_core: name.len() < text.trim().len() }
+    }
+}
 
 impl PatchSeries {
     /// The one that this program carries.
@@ -76,27 +108,50 @@ impl PatchSeries {
 
     /// The hooks of a version, in order.
     pub fn hooks(&self, version: &str) -> Result<Vec<Patch<'_>>> {
+        Ok(self.listed(version)?.into_iter().filter_map(|(_, patch)| patch).collect())
+    }
+
+    /// The lines of a version's list: a group's name, and its patch unless the line only names the group.
+    fn listed(&self, version: &str) -> Result<Vec<(GroupName, Option<Patch<'_>>)>> {
         self.must_have(version)?;
         let folder = format!("hooks/{version}");
         let list = String::from_utf8_lossy(&self.0[&format!("{folder}/series")]).into_owned();
-        let names = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        names
-            .map(|name| {
-                let found = self.0.get_key_value(&format!("{folder}/{name}"));
+        let mut group = GroupName::default();
+        let mut listed = Vec::new();
+        for line in list.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix(GROUP) {
+                group = GroupName::parse(name);
+                listed.push((group.clone(), None));
+            } else if !line.is_empty() && !line.starts_with('#') {
+                let found = self.0.get_key_value(&format!("{folder}/{line}"));
                 let (path, text) = found.ok_or_else(|| {
-                    let why = format!("its series names {name}, which is not there");
+                    let why = format!("its series names {line}, which is not there");
                     Error::on("read", folder.clone(), why, "take it out of the series, or add it")
                 })?;
-                Ok((&path[folder.len() + 1..], text.as_slice()))
-            })
-            .collect()
+                listed.push((group.clone(), Some((&path[folder.len() + 1..], text.as_slice()))));
+            }
+        }
+        Ok(listed)
+    }
+
+    /// The groups of a version's hooks, `core` first, each with its hooks in order.
+    fn groups(&self, version: &str) -> Result<Vec<(GroupName, Vec<Patch<'_>>)>> {
+        let mut groups = vec![(GroupName::default(), Vec::new())];
+        for (name, patch) in self.listed(version)? {
+            let at = groups.iter().position(|(known, _)| known.name == name.name).unwrap_or_else(|| {
+                groups.push((name, Vec::new()));
+                groups.len() - 1
+            });
+            groups[at].1.extend(patch);
+        }
+        Ok(groups)
     }
 
     /// The new files by where they go in a kernel tree.
     pub fn new_files(&self) -> Vec<(String, &[u8])> {
         let place = |name: &str| match name.split_once('/')? {
             ("isolator", _) => Some(format!("kernel/{name}")),
-            ("include", _) => Some(name.to_string()),
+            ("include" | "Documentation", _) => Some(name.to_string()),
             ("selftests", file) => Some(format!("tools/testing/selftests/isolator/{file}")),
             _ => None,
         };
@@ -109,65 +164,179 @@ impl PatchSeries {
         Some(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// SHA-256 of all that a version's kernels are made of; selftests are programs of their own.
+    /// SHA-256 of all that a version's kernels are made of, which selftests and documents are not.
     pub fn digest(&self, version: &str) -> Result<String> {
         let mut files = self.new_files();
-        files.retain(|(name, _)| !name.starts_with("tools/"));
+        files.retain(|(name, _)| !name.starts_with("tools/") && !name.starts_with("Documentation/"));
         let files = files.iter().flat_map(|(name, text)| [name.as_bytes(), text]);
         let hooks = self.hooks(version)?;
         let hooks = hooks.iter().flat_map(|(name, text)| [name.as_bytes(), text]);
         Ok(store::digest(&files.chain(hooks).collect::<Vec<_>>()))
     }
 
-    /// Writes the whole series into a folder, for `git am` or quilt: the new files as its first patch, then
-    /// the hooks. Gives the patches' names.
-    pub fn export(&self, version: &str, folder: &Path) -> Result<Vec<String>> {
-        let hooks = self.hooks(version)?;
-        let new = self.as_patch(version, hooks.first().copied(), hooks.len() + 1);
-        let mut patches = vec![("0001-isolator-new-files.patch".to_string(), new.into_bytes())];
-        for (n, (name, text)) in hooks.iter().enumerate() {
-            let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
-            patches.push((format!("{:04}-{name}", n + 2), text.to_vec()));
+    /// Writes a series into a folder for `git quiltimport` or quilt: all groups, or those asked for, in a
+    /// folder each. A group has a cover letter, its new files as a patch, and its hooks. Gives the patches'
+    /// names.
+    pub fn export(&self, version: &str, only: &[String], folder: &Path) -> Result<Vec<String>> {
+        let groups = self.groups(version)?;
+        if let Some(unknown) = only.iter().find(|only| groups.iter().all(|(group, _)| group.name != **only)) {
+            let names = groups.iter().map(|(group, _)| group.name.as_str()).collect::<Vec<_>>().join(", ");
+            let cure = format!("choose from {names}");
+            return Err(Error::on("export the group", unknown, "there is no such group", cure));
         }
-        let names = patches.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let first = groups[0].1.first().map(|(_, text)| Sender::of(text)).unwrap_or_default();
+        let (mut patches, mut names, mut before) = (Vec::new(), Vec::new(), Vec::new());
+        for (group, hooks) in &groups {
+            if !only.is_empty() && !only.contains(&group.name) {
+                // A group that is sent alone is sent for a tree that has the core.
+                before.extend((group.name == CORE).then_some(CORE));
+                continue;
+            }
+            let new = self.new_in(&group.name, &before);
+            before.push(&group.name);
+            let of = hooks.len() + usize::from(!new.is_empty());
+            let mut own = Vec::new();
+            if !new.is_empty() {
+                let name = "isolator-new-files.patch".to_string();
+                own.push((name, first.mail(&group.name, version, of, &new).into_bytes()));
+            }
+            for (name, text) in hooks {
+                let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
+                own.push((name.to_string(), text.to_vec()));
+            }
+            if let Some(text) = self.0.get(&format!("covers/{}", group.name)) {
+                let letter = first.cover(&String::from_utf8_lossy(text), of);
+                patches.push((format!("{}/0000-cover-letter.patch", group.name), letter.into_bytes()));
+            }
+            for (n, (name, text)) in own.into_iter().enumerate() {
+                let name = format!("{}/{:04}-{name}", group.name, n + 1);
+                names.push(name.clone());
+                patches.push((name, text));
+            }
+        }
         patches.push(("series".to_string(), (names.join("\n") + "\n").into_bytes()));
-        fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
         for (name, text) in patches {
-            evidence::writer::replace(&folder.join(name), &text)?;
+            let file = folder.join(name);
+            let above = file.parent().unwrap_or(folder);
+            fs::create_dir_all(above).map_err(|e| Error::io("make the folder", above, &e))?;
+            evidence::writer::replace(&file, &text)?;
         }
         Ok(names)
     }
 
-    /// The new files as a mail with a patch; who wrote the first hook wrote them.
-    fn as_patch(&self, version: &str, first: Option<Patch<'_>>, of: usize) -> String {
-        let first = first.map(|(_, text)| String::from_utf8_lossy(text).into_owned()).unwrap_or_default();
-        let line = |start: &str| first.lines().take(20).find(|line| line.starts_with(start));
-        let from = match (line("From: "), line("Date: ")) {
-            (Some(from), Some(date)) => format!("{from}\n{date}"),
-            _ => FROM.to_string(),
-        };
-        let signed = first.lines().find(|line| line.starts_with("Signed-off-by: "));
-        let signed = signed.map(|line| format!("\n{line}\n")).unwrap_or_default();
-        let mut text = format!(
-            "From {:040} Mon Sep 17 00:00:00 2001\n{from}\nSubject: [PATCH 1/{of}] isolator: new files\n\n\
-             The same files for every version of Linux; the hooks that follow are\n\
-             for {version}. Nothing is built before the hooks name them.\n{signed}---\n",
-            0
-        );
-        for (path, file) in self.new_files() {
-            let file = String::from_utf8_lossy(file);
-            let lines = file.lines().count();
-            let header = format!("diff --git a/{path} b/{path}\nnew file mode 100644\n");
-            text.push_str(&header);
-            if lines > 0 {
-                let _ = writeln!(text, "--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{lines} @@");
-                file.lines().for_each(|line| text.extend(["+", line, "\n"]));
-                if !file.ends_with('\n') {
-                    text.push_str("\\ No newline at end of file\n");
+    /// What a group adds to the new files, as a diff, in a tree that has the groups `before`.
+    fn new_in(&self, group: &str, before: &[&str]) -> String {
+        let makefile = self.0.get("isolator/Makefile").map(|text| String::from_utf8_lossy(text).into_owned());
+        let builds = sections(makefile.as_deref().unwrap_or_default());
+        let mut diff = String::new();
+        for (path, text) in self.new_files() {
+            let text = String::from_utf8_lossy(text);
+            let name = path.rsplit('/').next().unwrap_or(&path);
+            if path.starts_with("kernel/") && (name == "Kconfig" || name == "Makefile") {
+                let parts = sections(&text);
+                let of = |names: &[&str]| {
+                    let parts = parts.iter().filter(|(part, _)| names.contains(part));
+                    parts.map(|(_, text)| text.as_str()).collect::<String>()
+                };
+                let (had, more) = (of(before), of(&[group]));
+                if group == CORE || !more.is_empty() {
+                    add(&mut diff, &path, &had, &more);
                 }
+                continue;
+            }
+            let object = name.strip_suffix(".c").map(|name| format!("{name}.o"));
+            let built = |(_, lines): &&(&str, String)| {
+                lines.split_whitespace().any(|word| Some(word) == object.as_deref())
+            };
+            let owner = match path.starts_with("kernel/") {
+                true => builds.iter().find(built).map_or(CORE, |(part, _)| part),
+                false => CORE,
+            };
+            if owner == group {
+                add(&mut diff, &path, "", &text);
             }
         }
-        text + "-- \nisolator\n"
+        diff
+    }
+}
+
+/// The parts of a file by their groups; what stands before the first such line is the core's.
+fn sections(text: &str) -> Vec<(&str, String)> {
+    let mut sections = vec![(CORE, String::new())];
+    for line in text.split_inclusive('\n') {
+        match line.strip_prefix(GROUP) {
+            Some(name) => sections.push((name.trim(), String::new())),
+            None => sections.last_mut().expect("there is one").1.push_str(line),
+        }
+    }
+    sections
+}
+
+/// Appends to a diff that a file, which so far is `before`, gets `more` at its end.
+fn add(diff: &mut String, path: &str, before: &str, more: &str) {
+    let (had, gets) = (before.lines().count(), more.lines().count());
+    let _ = writeln!(diff, "diff --git a/{path} b/{path}");
+    if had == 0 {
+        diff.push_str("new file mode 100644\n");
+        if gets > 0 {
+            let _ = writeln!(diff, "--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{gets} @@");
+        }
+    } else {
+        let context = had.min(3);
+        let at = had - context + 1;
+        let _ = writeln!(diff, "--- a/{path}\n+++ b/{path}\n@@ -{at},{context} +{at},{} @@", context + gets);
+        before.lines().skip(had - context).for_each(|line| diff.extend([" ", line, "\n"]));
+    }
+    more.lines().for_each(|line| diff.extend(["+", line, "\n"]));
+    if gets > 0 && !more.ends_with('\n') {
+        diff.push_str("\\ No newline at end of file\n");
+    }
+}
+
+/// The sender of the series: the author of the first hook.
+#[derive(Default)]
+struct Sender {
+    from: Option<String>,
+    signed: String,
+}
+
+impl Sender {
+    fn of(hook: &[u8]) -> Sender {
+        let text = String::from_utf8_lossy(hook);
+        let line = |start: &str| text.lines().take(20).find(|line| line.starts_with(start));
+        let from = line("From: ").zip(line("Date: ")).map(|(from, date)| format!("{from}\n{date}"));
+        let signed = text.lines().find(|line| line.starts_with("Signed-off-by: "));
+        Sender { from, signed: signed.map(|line| format!("\n{line}\n")).unwrap_or_default() }
+    }
+
+    fn head(&self) -> String {
+        let from = self.from.as_deref().unwrap_or(FROM);
+        format!("From {:040} Mon Sep 17 00:00:00 2001\n{from}\n", 0)
+    }
+
+    /// New files as a mail with a patch.
+    fn mail(&self, group: &str, version: &str, of: usize, diff: &str) -> String {
+        let (head, signed) = (self.head(), &self.signed);
+        let (of_group, text) = match group {
+            CORE => {
+                let text = format!(
+                    "The same files for every version of Linux; the hooks that follow are\n\
+                     for {version}. Nothing is built before the hooks name them."
+                );
+                (String::new(), text)
+            }
+            _ => (format!(" of group {group}"), "An option, and the files that it builds.".to_string()),
+        };
+        format!(
+            "{head}Subject: [PATCH 1/{of}] isolator: new files{of_group}\n\n{text}\n{signed}---\n{diff}-- \nisolator\n"
+        )
+    }
+
+    /// A cover letter, whose first line is its subject.
+    fn cover(&self, text: &str, of: usize) -> String {
+        let text = text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+        let (subject, text) = text.trim_start().split_once('\n').unwrap_or((&text, ""));
+        format!("{}Subject: [PATCH 0/{of}] {subject}\n{text}\n", self.head())
     }
 }
 
@@ -184,7 +353,7 @@ mod tests {
         let series = made_of(&[
             ("README.md", ""),
             ("config/lab.config", "CONFIG_SMP=y\n"),
-            ("hooks/6.12/series", "# order\nb.patch\n\na.patch\n"),
+            ("hooks/6.12/series", "# order\nb.patch\n\n# group: more\na.patch\n"),
             ("hooks/6.12/a.patch", "A"),
             ("hooks/6.12/b.patch", "B"),
             ("include/uapi/linux/isolator.h", "H"),
@@ -224,8 +393,8 @@ mod tests {
             ("isolator/core.c", "int x;\n-int y;"),
         ]);
         let (folder, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let names = series.export("6.12", folder.path()).unwrap();
-        assert_eq!(names, ["0001-isolator-new-files.patch", "0002-hook.patch"]);
+        let names = series.export("6.12", &[], folder.path()).unwrap();
+        assert_eq!(names, ["core/0001-isolator-new-files.patch", "core/0002-hook.patch"]);
         fs::write(tree.path().join("Makefile"), "all:\n").unwrap();
         for name in names {
             let patch = fs::File::open(folder.path().join(&name)).unwrap();
@@ -240,7 +409,44 @@ mod tests {
         let read = |name: &str| fs::read_to_string(tree.path().join(name)).unwrap();
         assert_eq!(read("kernel/isolator/core.c"), "int x;\n-int y;");
         assert_eq!(read("Makefile"), "all:\n\ttrue\n");
-        let first = fs::read_to_string(folder.path().join("0001-isolator-new-files.patch")).unwrap();
+        let first = fs::read_to_string(folder.path().join("core/0001-isolator-new-files.patch")).unwrap();
         assert!(first.contains("\nFrom: A <a@b.c>\nDate: Fri, 2 Jan 2026 00:00:00 +0000\n"), "{first}");
+    }
+
+    #[test]
+    fn a_group_is_exported_with_its_own_files_and_options() {
+        let series = made_of(&[
+            ("covers/quiet", "# licence\nquiet: be quiet\n\nWhy.\n"),
+            (
+                "hooks/6.12/series",
+                "# group: core\na.patch\n# group: quiet needs core\n# group: core\nb.patch\n",
+            ),
+            ("hooks/6.12/a.patch", ""),
+            ("hooks/6.12/b.patch", ""),
+            ("isolator/Kconfig", "config A\n# group: quiet\nconfig QUIET\n"),
+            ("isolator/Makefile", "obj-y += core.o\n# group: quiet\nobj-$(CONFIG_QUIET) += quiet.o\n"),
+            ("isolator/core.c", "C\n"),
+            ("isolator/quiet.c", "Q\n"),
+        ]);
+        let folder = tempfile::tempdir().unwrap();
+        let all = series.export("6.12", &[], folder.path()).unwrap();
+        let core = ["core/0001-isolator-new-files.patch", "core/0002-a.patch", "core/0003-b.patch"];
+        assert_eq!(all, [&core[..], &["quiet/0001-isolator-new-files.patch"]].concat());
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(!read(core[0]).contains("QUIET") && !read(core[0]).contains("quiet.c"), "{}", read(core[0]));
+        let alone = series.export("6.12", &["quiet".to_string()], folder.path()).unwrap();
+        assert_eq!(alone, ["quiet/0001-isolator-new-files.patch"]);
+        let patch = read(&alone[0]);
+        assert!(
+            patch.contains("+++ b/kernel/isolator/Kconfig\n@@ -1,1 +1,2 @@\n config A\n+config QUIET\n"),
+            "{patch}"
+        );
+        assert!(patch.contains("+++ b/kernel/isolator/quiet.c\n@@ -0,0 +1,1 @@\n+Q\n"), "{patch}");
+        let cover = read("quiet/0000-cover-letter.patch");
+        assert!(cover.ends_with("\nSubject: [PATCH 0/1] quiet: be quiet\n\nWhy.\n"), "{cover}");
+        assert_eq!(
+            series.export("6.12", &["loud".to_string()], folder.path()).unwrap_err().to_string(),
+            "cannot export the group loud: there is no such group; choose from core, quiet"
+        );
     }
 }
