@@ -66,7 +66,6 @@ DECLARE_PER_CPU_SHARED_ALIGNED(struct isolator_cpu, isolator_cpu);
 extern raw_spinlock_t isolator_lock;
 extern struct cpumask isolator_cpus;	/* CPUs with owners; isolator_lock */
 extern unsigned int isolator_max_defer_ms;
-extern unsigned int isolator_refuse_requests;
 
 static inline atomic_t *isolator_word(struct isolator_cpu *ic)
 {
@@ -79,6 +78,13 @@ static inline void isolator_count(struct isolator_cpu *ic,
 {
 	atomic64_inc((atomic64_t *)&ic->page->stat[what]);
 }
+
+/* Bits of START's mask whose parts are built in */
+#define ISOLATOR_MASK_BUILT						\
+	(ISOLATOR_MASK_DEFAULT |					\
+	 (IS_ENABLED(CONFIG_ISOLATOR_KTLB) ? ISOLATOR_MASK_KTLB : 0) |	\
+	 (IS_ENABLED(CONFIG_ISOLATOR_EXCLUSIVE_MM) ?			\
+	  ISOLATOR_MASK_EXCLUSIVE_MM : 0))
 
 /* An entry keeps this bit in the word, until the messages are polled. */
 #define ISOLATOR_KEEP		ISOLATOR_PENDING_MESSAGE
@@ -105,11 +111,18 @@ bool isolator_end(int cpu, struct task_struct *owner,
 void isolator_end_file(struct file *file);
 
 /* quiesce.c */
+#ifdef CONFIG_ISOLATOR_QUIESCE
 void isolator_quiesce_start(void);
 bool isolator_quiet(void);
 void isolator_quiesce(void);
+#else
+static inline void isolator_quiesce_start(void) { }
+static inline bool isolator_quiet(void) { return true; }
+static inline void isolator_quiesce(void) { }
+#endif
 
 /* ring.c */
+#ifdef CONFIG_ISOLATOR_MESSAGES
 enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,
 				       u32 tail,
 				       const struct isolator_message *message);
@@ -120,7 +133,7 @@ enum isolator_reason isolator_message_post(int cpu, struct file *file,
 					   const struct isolator_message *message);
 enum isolator_reason isolator_message_poll(int cpu, struct file *file,
 					   struct isolator_message *message);
-struct isolator_rings *isolator_rings_alloc(void);
+bool isolator_rings_alloc(struct isolator_rings **rings);
 void isolator_rings_free(struct isolator_rings *rings);
 struct isolator_rings *isolator_messages_start(int cpu, struct file *file,
 					       struct isolator_rings *rings);
@@ -130,13 +143,51 @@ enum isolator_reason isolator_messages_ioctl(struct file *file, bool take,
 					     void __user *at, int *error);
 int isolator_messages_mmap(struct file *file, struct vm_area_struct *vma,
 			   int cpu);
+#else
+static inline bool isolator_rings_alloc(struct isolator_rings **rings)
+{
+	*rings = NULL;
+	return true;
+}
+
+static inline void isolator_rings_free(struct isolator_rings *rings) { }
+static inline
+struct isolator_rings *isolator_messages_start(int cpu, struct file *file,
+					       struct isolator_rings *rings)
+{
+	return NULL;
+}
+
+static inline void isolator_messages_tick(int cpu) { }
+static inline void isolator_messages_end(int cpu) { }
+static inline
+enum isolator_reason isolator_messages_ioctl(struct file *file, bool take,
+					     void __user *at, int *error)
+{
+	*error = 0;
+	return ISOLATOR_NOT_BUILT;
+}
+
+static inline int isolator_messages_mmap(struct file *file,
+					 struct vm_area_struct *vma, int cpu)
+{
+	return -ENODEV;
+}
+#endif
 
 /* watchdog.c */
 void isolator_watch(void);
 void isolator_yield(struct isolator_cpu *ic);
 
 /* exclusive.c */
+#ifdef CONFIG_ISOLATOR_EXCLUSIVE_MM
 enum isolator_reason isolator_exclusive(void);
+#else
+static inline enum isolator_reason isolator_exclusive(void)
+{
+	return ISOLATOR_NOT_BUILT;
+}
+#endif
 
 /* names.c */
 int isolator_errno(enum isolator_reason reason);

@@ -56,6 +56,8 @@ static const struct {
 		"the lockup detector watches this CPU: kernel.watchdog_cpumask" },
 	[ISOLATOR_CLOCK_STAYS] = { EOPNOTSUPP,
 		"this CPU's clock event device cannot be stopped: leave CLOCK out" },
+	[ISOLATOR_NOT_BUILT] = { EOPNOTSUPP,
+		"this kernel was built without that part of the isolator" },
 };
 
 /* 0 or a negative error number; most mistakes of a caller have their own */

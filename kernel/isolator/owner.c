@@ -110,6 +110,8 @@ static enum isolator_reason check(int cpu, u32 mask)
 	if ((mask & ~ISOLATOR_MASK_ALL) ||
 	    !(mask & ~ISOLATOR_MASK_EXCLUSIVE_MM))
 		return ISOLATOR_BAD_MASK;
+	if (mask & ~ISOLATOR_MASK_BUILT)
+		return ISOLATOR_NOT_BUILT;
 	if (current->nr_cpus_allowed != 1)
 		return ISOLATOR_MANY_CPUS;
 	/* Before nohz_full=, so that the boot CPU gets the exact reason. */
@@ -188,8 +190,7 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 		why = isolator_exclusive();
 	if (why)
 		return why;
-	rings = isolator_rings_alloc();
-	if (!rings)
+	if (!isolator_rings_alloc(&rings))
 		return ISOLATOR_NO_PAGE;
 	/* Sleeps, and may interrupt all CPUs, but only once: it stays on. */
 	static_branch_enable(&isolator_used);

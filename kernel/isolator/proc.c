@@ -3,7 +3,8 @@
  * Interrupt isolator: /proc/isolator.
  *
  * The file has one line per fact, "cpuN NAME VALUE", for each CPU that was
- * isolated since boot. It names functions if the reader may see kernel
+ * isolated since boot, after those that hold for all CPUs. The line "parts"
+ * names the parts that the kernel was built with. It names functions if the reader may see kernel
  * addresses. It takes no commands: only the device has START, so that the
  * device's permissions, the device cgroup and the lifetime of the open file
  * apply.
@@ -44,11 +45,28 @@ static void show_breach(struct seq_file *m, int cpu, struct isolator_cpu *ic)
 			   (void *)site[i]);
 }
 
+static void show_parts(struct seq_file *m)
+{
+	seq_puts(m, "parts");
+	if (IS_ENABLED(CONFIG_ISOLATOR_KTLB))
+		seq_puts(m, " ktlb");
+	if (IS_ENABLED(CONFIG_ISOLATOR_QUIESCE))
+		seq_puts(m, " quiesce");
+	if (IS_ENABLED(CONFIG_ISOLATOR_REFUSE))
+		seq_puts(m, " refuse");
+	if (IS_ENABLED(CONFIG_ISOLATOR_EXCLUSIVE_MM))
+		seq_puts(m, " exclusive_mm");
+	if (IS_ENABLED(CONFIG_ISOLATOR_MESSAGES))
+		seq_puts(m, " messages");
+	seq_putc(m, '\n');
+}
+
 static int isolator_show(struct seq_file *m, void *v)
 {
 	int cpu, i;
 
 	seq_printf(m, "version %d\n", ISOLATOR_PAGE_VERSION);
+	show_parts(m);
 	seq_printf(m, "max_defer_ms %u\n", READ_ONCE(isolator_max_defer_ms));
 	for_each_possible_cpu(cpu) {
 		struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);

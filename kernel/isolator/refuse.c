@@ -12,9 +12,13 @@
  * kernel.isolator_refuse, is 1. Otherwise the request is delivered and counted.
  */
 #include <linux/export.h>
+#include <linux/init.h>
 #include <linux/sched.h>
+#include <linux/sysctl.h>
 
 #include "isolator.h"
+
+static unsigned int refuse_requests = 1;
 
 /* The owner's own requests need no interrupt, and are never refused. */
 bool __isolator_refuse(int cpu, enum isolator_stat what)
@@ -23,7 +27,7 @@ bool __isolator_refuse(int cpu, enum isolator_stat what)
 	struct task_struct *owner = READ_ONCE(ic->owner);
 
 	if (!owner || owner == current || !READ_ONCE(ic->refuses) ||
-	    !READ_ONCE(isolator_refuse_requests))
+	    !READ_ONCE(refuse_requests))
 		return false;
 	isolator_count(ic, what);
 	return true;
@@ -39,3 +43,22 @@ bool __isolator_refuse_any(const struct cpumask *mask, enum isolator_stat what)
 			return true;
 	return false;
 }
+
+static struct ctl_table settings[] = {
+	{
+		.procname	= "isolator_refuse",
+		.data		= &refuse_requests,
+		.maxlen		= sizeof(refuse_requests),
+		.mode		= 0644,
+		.proc_handler	= proc_douintvec_minmax,
+		.extra1		= SYSCTL_ZERO,
+		.extra2		= SYSCTL_ONE,
+	},
+};
+
+static int __init isolator_refuse_init(void)
+{
+	register_sysctl("kernel", settings);
+	return 0;
+}
+core_initcall(isolator_refuse_init);

@@ -221,10 +221,11 @@ void isolator_messages_tick(int cpu)
 		look_for_messages(cpu, messages);
 }
 
-/* Rings for one isolation; NULL: no memory */
-struct isolator_rings *isolator_rings_alloc(void)
+/* Rings for one isolation; false: no memory */
+bool isolator_rings_alloc(struct isolator_rings **rings)
 {
-	return alloc_pages_exact(RINGS_SIZE, GFP_KERNEL | __GFP_ZERO);
+	*rings = alloc_pages_exact(RINGS_SIZE, GFP_KERNEL | __GFP_ZERO);
+	return *rings;
 }
 
 /* A process that has mapped the rings keeps their pages. */

@@ -100,10 +100,8 @@ static void stand_in(struct kunit *test, int cpu, struct task_struct *owner,
 	struct isolator_rings *rings = NULL;
 	unsigned long flags;
 
-	if (owner) {
-		rings = isolator_rings_alloc();
-		KUNIT_ASSERT_NOT_NULL(test, rings);
-	}
+	if (owner)
+		KUNIT_ASSERT_TRUE(test, isolator_rings_alloc(&rings));
 	raw_spin_lock_irqsave(&isolator_lock, flags);
 	if (owner)
 		rings = isolator_messages_start(cpu, file, rings);

@@ -38,7 +38,6 @@
 #define LOOK_MOST_MS		250
 
 unsigned int isolator_max_defer_ms = 1000;
-unsigned int isolator_refuse_requests = 1;
 
 static struct hrtimer watchdog;
 
@@ -204,15 +203,6 @@ static struct ctl_table settings[] = {
 		.proc_handler	= proc_douintvec_minmax,
 		.extra1		= &least,
 		.extra2		= &most,
-	},
-	{
-		.procname	= "isolator_refuse",
-		.data		= &isolator_refuse_requests,
-		.maxlen		= sizeof(isolator_refuse_requests),
-		.mode		= 0644,
-		.proc_handler	= proc_douintvec_minmax,
-		.extra1		= SYSCTL_ZERO,
-		.extra2		= SYSCTL_ONE,
 	},
 };
 

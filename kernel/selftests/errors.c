@@ -77,6 +77,37 @@ static int bad_mask(void)
 	return PASSED;
 }
 
+/* A kernel without a part refuses what only that part could do. */
+static int not_built(void)
+{
+	static const struct {
+		const char	*part;
+		unsigned int	mask;
+	} bits[] = {
+		{ "ktlb", ISOLATOR_MASK_KTLB },
+		{ "exclusive_mm", ISOLATOR_MASK_EXCLUSIVE_MM },
+	};
+	struct isolator_post argument = { .size = sizeof(argument), .cpu = cpu };
+	int result = SKIPPED;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(bits) / sizeof(*bits); i++) {
+		if (has_part(bits[i].part))
+			continue;
+		result = refused(start(fd, ISOLATOR_MASK_DEFAULT | bits[i].mask),
+				 EOPNOTSUPP, ISOLATOR_NOT_BUILT);
+		if (result)
+			return result;
+	}
+	if (!has_part("messages")) {
+		result = refused(ioctl(fd, ISOLATOR_IOC_POST, &argument),
+				 EOPNOTSUPP, ISOLATOR_NOT_BUILT) ||
+			 refused(ioctl(fd, ISOLATOR_IOC_POLL, &argument),
+				 EOPNOTSUPP, ISOLATOR_NOT_BUILT);
+	}
+	return result == SKIPPED ? skip("every part is built in") : result;
+}
+
 /* Refusals on CPUs outside of nohz_full=, of which one keeps the time */
 static int house_keeping(void)
 {
@@ -340,6 +371,7 @@ static const struct test_case cases[] = {
 	CASE(not_permitted),
 	CASE(no_open_for_others),
 	CASE(bad_mask),
+	CASE(not_built),
 	CASE(house_keeping),
 	CASE(not_isolated),
 	CASE(many_cpus),

@@ -6,7 +6,8 @@
  * has to name each cause of such flushes that it finds.
  *
  * How to read: a line per case. "# SKIP": the machine has no file with
- * writeback, no userfaultfd or no KSM.
+ * writeback, no userfaultfd or no KSM. All are skipped on a kernel without
+ * CONFIG_ISOLATOR_EXCLUSIVE_MM.
  */
 #include "cases.h"
 
@@ -142,5 +143,8 @@ static const struct test_case cases[] = {
 
 int main(int argc, char **argv)
 {
+	close(open_isolator());
+	if (!has_part("exclusive_mm"))
+		skip_all("a kernel without CONFIG_ISOLATOR_EXCLUSIVE_MM");
 	return run_cases(argc, argv, cases);
 }

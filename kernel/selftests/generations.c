@@ -538,9 +538,10 @@ int main(int argc, char **argv)
 		return finish();
 	ok_or_skipped(run_vmalloc(ISOLATOR_MASK_DEFAULT, "vmalloc"), "vmalloc",
 		      "no BPF");
-	ok_or_skipped(run_vmalloc(ISOLATOR_MASK_DEFAULT | ISOLATOR_MASK_KTLB,
+	ok_or_skipped(!has_part("ktlb") ? SKIPPED :
+		      run_vmalloc(ISOLATOR_MASK_DEFAULT | ISOLATOR_MASK_KTLB,
 				  "vmalloc, KTLB"), "vmalloc with KTLB",
-		      "no BPF");
+		      "no BPF, or no CONFIG_ISOLATOR_KTLB");
 	for (i = 0; i < sizeof(memories) / sizeof(*memories); i++)
 		ok(run_memory(&memories[i]) == PASSED, "%s", memories[i].name);
 	return finish();

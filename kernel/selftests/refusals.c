@@ -7,7 +7,8 @@
  * administrator can turn it off, and the answer must not tell more than the
  * caller may know.
  *
- * How to read: a line per case. "# SKIP": the kernel has no perf events.
+ * How to read: a line per case. "# SKIP": the kernel has no perf events, or was
+ * built without CONFIG_ISOLATOR_REFUSE.
  */
 #include "cases.h"
 
@@ -83,14 +84,22 @@ static int perf_error(void)
 	return 0;
 }
 
+/* Why no request is refused that this program can make; NULL: some are */
+static const char *no_refusals(void)
+{
+	return perf_error() == ENOSYS ? "no perf events" :
+	       has_part("refuse") ? NULL :
+				    "a kernel without CONFIG_ISOLATOR_REFUSE";
+}
+
 static int refuses_others(void)
 {
 	const struct isolator_page *page = page_of(fd, cpu);
 	uint64_t refused = stat_of(page, ISOLATOR_STAT_REFUSED_PERF);
 	int error;
 
-	if (perf_error() == ENOSYS)
-		return skip("no perf events");
+	if (no_refusals())
+		return skip(no_refusals());
 	if (!owner_with(true))
 		return yes(false, "an owner");
 	if (perf_error() != EBUSY ||
@@ -106,8 +115,8 @@ static int refuses_others(void)
 
 static int refuses_by_right(void)
 {
-	if (perf_error() == ENOSYS)
-		return skip("no perf events");
+	if (no_refusals())
+		return skip(no_refusals());
 	return yes(owner_with(false), "an owner") ||
 	       yes(!perf_error(), "an event where the owner may not refuse");
 }
@@ -121,8 +130,8 @@ static int tells_only_the_entitled(void)
 	pid_t pid;
 	int error;
 
-	if (perf_error() == ENOSYS)
-		return skip("no perf events");
+	if (no_refusals())
+		return skip(no_refusals());
 	if (!owner_with(true))
 		return yes(false, "an owner");
 	pid = child();

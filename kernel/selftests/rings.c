@@ -469,6 +469,8 @@ int main(int argc, char **argv)
 		{ "--slow", &slow, false }, { } });
 	cpu = isolated_cpu();
 	device = fd = open_isolator();
+	if (!has_part("messages"))
+		skip_all("a kernel without CONFIG_ISOLATOR_MESSAGES");
 	page = page_of(device, cpu);
 	shared = share(PAGE);
 	start_alone(cpu);

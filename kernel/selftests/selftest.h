@@ -285,6 +285,24 @@ static inline int open_isolator(void)
 	return fd;
 }
 
+/* Whether the kernel was built with a part, as /proc/isolator names it */
+static inline bool has_part(const char *name)
+{
+	char text[256], *at, *part;
+
+	if (read_file("/proc/isolator", text, sizeof(text)) <= 0)
+		return false;
+	at = strstr(text, "\nparts ");
+	if (!at)
+		return false;
+	at++;
+	at[strcspn(at, "\n")] = '\0';
+	for (part = strtok(at, " "); part; part = strtok(NULL, " "))
+		if (!strcmp(part, name))
+			return true;
+	return false;
+}
+
 static inline struct isolator_status status_of(int fd, unsigned int cpu)
 {
 	struct isolator_status status = { .size = sizeof(status), .cpu = cpu };

@@ -533,7 +533,7 @@ static bool one_round(const struct kind *kind, int to)
 	round.thread = kind->thread && chance(&seed_now) % 4 == 0;
 	/* The clock's gate, reschedule and calls in every combination */
 	round.mask = 1 + chance(&seed_now) % ISOLATOR_MASK_DEFAULT;
-	if (chance(&seed_now) % 4 == 0)
+	if (chance(&seed_now) % 4 == 0 && has_part("ktlb"))
 		round.mask |= ISOLATOR_MASK_KTLB;
 	round.pid = child();
 	if (!round.pid) {
@@ -584,6 +584,8 @@ static void look_around(void)
 			snprintf(path, sizeof(path), CPUS "cpu%d/online", cpu);
 			if (no_hotplug || access(path, W_OK))
 				did[i].skipped = "no CPU hotplug";
+			else if (!has_part("refuse"))
+				did[i].skipped = "no CONFIG_ISOLATOR_REFUSE";
 		}
 		if (kinds[i].end == by_deadline) {
 			pid_t pid = child();

@@ -218,13 +218,9 @@ static __always_inline bool isolator_defer_tick(int cpu)
 }
 
 bool __isolator_cpu_isolated(int cpu);
-bool __isolator_refuse(int cpu, enum isolator_stat what);
-bool __isolator_refuse_any(const struct cpumask *mask, enum isolator_stat what);
 void __isolator_breach(int cpu, enum isolator_stat what, void *func);
 void __isolator_breach_call(int cpu, smp_call_func_t func);
 void __isolator_task_end(struct task_struct *task);
-bool __isolator_refuse_mm(struct mm_struct *mm);
-bool __isolator_refuse_clone(void);
 
 /**
  * isolator_cpu_isolated() - whether a CPU has an owner
@@ -237,33 +233,6 @@ static __always_inline bool isolator_cpu_isolated(int cpu)
 {
 	return static_branch_unlikely(&isolator_used) &&
 	       __isolator_cpu_isolated(cpu);
-}
-
-/**
- * isolator_refuse() - whether to refuse a request that would disturb a CPU
- * @cpu: CPU
- * @what: ISOLATOR_STAT_REFUSED_*, counted if the request is refused
- *
- * Return: true if the caller must answer -EBUSY.
- */
-static __always_inline bool isolator_refuse(int cpu, enum isolator_stat what)
-{
-	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_refuse(cpu, what);
-}
-
-/**
- * isolator_refuse_any() - isolator_refuse() for the CPUs of a mask
- * @mask: CPUs
- * @what: ISOLATOR_STAT_REFUSED_*
- *
- * Return: true if the caller must answer -EBUSY.
- */
-static __always_inline bool isolator_refuse_any(const struct cpumask *mask,
-						enum isolator_stat what)
-{
-	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_refuse_any(mask, what);
 }
 
 /**
@@ -291,26 +260,6 @@ static __always_inline void isolator_breach_call(int cpu, smp_call_func_t func)
 {
 	if (static_branch_unlikely(&isolator_used))
 		__isolator_breach_call(cpu, func);
-}
-
-/**
- * isolator_refuse_mm() - whether to refuse a change of an address space
- * @mm: address space
- *
- * Return: true if another task owns it exclusively: the caller must answer
- * -EBUSY.
- */
-static __always_inline bool isolator_refuse_mm(struct mm_struct *mm)
-{
-	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_refuse_mm(mm);
-}
-
-/* Whether current owns its address space exclusively, so may not share it */
-static __always_inline bool isolator_refuse_clone(void)
-{
-	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_refuse_clone();
 }
 
 /* exit and exec of a task (mm_release()) */
@@ -342,11 +291,6 @@ bool hrtimer_isolator_stop(unsigned long *due);	/* kernel/time/hrtimer.c */
 void hrtimer_isolator_resume(void);
 bool hrtimer_isolator_can_stop(void);
 bool hrtimer_isolator_overdue(int cpu);
-bool lru_isolator_empty(void);			/* mm/swap.c */
-void lru_isolator_drain(void);
-void slab_isolator_flush(void);			/* mm/slub.c */
-bool vmstat_isolator_empty(void);		/* mm/vmstat.c */
-void vmstat_isolator_fold(void);
 bool tick_nohz_isolator_needed(void);		/* kernel/time/tick-sched.c */
 void tick_nohz_isolator_update(void);
 bool sched_isolator_starved(int cpu, struct task_struct *owner);
@@ -354,15 +298,6 @@ bool sched_isolator_others(void);		/* kernel/sched/core.c */
 void sched_isolator_settle(void);
 bool sched_isolator_rt_limited(struct task_struct *task);
 bool sched_isolator_bad_policy(struct task_struct *task);
-
-/*
- * Kernel TLB flushes after unmapping vmalloc leaves, which may be deferred.
- * Only x86 needs an interrupt for them.
- */
-#ifdef CONFIG_X86
-void flush_tlb_vmalloc_range(unsigned long start, unsigned long end);
-#define flush_tlb_vmalloc_range flush_tlb_vmalloc_range
-#endif
 
 #else /* !CONFIG_ISOLATOR */
 
@@ -405,32 +340,11 @@ static inline bool isolator_cpu_isolated(int cpu)
 	return false;
 }
 
-static inline bool isolator_refuse(int cpu, enum isolator_stat what)
-{
-	return false;
-}
-
-static inline bool isolator_refuse_any(const struct cpumask *mask,
-				       enum isolator_stat what)
-{
-	return false;
-}
-
 static inline void isolator_breach(int cpu, enum isolator_stat what, void *func)
 {
 }
 
 static inline void isolator_breach_call(int cpu, smp_call_func_t func) { }
-static inline bool isolator_refuse_mm(struct mm_struct *mm)
-{
-	return false;
-}
-
-static inline bool isolator_refuse_clone(void)
-{
-	return false;
-}
-
 static inline void isolator_task_end(struct task_struct *task) { }
 static inline void isolator_register(smp_call_func_t func, unsigned int work)
 {
@@ -442,4 +356,110 @@ static inline void isolator_register_breach(smp_call_func_t func,
 }
 
 #endif /* CONFIG_ISOLATOR */
+
+/* ---- parts on top, each with its own option ---- */
+
+#if defined(CONFIG_ISOLATOR_KTLB) && defined(CONFIG_X86)
+/*
+ * Kernel TLB flushes after unmapping vmalloc leaves, which may be deferred.
+ * Only x86 needs an interrupt for them.
+ */
+void flush_tlb_vmalloc_range(unsigned long start, unsigned long end);
+#define flush_tlb_vmalloc_range flush_tlb_vmalloc_range
+#endif
+
+#ifdef CONFIG_ISOLATOR_QUIESCE
+/* Provided by hooks */
+bool lru_isolator_empty(void);			/* mm/swap.c */
+void lru_isolator_drain(void);
+void slab_isolator_flush(void);			/* mm/slub.c */
+bool vmstat_isolator_empty(void);		/* mm/vmstat.c */
+void vmstat_isolator_fold(void);
+#endif
+
+#ifdef CONFIG_ISOLATOR_RIGHT_TO_REFUSE
+bool __isolator_refuse(int cpu, enum isolator_stat what);
+bool __isolator_refuse_any(const struct cpumask *mask, enum isolator_stat what);
+#endif
+
+#ifdef CONFIG_ISOLATOR_REFUSE
+/**
+ * isolator_refuse() - whether to refuse a request that would disturb a CPU
+ * @cpu: CPU
+ * @what: ISOLATOR_STAT_REFUSED_*, counted if the request is refused
+ *
+ * Return: true if the caller must answer -EBUSY.
+ */
+static __always_inline bool isolator_refuse(int cpu, enum isolator_stat what)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_refuse(cpu, what);
+}
+
+/**
+ * isolator_refuse_any() - isolator_refuse() for the CPUs of a mask
+ * @mask: CPUs
+ * @what: ISOLATOR_STAT_REFUSED_*
+ *
+ * Return: true if the caller must answer -EBUSY.
+ */
+static __always_inline bool isolator_refuse_any(const struct cpumask *mask,
+						enum isolator_stat what)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_refuse_any(mask, what);
+}
+
+#else /* !CONFIG_ISOLATOR_REFUSE */
+
+static inline bool isolator_refuse(int cpu, enum isolator_stat what)
+{
+	return false;
+}
+
+static inline bool isolator_refuse_any(const struct cpumask *mask,
+				       enum isolator_stat what)
+{
+	return false;
+}
+
+#endif /* CONFIG_ISOLATOR_REFUSE */
+
+#ifdef CONFIG_ISOLATOR_EXCLUSIVE_MM
+bool __isolator_refuse_mm(struct mm_struct *mm);
+bool __isolator_refuse_clone(void);
+
+/**
+ * isolator_refuse_mm() - whether to refuse a change of an address space
+ * @mm: address space
+ *
+ * Return: true if another task owns it exclusively: the caller must answer
+ * -EBUSY.
+ */
+static __always_inline bool isolator_refuse_mm(struct mm_struct *mm)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_refuse_mm(mm);
+}
+
+/* Whether current owns its address space exclusively, so may not share it */
+static __always_inline bool isolator_refuse_clone(void)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_refuse_clone();
+}
+
+#else /* !CONFIG_ISOLATOR_EXCLUSIVE_MM */
+
+static inline bool isolator_refuse_mm(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool isolator_refuse_clone(void)
+{
+	return false;
+}
+
+#endif /* CONFIG_ISOLATOR_EXCLUSIVE_MM */
 #endif /* _LINUX_ISOLATOR_H */

@@ -18,7 +18,7 @@ pub struct Reason(pub u32);
 const EXCLUSIVE: &str = "do without the exclusive address space";
 
 /// Name, words and cure of each reason, in the order of the header.
-pub(crate) const NAMES: [(&str, &str, &str); 37] = [
+pub(crate) const NAMES: [(&str, &str, &str); 38] = [
     ("ok", "not refused", "nothing is to be done"),
     ("not_permitted", "needs CAP_SYS_NICE", "run as root, or grant CAP_SYS_NICE"),
     ("bad_mask", "unknown bits in the mask, or nothing to defer", "ask for clock, resched or ipi"),
@@ -99,6 +99,11 @@ pub(crate) const NAMES: [(&str, &str, &str); 37] = [
         "clock_stays",
         "this CPU's clock event device cannot be stopped: leave CLOCK out",
         "start without clock",
+    ),
+    (
+        "not_built",
+        "this kernel was built without that part of the isolator",
+        "build the kernel with that part (CONFIG_ISOLATOR_*), or do without ktlb, exclusive and messages",
     ),
 ];
 

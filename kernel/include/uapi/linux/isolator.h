@@ -185,6 +185,8 @@ enum isolator_stat {
  *	(EUSERS)
  * @ISOLATOR_CLOCK_STAYS: CLOCK: the CPU's clock event device cannot be stopped
  *	(EOPNOTSUPP)
+ * @ISOLATOR_NOT_BUILT: KTLB, EXCLUSIVE_MM, POST, POLL: the kernel was built
+ *	without this part (EOPNOTSUPP)
  * @ISOLATOR_REASON_MAX: number of reasons
  *
  * isolator_reason_text() of libisolator and &struct isolator_status.text give
@@ -228,6 +230,7 @@ enum isolator_reason {
 	ISOLATOR_OTHER_FILE,
 	ISOLATOR_WATCHED,
 	ISOLATOR_CLOCK_STAYS,
+	ISOLATOR_NOT_BUILT,
 	ISOLATOR_REASON_MAX
 };
 
