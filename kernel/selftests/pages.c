@@ -187,6 +187,7 @@ static int what_it_sees(void)
 static int patiently(const char *path, const char *text)
 {
 	pid_t pid = child();
+	int gave_up = ETIMEDOUT;
 	int status = -1;
 
 	if (!pid)
@@ -195,7 +196,7 @@ static int patiently(const char *path, const char *text)
 		say("%s > %s: not done, and goes on", text, path);
 		kill(pid, SIGKILL);
 		reap(pid);
-		return ETIMEDOUT;
+		return gave_up;
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
 }

@@ -42,9 +42,9 @@ pub struct KernelBuildArgs {
     /// The configuration: lab (small, for guests), debian (the distribution's; makes packages), or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
     pub config: String,
-    /// Merge a fragment into the configuration: debug, kasan, kcsan, kunit, torture, rt-group, voluntary,
-    /// stock, core (no optional part; with ktlb, quiesce, refuse, exclusive, messages one more), or a file;
-    /// may be given again
+    /// Merge a fragment into the configuration: debug, kasan, kcsan, kunit, torture, rt-group, core-sched,
+    /// memory, voluntary, stock, core (no optional part; with ktlb, quiesce, refuse, exclusive, messages one
+    /// more), or a file; may be given again
     #[arg(long, value_name = "NAME|FILE")]
     pub with: Vec<String>,
     /// The source: a folder, which is not changed, or an archive [default: the package linux-source-VERSION]
