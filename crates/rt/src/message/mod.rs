@@ -30,6 +30,8 @@ use std::time::Duration;
 
 use region::Region;
 pub(crate) use region::{AtomicU64, Ordering};
+#[cfg(all(test, not(any(loom, miri))))]
+pub(crate) use ring::THIS_VERSION as RING_VERSION;
 use ring::{Polling, Posting, Ring};
 #[cfg(not(loom))]
 pub use shared::Shared;

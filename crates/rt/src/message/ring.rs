@@ -52,7 +52,7 @@ const CREDITS: usize = 1;
 pub(super) const WAITING: usize = 2;
 
 /// "isol" and the layout's version.
-const THIS_VERSION: u64 = 0x6973_6f6c_0000_0003;
+pub(crate) const THIS_VERSION: u64 = 0x6973_6f6c_0000_0003;
 
 /// Bytes of the longest message of which a line has seven.
 const PACKED_BYTES: usize = 8;

@@ -252,7 +252,7 @@ fn opened(memory: &std::os::fd::OwnedFd) -> Result<Reader> {
 
 /// The first words of a ring: its version, its slots, bytes of a message; then the notes.
 #[cfg(not(miri))]
-const RING: u64 = 0x6973_6f6c_0000_0002;
+const RING: u64 = crate::message::RING_VERSION;
 
 #[test]
 #[cfg(not(miri))]
