@@ -14,12 +14,13 @@ fn a_limit_that_holds_ends_with_status_0_where_every_taint_is_accepted() {
     let folder = folder();
     let measured = |bundle, more: &[&str]| {
         let args = [&EASY[..], &["--json", "-"], more].concat();
-        let document = isolator(folder.path(), &short(bundle, &args)).judged().json();
-        let late = document["verdict"]["outcome"] == "exceeded";
+        let ran = isolator(folder.path(), &short(bundle, &args)).judged();
+        let late = ran.json()["verdict"]["outcome"] == "exceeded";
         let why = "a thread with a real-time policy was 199 ms late: the machine was not alive";
-        (!skipped(late, why)).then_some(document)
+        (!skipped(late, why)).then_some(ran)
     };
     let Some(first) = measured("first", &[]) else { return };
+    let first = first.json();
     let (taints, held) = (first["taints"].as_array().unwrap(), first["verdict"]["held"].as_bool().unwrap());
     assert_eq!(held, taints.is_empty(), "nothing but taints speaks against it: {first:#}");
     assert_eq!(first["verdict"]["outcome"], if held { "held" } else { "unproven" });
@@ -27,6 +28,7 @@ fn a_limit_that_holds_ends_with_status_0_where_every_taint_is_accepted() {
     // The second run may be disturbed by more than the first.
     let all = evidence::taint::CODES.join(",");
     let Some(second) = measured("second", &["--accept", &all]) else { return };
+    let second = second.ended(0).json();
     assert_eq!((&second["verdict"]["held"], &second["verdict"]["outcome"]), (&true.into(), &"held".into()));
     assert!(second["taints"].as_array().unwrap().iter().all(|taint| taint["accepted"] == true));
     assert!(second["taints"].as_array().unwrap().len() >= taints.len().min(1), "they are shown all the same");

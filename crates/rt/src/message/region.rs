@@ -22,6 +22,9 @@ pub(super) const WORDS: usize = 8;
 /// Bytes of a line.
 pub(super) const LINE_BYTES: usize = 8 * WORDS;
 
+/// Bytes of the longest message that lies in the line of its number.
+pub(super) const BESIDE_BYTES: usize = LINE_BYTES - 8;
+
 /// What a processor copies at once: any has it.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 type Vector = std::arch::x86_64::__m128i;
@@ -78,6 +81,50 @@ impl CacheLine {
     }
 }
 
+/// Writes bytes, whole words first: a receiver polls the line meanwhile, and takes it away between two stores
+/// that are far apart. A length that is known makes no loop.
+#[inline(always)]
+pub(super) fn store(line: &[AtomicU64], bytes: &[u8]) {
+    if let Ok(bytes) = <&[u8; BESIDE_BYTES]>::try_from(bytes) {
+        return store_words(line, bytes.as_chunks().0);
+    }
+    let (words, rest) = bytes.as_chunks();
+    store_words(line, words);
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        line[words.len()].store(u64::from_ne_bytes(word), Ordering::Relaxed);
+    }
+}
+
+#[inline(always)]
+fn store_words(line: &[AtomicU64], words: &[[u8; 8]]) {
+    for (to, word) in line.iter().zip(words) {
+        to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    }
+}
+
+/// Reads them.
+#[inline(always)]
+pub(super) fn load(line: &[AtomicU64], bytes: &mut [u8]) {
+    if let Ok(bytes) = <&mut [u8; BESIDE_BYTES]>::try_from(&mut *bytes) {
+        return load_words(line, bytes.as_chunks_mut().0);
+    }
+    let (words, rest) = bytes.as_chunks_mut();
+    load_words(line, words);
+    if !rest.is_empty() {
+        let word = line[words.len()].load(Ordering::Relaxed).to_ne_bytes();
+        rest.copy_from_slice(&word[..rest.len()]);
+    }
+}
+
+#[inline(always)]
+fn load_words(line: &[AtomicU64], words: &mut [[u8; 8]]) {
+    for (from, word) in line.iter().zip(words) {
+        *word = from.load(Ordering::Relaxed).to_ne_bytes();
+    }
+}
+
 /// Fetches the line of a word as one that this CPU is about to write.
 #[inline(always)]
 pub(super) fn prefetch_to_write(word: &AtomicU64) {
@@ -90,23 +137,6 @@ pub(super) fn prefetch_to_write(word: &AtomicU64) {
     // SAFETY: a hint, which neither reads nor writes for the program.
     unsafe {
         std::arch::asm!("prfm pstl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
-    }
-    #[cfg(any(miri, loom))]
-    let _ = word;
-}
-
-/// Fetches the line of a word as one that this CPU is about to read.
-#[inline(always)]
-pub(super) fn prefetch_to_read(word: &AtomicU64) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    // SAFETY: a hint, which neither reads nor writes for the program.
-    unsafe {
-        std::arch::asm!("prefetcht0 [{}]", in(reg) word, options(nostack, preserves_flags));
-    }
-    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-    // SAFETY: a hint, which neither reads nor writes for the program.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
     }
     #[cfg(any(miri, loom))]
     let _ = word;

@@ -25,7 +25,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, compiler_fence};
 
-use super::region::{self, AtomicU64, CacheLine, LINE_BYTES, Ordering, Region, WORDS};
+use super::region::{
+    self, AtomicU64, BESIDE_BYTES, CacheLine, LINE_BYTES, Ordering, Region, WORDS, load, store,
+};
 use super::{Failure, Size};
 use crate::Result;
 use crate::fork::{Home, Wiped};
@@ -56,9 +58,6 @@ pub(crate) const THIS_VERSION: u64 = 0x6973_6f6c_0000_0003;
 
 /// Bytes of the longest message of which a line has seven.
 const PACKED_BYTES: usize = 8;
-
-/// Bytes of the longest message that lies in the line of its number.
-const BESIDE_BYTES: usize = LINE_BYTES - 8;
 
 /// Bytes that processors fetch at once: two lines. What one CPU writes and another reads, or writes, must not
 /// lie that close together, or each write costs as much as a message. So rings and ends have an alignment of
@@ -216,6 +215,17 @@ impl Ring {
         self.line(RECEIVER)[CLOSED].load(Ordering::Relaxed) != 0
     }
 
+    /// What `look` finds; where that is nothing and the sender has closed its end, what it finds then: the
+    /// sender may have posted between.
+    #[inline(always)]
+    fn came<T>(&self, look: impl Fn() -> Option<T>) -> std::result::Result<Option<T>, Failure> {
+        let found = look();
+        if found.is_some() || self.line(SENDER)[CLOSED].load(Ordering::Acquire) == 0 {
+            return Ok(found);
+        }
+        look().map(Some).ok_or(Failure::Closed)
+    }
+
     #[inline(always)]
     fn credits(&self) -> u32 {
         // Pair 2: what the receiver copied out is copied before the slot is written again.
@@ -291,50 +301,6 @@ impl Ring {
                 }
             }
         }
-    }
-}
-
-/// Writes bytes, whole words first: a receiver polls the line meanwhile, and takes it away between two stores
-/// that are far apart. A length that is known makes no loop.
-#[inline(always)]
-fn store(line: &[AtomicU64], bytes: &[u8]) {
-    if let Ok(bytes) = <&[u8; BESIDE_BYTES]>::try_from(bytes) {
-        return store_words(line, bytes.as_chunks().0);
-    }
-    let (words, rest) = bytes.as_chunks();
-    store_words(line, words);
-    if !rest.is_empty() {
-        let mut word = [0; 8];
-        word[..rest.len()].copy_from_slice(rest);
-        line[words.len()].store(u64::from_ne_bytes(word), Ordering::Relaxed);
-    }
-}
-
-#[inline(always)]
-fn store_words(line: &[AtomicU64], words: &[[u8; 8]]) {
-    for (to, word) in line.iter().zip(words) {
-        to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-    }
-}
-
-/// Reads them.
-#[inline(always)]
-fn load(line: &[AtomicU64], bytes: &mut [u8]) {
-    if let Ok(bytes) = <&mut [u8; BESIDE_BYTES]>::try_from(&mut *bytes) {
-        return load_words(line, bytes.as_chunks_mut().0);
-    }
-    let (words, rest) = bytes.as_chunks_mut();
-    load_words(line, words);
-    if !rest.is_empty() {
-        let word = line[words.len()].load(Ordering::Relaxed).to_ne_bytes();
-        rest.copy_from_slice(&word[..rest.len()]);
-    }
-}
-
-#[inline(always)]
-fn load_words(line: &[AtomicU64], words: &mut [[u8; 8]]) {
-    for (from, word) in line.iter().zip(words) {
-        *word = from.load(Ordering::Relaxed).to_ne_bytes();
     }
 }
 
@@ -542,17 +508,12 @@ impl Polling {
         if self.ring.shape.packed {
             return self.take_packed();
         }
-        let (mut number, mut length) = self.ring.sequence(self.next);
-        if number != self.next.wrapping_add(1) {
-            if self.ring.line(SENDER)[CLOSED].load(Ordering::Acquire) == 0 {
-                return Ok(None);
-            }
-            // It may have posted between the two looks.
-            (number, length) = self.ring.sequence(self.next);
-            if number != self.next.wrapping_add(1) {
-                return Err(Failure::Closed);
-            }
-        }
+        let next = self.next;
+        let new = || {
+            let (number, length) = self.ring.sequence(next);
+            (number == next.wrapping_add(1)).then_some(length)
+        };
+        let Some(length) = self.ring.came(new)? else { return Ok(None) };
         if length > self.ring.bytes {
             return Err(Failure::Broken);
         }

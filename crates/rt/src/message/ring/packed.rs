@@ -9,8 +9,7 @@
 //! A message's number is its word's, counted from the first lap on: its lowest three bits are the word in the
 //! line. So numbers leave out each multiple of 8, and wrap at 2^32 as others do.
 
-use super::region;
-use super::{AtomicU64, CLOSED, Failure, HEAD_LINES, Ordering, PACKED_BYTES, Polling, Ring, SENDER, WORDS};
+use super::{AtomicU64, Failure, HEAD_LINES, Ordering, PACKED_BYTES, Polling, Ring, WORDS};
 
 /// Messages in a line.
 const MESSAGES: u32 = WORDS as u32 - 1;
@@ -139,25 +138,12 @@ impl Polling {
     pub(super) fn take_packed(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
         let n = self.next;
         if !self.header.has(n) {
-            let mut header = self.ring.header(n);
-            if !header.has(n) {
-                if self.ring.line(SENDER)[CLOSED].load(Ordering::Acquire) == 0 {
-                    return Ok(None);
-                }
-                // It may have posted between the two looks.
-                header = self.ring.header(n);
-                if !header.has(n) {
-                    return Err(Failure::Closed);
-                }
-            }
+            let new = || Some(self.ring.header(n)).filter(|header| header.has(n));
+            let Some(header) = self.ring.came(new)? else { return Ok(None) };
             let came = word(n)..=word(header.newest());
             let line = self.ring.packed_line(n);
             for (to, word) in self.words[came.clone()].iter_mut().zip(&line[came]) {
                 *to = word.load(Ordering::Relaxed).to_ne_bytes();
-            }
-            // All of the line is there: the sender is ahead, and this end reads lines while others travel.
-            if is_first(n) && word(header.newest()) == WORDS - 1 {
-                region::prefetch_to_read(&self.ring.packed_line(n.wrapping_add(2 * WORDS as u32))[0]);
             }
             self.header = header;
         }
