@@ -42,25 +42,9 @@ const GROUP: &str = "# group: ";
 /// The group that needs no other, and has all that no line puts into another one.
 const CORE: &str = "core";
 
-/// A group of patches that can be sent alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct GroupName {
-    name: String,
-    needs_core: bool,
-}
-
-impl Default for GroupName {
-    fn default() -> GroupName {
-        GroupName { name: CORE.to_string(), needs_core: false }
-    }
-}
-
-impl GroupName {
-    /// `quiesce needs core`
-    fn parse(text: &str) -> GroupName {
-        let name = text.trim().trim_end_matches("needs core").trim_end();
-        GroupName { name: name.to_string(), needs_core: name.len() < text.trim().len() }
-    }
+/// The group that a line begins: `# group: quiesce needs core` begins *quiesce*.
+fn group(line: &str) -> Option<&str> {
+    line.strip_prefix(GROUP)?.split_whitespace().next()
 }
 
 impl PatchSeries {
@@ -112,33 +96,33 @@ impl PatchSeries {
     }
 
     /// The lines of a version's list: a group's name, and its patch unless the line only names the group.
-    fn listed(&self, version: &str) -> Result<Vec<(GroupName, Option<Patch<'_>>)>> {
+    fn listed(&self, version: &str) -> Result<Vec<(String, Option<Patch<'_>>)>> {
         self.must_have(version)?;
         let folder = format!("hooks/{version}");
         let list = String::from_utf8_lossy(&self.0[&format!("{folder}/series")]).into_owned();
-        let mut group = GroupName::default();
+        let mut current = CORE.to_string();
         let mut listed = Vec::new();
         for line in list.lines().map(str::trim) {
-            if let Some(name) = line.strip_prefix(GROUP) {
-                group = GroupName::parse(name);
-                listed.push((group.clone(), None));
+            if let Some(name) = group(line) {
+                current = name.to_string();
+                listed.push((current.clone(), None));
             } else if !line.is_empty() && !line.starts_with('#') {
                 let found = self.0.get_key_value(&format!("{folder}/{line}"));
                 let (path, text) = found.ok_or_else(|| {
                     let why = format!("its series names {line}, which is not there");
                     Error::on("read", folder.clone(), why, "take it out of the series, or add it")
                 })?;
-                listed.push((group.clone(), Some((&path[folder.len() + 1..], text.as_slice()))));
+                listed.push((current.clone(), Some((&path[folder.len() + 1..], text.as_slice()))));
             }
         }
         Ok(listed)
     }
 
     /// The groups of a version's hooks, `core` first, each with its hooks in order.
-    fn groups(&self, version: &str) -> Result<Vec<(GroupName, Vec<Patch<'_>>)>> {
-        let mut groups = vec![(GroupName::default(), Vec::new())];
+    fn groups(&self, version: &str) -> Result<Vec<(String, Vec<Patch<'_>>)>> {
+        let mut groups = vec![(CORE.to_string(), Vec::new())];
         for (name, patch) in self.listed(version)? {
-            let at = groups.iter().position(|(known, _)| known.name == name.name).unwrap_or_else(|| {
+            let at = groups.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
                 groups.push((name, Vec::new()));
                 groups.len() - 1
             });
@@ -179,37 +163,37 @@ impl PatchSeries {
     /// names.
     pub fn export(&self, version: &str, only: &[String], folder: &Path) -> Result<Vec<String>> {
         let groups = self.groups(version)?;
-        if let Some(unknown) = only.iter().find(|only| groups.iter().all(|(group, _)| group.name != **only)) {
-            let names = groups.iter().map(|(group, _)| group.name.as_str()).collect::<Vec<_>>().join(", ");
+        if let Some(unknown) = only.iter().find(|only| groups.iter().all(|(group, _)| group != *only)) {
+            let names = groups.iter().map(|(group, _)| group.as_str()).collect::<Vec<_>>().join(", ");
             let cure = format!("choose from {names}");
             return Err(Error::on("export the group", unknown, "there is no such group", cure));
         }
         let first = groups[0].1.first().map(|(_, text)| Sender::of(text)).unwrap_or_default();
         let (mut patches, mut names, mut before) = (Vec::new(), Vec::new(), Vec::new());
         for (group, hooks) in &groups {
-            if !only.is_empty() && !only.contains(&group.name) {
+            if !only.is_empty() && !only.contains(group) {
                 // A group that is sent alone is sent for a tree that has the core.
-                before.extend((group.name == CORE).then_some(CORE));
+                before.extend((group == CORE).then_some(CORE));
                 continue;
             }
-            let new = self.new_in(&group.name, &before);
-            before.push(&group.name);
+            let new = self.new_in(group, &before);
+            before.push(group);
             let of = hooks.len() + usize::from(!new.is_empty());
             let mut own = Vec::new();
             if !new.is_empty() {
                 let name = "isolator-new-files.patch".to_string();
-                own.push((name, first.mail(&group.name, version, of, &new).into_bytes()));
+                own.push((name, first.mail(group, version, of, &new).into_bytes()));
             }
             for (name, text) in hooks {
                 let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
                 own.push((name.to_string(), text.to_vec()));
             }
-            if let Some(text) = self.0.get(&format!("covers/{}", group.name)) {
+            if let Some(text) = self.0.get(&format!("covers/{group}")) {
                 let letter = first.cover(&String::from_utf8_lossy(text), of);
-                patches.push((format!("{}/0000-cover-letter.patch", group.name), letter.into_bytes()));
+                patches.push((format!("{group}/0000-cover-letter.patch"), letter.into_bytes()));
             }
             for (n, (name, text)) in own.into_iter().enumerate() {
-                let name = format!("{}/{:04}-{name}", group.name, n + 1);
+                let name = format!("{group}/{:04}-{name}", n + 1);
                 names.push(name.clone());
                 patches.push((name, text));
             }
@@ -264,8 +248,8 @@ impl PatchSeries {
 fn sections(text: &str) -> Vec<(&str, String)> {
     let mut sections = vec![(CORE, String::new())];
     for line in text.split_inclusive('\n') {
-        match line.strip_prefix(GROUP) {
-            Some(name) => sections.push((name.trim(), String::new())),
+        match group(line) {
+            Some(name) => sections.push((name, String::new())),
             None => sections.last_mut().expect("there is one").1.push_str(line),
         }
     }
