@@ -10,8 +10,9 @@ use std::time::Duration;
 use rt::message::{Failure, Receiver, Sender, Shared, Size};
 use rt::monitor::{Monitor, Reader, Standing, choose};
 
-/// A message in a line of its own, and seven to a line.
-const SIZES: [Size; 2] = [Size { slots: 64, bytes: 56 }, Size { slots: 64, bytes: 8 }];
+/// A message in the line of its header, seven in one, and messages apart from theirs.
+const SIZES: [Size; 3] =
+    [Size { slots: 64, bytes: 56 }, Size { slots: 64, bytes: 8 }, Size { slots: 64, bytes: 200 }];
 
 fn kills() -> u64 {
     std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(100)
@@ -40,11 +41,11 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// The generation and a number: in seven words, more than once, so that a torn message shows; or in one.
+/// The generation and a number: in all words by turns, so that a torn message shows; or in one.
 fn message(bytes: usize, generation: u64, n: u64) -> Vec<u8> {
     let words = match bytes {
         8 => vec![generation << 32 | n],
-        _ => vec![generation, n, generation, n, generation, n, generation ^ n],
+        _ => (1..bytes / 8).map(|word| [n, generation][word % 2]).chain([generation ^ n]).collect(),
     };
     words.into_iter().flat_map(u64::to_ne_bytes).collect()
 }
@@ -54,7 +55,7 @@ fn read(bytes: &[u8]) -> (u64, u64) {
     if bytes.len() == 8 {
         return (word(0) >> 32, word(0) & u64::from(u32::MAX));
     }
-    assert_eq!(bytes, message(56, word(0), word(1)), "a torn message");
+    assert_eq!(bytes, message(bytes.len(), word(0), word(1)), "a torn message");
     (word(0), word(1))
 }
 

@@ -14,7 +14,7 @@
 //! may take its place. That side may also sleep for messages ([`Receiver::wait`]), where senders ring
 //! ([`Sender::post_and_wake`]).
 //!
-//! Why a sequence number in each slot, and not two indices: see `ring.rs`.
+//! Why a header in each line, and not two indices: see `ring.rs`.
 
 // The model of every interleaving leaves out other processes and sleep.
 #![cfg_attr(loom, allow(dead_code))]
@@ -24,7 +24,6 @@ mod ring;
 #[cfg(not(loom))]
 mod shared;
 
-use std::sync::Arc;
 #[cfg(not(loom))]
 use std::time::Duration;
 
@@ -134,8 +133,8 @@ pub enum Failure {
 /// ```
 pub fn pair(size: Size) -> Result<(Sender, Receiver)> {
     let size = size.checked()?;
-    let ring = Arc::new(Ring::create(Region::own(Ring::lines(size)), size));
-    let sender = Sender { end: Posting::new(Arc::clone(&ring))?, held: None };
+    let ring = Ring::create(Region::own(Ring::lines(size)), size);
+    let sender = Sender { end: Posting::new(ring.clone())?, held: None };
     Ok((sender, Receiver { end: Polling::new(ring), held: None }))
 }
 
@@ -175,7 +174,7 @@ impl Sender {
     /// assert!(receiver.take().unwrap().is_some());
     /// # Ok::<(), rt::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
         self.end.post(message)
     }
@@ -301,7 +300,7 @@ impl Receiver {
     /// assert_eq!(receiver.take(), Ok(Some(&b"a"[..])));
     /// # Ok::<(), rt::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
         self.end.take()
     }

@@ -10,6 +10,7 @@
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::Arc;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
@@ -119,42 +120,70 @@ pub(super) fn load(line: &[AtomicU64], bytes: &mut [u8]) {
 }
 
 #[inline(always)]
-fn load_words(line: &[AtomicU64], words: &mut [[u8; 8]]) {
+pub(super) fn load_words(line: &[AtomicU64], words: &mut [[u8; 8]]) {
     for (from, word) in line.iter().zip(words) {
         *word = from.load(Ordering::Relaxed).to_ne_bytes();
     }
 }
 
-/// Fetches the line of a word as one that this CPU is about to write.
+/// Fetches the line of a word.
 #[inline(always)]
-pub(super) fn prefetch_to_write(word: &AtomicU64) {
+pub(super) fn prefetch(word: &AtomicU64) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     // SAFETY: a hint, which neither reads nor writes for the program.
     unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags));
+        std::arch::asm!("prefetcht0 [{}]", in(reg) word, options(nostack, preserves_flags));
     }
     #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
     // SAFETY: a hint, which neither reads nor writes for the program.
     unsafe {
-        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
     }
     #[cfg(any(miri, loom))]
     let _ = word;
 }
 
-/// Lines, all zero at first.
+/// Lines, all zero at first. A clone has the same lines.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    at: NonNull<CacheLine>,
+    lines: usize,
+    /// What `at` points into. An end that looked there first would load three words before each message.
+    _memory: Arc<Memory>,
+}
+
 #[derive(Debug)]
-pub(super) enum Region {
+enum Memory {
     /// Of this process.
     Own(Box<[CacheLine]>),
     /// A shared mapping.
     Mapped(RingMapping),
 }
 
+// SAFETY: the lines never move, and all access to them is by atomics.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
 impl Region {
     /// So many lines of this process.
     pub(super) fn own(lines: usize) -> Region {
-        Region::Own((0..lines).map(|_| CacheLine::zero()).collect())
+        Region::of(Memory::Own((0..lines).map(|_| CacheLine::zero()).collect()))
+    }
+
+    /// Those of a mapping.
+    #[cfg(not(loom))]
+    pub(super) fn mapped(mapping: RingMapping) -> Region {
+        Region::of(Memory::Mapped(mapping))
+    }
+
+    fn of(memory: Memory) -> Region {
+        let memory = Arc::new(memory);
+        let lines: &[CacheLine] = match &*memory {
+            Memory::Own(lines) => lines,
+            Memory::Mapped(mapping) => mapping,
+        };
+        Region { at: NonNull::from(lines).cast(), lines: lines.len(), _memory: Arc::clone(&memory) }
     }
 }
 
@@ -163,10 +192,8 @@ impl Deref for Region {
 
     #[inline(always)]
     fn deref(&self) -> &[CacheLine] {
-        match self {
-            Region::Own(lines) => lines,
-            Region::Mapped(mapping) => mapping,
-        }
+        // SAFETY: so many lines lie there, which `_memory` keeps where they are; they are atomics only.
+        unsafe { slice::from_raw_parts(self.at.as_ptr(), self.lines) }
     }
 }
 

@@ -3,26 +3,27 @@
 //!
 //! ```text
 //! line 0      what the ring is       written once; from word 3 on the maker's notes
-//! line 1      closed                 the sender's
-//! line 2      credits, closed        the receiver's
-//! line 3...   messages up to 8 bytes: seven to a line, as `packed.rs` says
-//!             up to 56: slots of 4 or 8 words, of which word 0 is the message's number (low half: sequence,
-//!             high half: length) and the others are the message
-//!             longer ones: the numbers of all slots, then the messages, each in lines of its own
+//! line 1      closed                 the sender's, the receiver's
+//! line 2      credits                the receiver's
+//! line 3...   headers, and messages beside them or behind all of them, as `shape.rs` says
 //! ```
-//! Message n lies in slot n modulo slots. The sender writes the message, then its number n + 1 (pair 1). The
-//! receiver copies it, and gives slots back as *credits*, the number of the first message that it has not
-//! taken, a quarter of the ring at a time (pair 2): so the line with the credits stays in both caches most of
-//! the time.
+//! The sender writes the message, then the header with its number (pair 1). The receiver copies all that came
+//! into a line in one look, and touches the line again only when it has taken that. It gives slots back as
+//! *credits*, the number of the first message that it has not taken, a quarter of the ring at a time (pair 2):
+//! so the line with the credits stays in both caches most of the time. So does the line that says what is
+//! closed, at which both look often.
 //!
-//! A short message travels in the line of its number: a hop costs one transfer. A long one lies apart, since
-//! the receiver polls the number: it would take a line away that the sender is still writing. The sender
-//! fetches lines that it will write some messages ahead, and so waits for few of them.
+//! A short message travels in the line of its header: a hop costs one transfer. A long one lies apart, since
+//! the receiver polls the header: it would take a line away that the sender is still writing. A receiver that
+//! has looked in vain some times fetches those lines with each look, so that they come with the header.
+//!
+//! Where CPUs are near, a transfer takes no longer than some hundred instructions. So each end has what it
+//! needs for a message in itself, and both calls become part of their caller, where the length of a message
+//! is often known.
 //!
 //! Each end keeps its own position to itself. What it reads of the other's is checked before it is used: an
 //! end that lies loses messages, and can do nothing else.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, compiler_fence};
 
 use super::region::{
@@ -32,13 +33,13 @@ use super::{Failure, Size};
 use crate::Result;
 use crate::fork::{Home, Wiped};
 
-mod packed;
+mod shape;
 
-use packed::Header;
+use shape::{Header, PACKED_BYTES, Shape, word};
 
 const HEAD_LINES: usize = 3;
 const IDENTITY: usize = 0;
-const SENDER: usize = 1;
+const CLOSED: usize = 1;
 const RECEIVER: usize = 2;
 
 /// Words of line 0.
@@ -47,82 +48,30 @@ const SLOTS: usize = 1;
 const BYTES: usize = 2;
 const NOTES: usize = 3;
 
-/// Words of lines 1 and 2.
-const CLOSED: usize = 0;
-const CREDITS: usize = 1;
+/// Words of line 1: which end is closed.
+const SENDER: usize = 0;
+const BY_RECEIVER: usize = 1;
+
+/// Words of line 2.
+const CREDITS: usize = 0;
 /// The receiver is about to sleep: low half, as a futex wants it.
-pub(super) const WAITING: usize = 2;
+const WAITING: usize = 1;
 
 /// "isol" and the layout's version.
-pub(crate) const THIS_VERSION: u64 = 0x6973_6f6c_0000_0003;
-
-/// Bytes of the longest message of which a line has seven.
-const PACKED_BYTES: usize = 8;
+pub(crate) const THIS_VERSION: u64 = 0x6973_6f6c_0000_0004;
 
 /// Bytes that processors fetch at once: two lines. What one CPU writes and another reads, or writes, must not
 /// lie that close together, or each write costs as much as a message. So rings and ends have an alignment of
 /// that size; it must be written as a number there.
 const APART: usize = 128;
 
-/// What both ends know of a ring.
-#[derive(Debug)]
-#[repr(align(128))]
+/// What both ends know of a ring; each has it in itself.
+#[derive(Clone, Debug)]
 pub(super) struct Ring {
     region: Region,
     slots: u32,
-    /// A message's number modulo the ring.
-    mask: u32,
     bytes: usize,
     shape: Shape,
-}
-
-/// Where messages of a size lie.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    /// Seven to a line.
-    packed: bool,
-    /// The words from one number to the next, as the power of two.
-    step: u32,
-    /// Lines of a message that lies apart from its number; none where messages lie beside theirs.
-    lines: usize,
-    /// The first line after the numbers.
-    first: usize,
-    /// How many messages ahead the sender fetches a slot: about eight lines.
-    ahead: u32,
-}
-
-impl Shape {
-    fn of(size: Size) -> Shape {
-        let packed = size.bytes <= PACKED_BYTES;
-        let step = match size.bytes {
-            0..=24 => 2,
-            25..=BESIDE_BYTES => 3,
-            _ => 0,
-        };
-        let numbers = match packed {
-            true => packed::lines(size.slots) as usize,
-            false => ((size.slots as usize) << step).div_ceil(WORDS),
-        };
-        let lines = if step == 0 { size.bytes.div_ceil(LINE_BYTES) } else { 0 };
-        let ahead = match lines {
-            0 if packed => 8 * WORDS as u32,
-            0 => 8 << (3 - step),
-            lines => (8 / lines as u32).max(1),
-        };
-        Shape { packed, step, lines, first: HEAD_LINES + numbers, ahead }
-    }
-}
-
-impl Shape {
-    /// The first number from `n` on that a message may have.
-    fn number(self, n: u32) -> u32 {
-        if self.packed { packed::number(n) } else { n }
-    }
-
-    /// The number `count` messages after `n`, which is a message's.
-    fn after(self, n: u32, count: u32) -> u32 {
-        if self.packed { packed::after(n, count) } else { n.wrapping_add(count) }
-    }
 }
 
 impl Ring {
@@ -179,10 +128,7 @@ impl Ring {
 
     fn of(region: Region, size: Size) -> Ring {
         assert_eq!(region.len(), Ring::lines(size), "a ring has the lines of its size");
-        let Size { slots, bytes } = size;
-        let shape = Shape::of(size);
-        let lap = if shape.packed { packed::lines(slots) * WORDS as u32 } else { slots };
-        Ring { region, slots, mask: lap - 1, bytes, shape }
+        Ring { region, slots: size.slots, bytes: size.bytes, shape: Shape::of(size) }
     }
 
     /// Bytes that a message may have.
@@ -200,30 +146,28 @@ impl Ring {
         &self.region[RECEIVER].0[WAITING]
     }
 
-    /// A line of the head, or one with numbers.
+    /// A line of the head, or one with a header.
     #[inline(always)]
     fn line(&self, at: usize) -> &[AtomicU64; WORDS] {
         debug_assert!(at < self.region.len());
         // SAFETY: `of` looked that the region has the lines of its size, which never change; a number is
-        // counted modulo the slots.
+        // counted modulo the headers.
         unsafe { &self.region.get_unchecked(at).0 }
     }
 
-    /// Whether the receiver has closed its end.
+    /// Whether that end is closed.
     #[inline(always)]
-    fn receiver_closed(&self) -> bool {
-        self.line(RECEIVER)[CLOSED].load(Ordering::Relaxed) != 0
+    fn is_closed(&self, end: usize) -> bool {
+        // After a sender's last message.
+        self.line(CLOSED)[end].load(Ordering::Acquire) != 0
     }
 
-    /// What `look` finds; where that is nothing and the sender has closed its end, what it finds then: the
-    /// sender may have posted between.
-    #[inline(always)]
-    fn came<T>(&self, look: impl Fn() -> Option<T>) -> std::result::Result<Option<T>, Failure> {
-        let found = look();
-        if found.is_some() || self.line(SENDER)[CLOSED].load(Ordering::Acquire) == 0 {
-            return Ok(found);
-        }
-        look().map(Some).ok_or(Failure::Closed)
+    fn close(&self, end: usize) {
+        self.line(CLOSED)[end].store(1, Ordering::Release);
+    }
+
+    fn reopen(&self, end: usize) {
+        self.line(CLOSED)[end].store(0, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -232,75 +176,80 @@ impl Ring {
         self.line(RECEIVER)[CREDITS].load(Ordering::Acquire) as u32
     }
 
-    /// The words from the number of message `n` to the end of its line.
+    /// What the line of message `n` has.
     #[inline(always)]
-    fn number(&self, n: u32) -> &[AtomicU64] {
-        let at = ((n & self.mask) as usize) << self.shape.step;
-        &self.line(HEAD_LINES + at / WORDS)[at % WORDS..]
+    fn header(&self, n: u32) -> Header {
+        // Pair 1: the messages are not older than their header.
+        Header(self.line(self.shape.line(n))[0].load(Ordering::Acquire))
     }
 
     /// The lines of message `n`, where it lies apart.
     #[inline(always)]
-    fn lines_of(&self, n: u32) -> &[CacheLine] {
-        let first = self.shape.first + (n & self.mask) as usize * self.shape.lines;
+    fn lines_apart(&self, n: u32) -> &[CacheLine] {
+        let first = self.shape.line_apart(n);
         &self.region[first..first + self.shape.lines]
     }
 
-    /// The sequence number in a slot, and the length beside it.
+    /// Writes message `n`, whose line has those lengths; gives those that it has then, and the number of the
+    /// next message.
     #[inline(always)]
-    fn sequence(&self, n: u32) -> (u32, usize) {
-        // Pair 1: the message is not older than its number.
-        let word = self.number(n)[0].load(Ordering::Acquire);
-        (word as u32, (word >> 32) as usize)
-    }
-
-    #[inline(always)]
-    fn write(&self, n: u32, message: &[u8]) {
-        let number = self.number(n);
-        if self.shape.lines == 0 {
-            store(&number[1..], message);
-        } else {
-            for (line, bytes) in self.lines_of(n).iter().zip(message.chunks(LINE_BYTES)) {
+    fn write(&self, n: u32, message: &[u8], before: u64) -> (u64, u32) {
+        let line = self.line(self.shape.line(n));
+        let length = message.len();
+        // Where the length is known, most of these questions are answered.
+        let (lengths, next) = if length > BESIDE_BYTES || self.shape.lines > 0 {
+            for (line, bytes) in self.lines_apart(n).iter().zip(message.chunks(LINE_BYTES)) {
                 match bytes.try_into() {
                     Ok(whole) => line.write(whole),
                     Err(_) => store(&line.0, bytes),
                 }
             }
-        }
-        let word = u64::from(n.wrapping_add(1)) | (message.len() as u64) << 32;
-        // Pair 1: the message before its number.
-        number[0].store(word, Ordering::Release);
-    }
-
-    /// Fetches, as their writer, the number of the next message, before the receiver comes to poll it, and
-    /// all that a message as long will write some messages ahead.
-    #[inline(always)]
-    fn prefetch(&self, next: u32, ahead: u32, length: usize) {
-        if self.shape.packed {
-            region::prefetch_to_write(&self.packed_line(ahead)[0]);
-            region::prefetch_to_write(&self.packed_line(next)[0]);
-            return;
-        }
-        region::prefetch_to_write(&self.number(ahead)[0]);
-        region::prefetch_to_write(&self.number(next)[0]);
-        if self.shape.lines > 0 {
-            let lines = self.lines_of(ahead).iter().take(length.div_ceil(LINE_BYTES));
-            lines.for_each(|line| region::prefetch_to_write(&line.0[0]));
-        }
-    }
-
-    #[inline(always)]
-    fn read(&self, n: u32, message: &mut [u8]) {
-        if self.shape.lines == 0 {
-            load(&self.number(n)[1..], message);
+            line[word(n)].store(length as u64, Ordering::Relaxed);
+            (0, shape::next_of_seven(n))
+        } else if length > PACKED_BYTES || !self.shape.is_packed() {
+            store(&line[1..], message);
+            (Header::lengths(0, n, length), shape::next_of_one(n))
         } else {
-            for (line, bytes) in self.lines_of(n).iter().zip(message.chunks_mut(LINE_BYTES)) {
-                match (&mut *bytes).try_into() {
-                    Ok(whole) => line.read(whole),
-                    Err(_) => load(&line.0, bytes),
-                }
+            store(&line[word(n)..], message);
+            (Header::lengths(before, n, length), shape::next_of_seven(n))
+        };
+        // Pair 1: the message before its header.
+        line[0].store(Header::of(n, lengths).0, Ordering::Release);
+        (lengths, next)
+    }
+
+    /// Reads a message that lies apart.
+    #[inline(always)]
+    fn read_apart(&self, n: u32, message: &mut [u8]) {
+        for (line, bytes) in self.lines_apart(n).iter().zip(message.chunks_mut(LINE_BYTES)) {
+            match (&mut *bytes).try_into() {
+                Ok(whole) => line.read(whole),
+                Err(_) => load(&line.0, bytes),
             }
         }
+    }
+
+    /// Copies the line of message `n`, if that has come.
+    #[inline(always)]
+    fn look(&self, n: u32, words: &mut [[u8; 8]; WORDS]) -> Option<Header> {
+        let header = self.header(n);
+        if !header.has(n) {
+            return None;
+        }
+        // All seven, whatever came: without a loop.
+        region::load_words(&self.line(self.shape.line(n))[1..], &mut words[1..]);
+        Some(header)
+    }
+
+    /// The number of the next message and the lengths in the last one's line, of those that the receiver may
+    /// still take.
+    fn last(&self, credits: u32, end: u32) -> (u32, u64) {
+        let is_sent =
+            |n: u32| self.shape.number(n) == n && n.wrapping_sub(credits) < end.wrapping_sub(credits);
+        let headers = self.shape.each_line().map(|n| self.header(n));
+        let sent = headers.filter(|header| is_sent(header.newest()));
+        let last = sent.max_by_key(|header| header.newest().wrapping_sub(credits));
+        last.map_or((credits, 0), |last| (self.shape.next(last.newest()), last.all_lengths()))
     }
 }
 
@@ -321,20 +270,20 @@ struct Gate {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Posting {
-    ring: Arc<Ring>,
+    ring: Ring,
     gate: Wiped<Gate>,
     /// The number of the next message.
     next: u32,
     /// The first number that the receiver has not given back, as last read.
     end: u32,
-    /// What the line of the last message has, where seven share one.
-    header: Header,
+    /// The lengths in the line of the last message.
+    lengths: u64,
 }
 
 impl Posting {
     /// Takes the sending end up where the last sender left it: behind the newest message that the receiver
     /// may still take.
-    pub(super) fn new(ring: Arc<Ring>) -> Result<Posting> {
+    pub(super) fn new(ring: Ring) -> Result<Posting> {
         let gate = Gate {
             limit: AtomicUsize::new(ring.bytes + 1),
             is_home: AtomicBool::new(true),
@@ -345,18 +294,9 @@ impl Posting {
         let gate = unsafe { Wiped::new(gate) }?;
         let credits = ring.shape.number(ring.credits());
         let end = ring.shape.after(credits, ring.slots);
-        let is_sent = |number: u32| number.wrapping_sub(credits) < end.wrapping_sub(credits);
-        let (next, header) = if ring.shape.packed {
-            ring.last_packed(credits, is_sent)
-        } else {
-            // A slot has the number of its message and one.
-            let sequences = (0..ring.slots).map(|n| ring.sequence(n).0);
-            let sent = sequences.filter(|sequence| is_sent(sequence.wrapping_sub(1)));
-            let next = sent.max_by_key(|sequence| sequence.wrapping_sub(credits));
-            (next.unwrap_or(credits), Header::default())
-        };
-        ring.region[SENDER].0[CLOSED].store(0, Ordering::Relaxed);
-        Ok(Posting { next, end, header, ring, gate })
+        let (next, lengths) = ring.last(credits, end);
+        ring.reopen(SENDER);
+        Ok(Posting { next, end, lengths, ring, gate })
     }
 
     /// From now on a post that meets another one is refused from whichever thread: an atomic exchange more.
@@ -376,11 +316,12 @@ impl Posting {
     }
 
     /// Posts a message; never waits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn post(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
         let limit = self.gate.limit.load(Ordering::Relaxed);
-        if message.len() >= limit {
-            return self.post_otherwise(message);
+        let asks = message.len() >= limit;
+        if asks {
+            self.ask(message.len())?;
         }
         // A signal handler that interrupts this post and posts is refused: it finds 0.
         self.gate.limit.store(0, Ordering::Relaxed);
@@ -388,56 +329,45 @@ impl Posting {
         let posted = self.place(message);
         compiler_fence(Ordering::SeqCst);
         self.gate.limit.store(limit, Ordering::Relaxed);
+        if asks {
+            self.gate.runs.store(false, Ordering::Release);
+        }
         posted
     }
 
-    /// Where the look at the gate did not suffice.
+    /// Where the look at the gate did not suffice: refuses a post, or is where each post is checked, and has
+    /// others refused.
     #[cold]
     #[inline(never)]
-    fn post_otherwise(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
+    fn ask(&self, length: usize) -> std::result::Result<(), Failure> {
         if !self.is_home() {
             return Err(Failure::Foreign);
         }
-        if message.len() > self.ring.bytes {
+        if length > self.ring.bytes {
             return Err(Failure::TooLarge);
         }
         if !self.gate.is_checked.load(Ordering::Relaxed) || self.gate.runs.swap(true, Ordering::Acquire) {
             return Err(Failure::Busy);
         }
-        let posted = self.place(message);
-        self.gate.runs.store(false, Ordering::Release);
-        posted
+        Ok(())
     }
 
     /// Writes a message that is short enough.
     #[inline(always)]
     fn place(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
-        if self.ring.receiver_closed() {
+        if self.ring.is_closed(BY_RECEIVER) {
             return Err(Failure::Closed);
         }
         if self.next == self.end {
             self.look_for_room()?;
         }
-        if self.ring.shape.packed {
-            self.header = self.header.with(self.next, message.len());
-            self.ring.write_packed(self.next, message, self.header);
-            self.next = packed::next(self.next);
-            if !packed::is_first(self.next) {
-                return Ok(());
-            }
-        } else {
-            self.ring.write(self.next, message);
-            self.next = self.next.wrapping_add(1);
-        }
-        let ahead = self.next.wrapping_add(self.ring.shape.ahead);
-        // Only what the receiver has given back.
-        if self.end.wrapping_sub(ahead).cast_signed() > 0 {
-            self.ring.prefetch(self.next, ahead, message.len());
-        }
+        (self.lengths, self.next) = self.ring.write(self.next, message, self.lengths);
         Ok(())
     }
 
     /// Looks whether the receiver has given slots back.
+    #[cold]
+    #[inline(never)]
     fn look_for_room(&mut self) -> std::result::Result<(), Failure> {
         let (credits, shape) = (self.ring.credits(), self.ring.shape);
         let end = shape.after(shape.number(credits), self.ring.slots);
@@ -456,7 +386,7 @@ impl Drop for Posting {
             return;
         }
         // After the last message, so that a receiver who sees it closed and looks once more misses none.
-        self.ring.region[SENDER].0[CLOSED].store(1, Ordering::Release);
+        self.ring.close(SENDER);
     }
 }
 
@@ -464,28 +394,42 @@ impl Drop for Posting {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Polling {
-    ring: Arc<Ring>,
+    ring: Ring,
     home: Home,
     /// The number of the next message.
     next: u32,
     /// Credits as last written.
     given: u32,
-    /// A message is copied here, behind the first [`APART`] bytes, before it is looked at.
+    /// Looks in vain for the next message, up to the shape's patience.
+    in_vain: u32,
+    /// The number after the newest message that came when its line was looked at, what the header said of the
+    /// lengths from the next message on, and the words.
+    seen: u32,
+    lengths: u64,
+    words: [[u8; 8]; WORDS],
+    /// A message that lies apart is copied here, behind the first [`APART`] bytes, before it is looked at.
     message: Box<[u8]>,
-    /// Where seven share a line: what the line of the next message had, and the messages that came since.
-    header: Header,
-    words: [[u8; PACKED_BYTES]; WORDS],
 }
 
 impl Polling {
     /// Takes the receiving end up where the last receiver left it. One that was killed may have taken up to a
     /// quarter of the ring more than it had said: those come again.
-    pub(super) fn new(ring: Arc<Ring>) -> Polling {
+    pub(super) fn new(ring: Ring) -> Polling {
         let next = ring.shape.number(ring.credits());
-        ring.region[RECEIVER].0[CLOSED].store(0, Ordering::Relaxed);
+        ring.reopen(BY_RECEIVER);
         let message = vec![0; ring.bytes + 2 * APART].into();
-        let (header, words) = Default::default();
-        Polling { message, header, words, next, given: next, ring, home: Home::here() }
+        let words = Default::default();
+        Polling {
+            message,
+            seen: next,
+            lengths: 0,
+            words,
+            next,
+            given: next,
+            in_vain: 0,
+            ring,
+            home: Home::here(),
+        }
     }
 
     /// What both ends know.
@@ -496,43 +440,86 @@ impl Polling {
     /// Whether a message waits: one load.
     #[inline]
     pub(super) fn waits(&self) -> bool {
-        if self.ring.shape.packed {
-            return self.header.has(self.next) || self.ring.header(self.next).has(self.next);
-        }
-        self.ring.sequence(self.next).0 == self.next.wrapping_add(1)
+        self.next != self.seen || self.ring.header(self.next).has(self.next)
     }
 
     /// Takes the next message, if there is one; never waits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
-        if self.ring.shape.packed {
-            return self.take_packed();
+        let (n, shape) = (self.next, self.ring.shape);
+        if n == self.seen {
+            let Some(header) = self.look()? else { return Ok(None) };
+            self.seen = shape.next(shape.number(header.newest()));
+            self.lengths = header.lengths_from(n);
         }
-        let next = self.next;
-        let new = || {
-            let (number, length) = self.ring.sequence(next);
-            (number == next.wrapping_add(1)).then_some(length)
-        };
-        let Some(length) = self.ring.came(new)? else { return Ok(None) };
+        if shape.lines > 0 {
+            return self.take_apart();
+        }
+        let length = shape.first_of(self.lengths);
         if length > self.ring.bytes {
             return Err(Failure::Broken);
         }
-        self.ring.read(self.next, &mut self.message[APART..APART + length]);
-        self.next = self.next.wrapping_add(1);
-        self.give_back_a_quarter();
-        Ok(Some(&self.message[APART..APART + length]))
+        self.lengths = shape::others_of(self.lengths);
+        self.took();
+        Ok(Some(&self.words.as_flattened()[8 * word(n)..][..length]))
+    }
+
+    /// Looks at the line of the next message, once more where the sender has closed its end: it may have
+    /// posted between.
+    #[inline(always)]
+    fn look(&mut self) -> std::result::Result<Option<Header>, Failure> {
+        let found = self.ring.look(self.next, &mut self.words);
+        if found.is_some() || !self.ring.is_closed(SENDER) {
+            if found.is_none() {
+                self.fetch_again();
+            }
+            return Ok(found);
+        }
+        self.ring.look(self.next, &mut self.words).map(Some).ok_or(Failure::Closed)
+    }
+
+    /// After a look in vain: has the lines of a message that lies apart come together with its header, not
+    /// after it. Not at once, or in a stream a receiver would take them from a sender that is just writing.
+    #[inline(always)]
+    fn fetch_again(&mut self) {
+        if self.ring.shape.lines == 0 {
+            return;
+        }
+        if self.in_vain < self.ring.shape.patience {
+            self.in_vain += 1;
+        } else {
+            self.ring.lines_apart(self.next).iter().for_each(|line| region::prefetch(&line.0[0]));
+        }
     }
 
     #[inline(always)]
-    fn give_back_a_quarter(&mut self) {
-        if self.next.wrapping_sub(self.given) >= self.ring.slots / 4 {
+    fn take_apart(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
+        let n = self.next;
+        let length = u64::from_ne_bytes(self.words[word(n)]);
+        if length > self.ring.bytes as u64 {
+            return Err(Failure::Broken);
+        }
+        self.in_vain = 0;
+        let copied = APART..APART + length as usize;
+        self.ring.read_apart(n, &mut self.message[copied.clone()]);
+        self.took();
+        Ok(Some(&self.message[copied]))
+    }
+
+    /// Goes to the next message, and gives slots back after a quarter of the ring.
+    #[inline(always)]
+    fn took(&mut self) {
+        self.next = self.ring.shape.next(self.next);
+        if self.next.wrapping_sub(self.given) >= self.ring.shape.quarter {
             self.give_back();
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn give_back(&mut self) {
         // Pair 2: messages are copied before their slots are given back.
-        self.ring.region[RECEIVER].0[CREDITS].store(self.next.into(), Ordering::Release);
+        self.ring.line(RECEIVER)[CREDITS].store(self.next.into(), Ordering::Release);
         self.given = self.next;
     }
 }
@@ -544,7 +531,7 @@ impl Drop for Polling {
             return;
         }
         self.give_back();
-        self.ring.region[RECEIVER].0[CLOSED].store(1, Ordering::Release);
+        self.ring.close(BY_RECEIVER);
     }
 }
 

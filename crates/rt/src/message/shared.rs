@@ -10,7 +10,6 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
@@ -77,7 +76,7 @@ impl Shared {
         ftruncate(&memory, length as u64).map_err(|e| failed("give a ring its memory", e.into()))?;
         fcntl_add_seals(&memory, SEALS).map_err(|e| failed("seal a ring", e.into()))?;
         let shared = Shared { memory, populate: true };
-        Ring::create(Region::Mapped(shared.map(length)?), size);
+        Ring::create(Region::mapped(shared.map(length)?), size);
         Ok(shared)
     }
 
@@ -238,9 +237,9 @@ impl Shared {
         Shared::from_fd(rights.ok_or_else(|| foreign("no descriptor came with the message"))?)
     }
 
-    fn ring(&self) -> Result<Arc<Ring>> {
+    fn ring(&self) -> Result<Ring> {
         let (length, _) = self.checked()?;
-        Ring::attach(Region::Mapped(self.map(length)?)).map(Arc::new).map_err(foreign)
+        Ring::attach(Region::mapped(self.map(length)?)).map_err(foreign)
     }
 
     fn map(&self, length: usize) -> Result<RingMapping> {

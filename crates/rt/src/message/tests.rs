@@ -33,8 +33,8 @@ fn messages_come_in_order_and_a_full_ring_refuses() {
 
 #[test]
 fn a_message_of_each_length_arrives_whole_and_a_longer_one_is_refused() {
-    // Seven to a line, slots of four and eight words, and messages apart from their numbers.
-    for bytes in [8, 24, 56, 200] {
+    // Seven to a line, one, and messages apart from their headers.
+    for bytes in [8, 24, 56, 64, 200] {
         let (mut sender, mut receiver) = pair(Size { slots: 4, bytes }).unwrap();
         for length in 0..=bytes {
             let message = (0..length).map(|n| (n * 7 + length) as u8).collect::<Vec<_>>();
@@ -123,10 +123,10 @@ fn an_inbox_takes_from_its_senders_in_turn() {
 
 #[test]
 fn numbers_may_wrap() {
-    for size in [small(), Size { slots: 4, bytes: 8 }] {
-        let ring = Arc::new(Ring::create(Region::own(Ring::lines(size)), size));
+    for size in [small(), Size { slots: 4, bytes: 8 }, Size { slots: 4, bytes: 100 }] {
+        let ring = Ring::create(Region::own(Ring::lines(size)), size);
         ring.pretend_taken(u32::MAX - 5);
-        let (mut sender, mut receiver) = (Posting::new(Arc::clone(&ring)).unwrap(), Polling::new(ring));
+        let (mut sender, mut receiver) = (Posting::new(ring.clone()).unwrap(), Polling::new(ring));
         for n in 0..12u8 {
             sender.post(&[n]).unwrap();
             assert_eq!(receiver.take(), Ok(Some(&[n][..])));
@@ -173,7 +173,7 @@ fn a_ring_passed_to_another_process_is_the_same_ring() {
 #[test]
 #[cfg_attr(miri, ignore = "memfd")]
 fn a_new_end_goes_on_where_the_last_one_stopped() {
-    for size in [small(), Size { slots: 4, bytes: 8 }] {
+    for size in [small(), Size { slots: 4, bytes: 8 }, Size { slots: 4, bytes: 100 }] {
         let shared = Shared::create(size).unwrap();
         let mut receiver = shared.receiver().unwrap();
         for n in 0..50u8 {
@@ -287,9 +287,9 @@ mod hostile {
             writes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..8, any::<u64>()), 1..40)
         ) {
             let size = Size { slots: 4, bytes };
-            let ring = Arc::new(Ring::create(Region::own(Ring::lines(size)), size));
-            let mut sender = Posting::new(Arc::clone(&ring)).unwrap();
-            let mut receiver = Polling::new(Arc::clone(&ring));
+            let ring = Ring::create(Region::own(Ring::lines(size)), size);
+            let mut sender = Posting::new(ring.clone()).unwrap();
+            let mut receiver = Polling::new(ring.clone());
             for (line, word, value) in writes {
                 ring.scribble(line.index(Ring::lines(size)), word, value);
                 let _ = sender.post(&vec![1; bytes]);

@@ -276,7 +276,7 @@ fn a_ring_larger_than_a_loop_is_refused_unmapped() {
     for (length, words, why) in [
         (4 << 30, vec![], "it is not a ring of this version"),
         (4 << 30, vec![RING, 1 << 20, 4088], "its size is not what it says"),
-        ((3 + (1 << 17) + (64 << 20)) * 64, vec![RING, 1 << 20, 4088], "its size is not a loop's"),
+        ((3 + (1 << 18) + (64 << 20)) * 64, vec![RING, 1 << 20, 4088], "its size is not a loop's"),
         ((3 + (1 << 20)) * 64, vec![RING, 1 << 20, 56], "its size is not a loop's"),
         ((3 + 64) * 64, vec![RING, 64, 48], "its size is not a loop's"),
         ((3 + 64) * 64, vec![RING, 64 << 32, 56], "its size is not what it says"),
