@@ -179,6 +179,11 @@ fn posts_of_a_signal_handler_tear_nothing() {
 }
 
 #[test]
+fn a_child_of_a_signal_handler_cannot_post() {
+    misuse("forks-in-handlers");
+}
+
+#[test]
 fn posts_of_two_threads_are_refused_where_checked() {
     misuse("two-threads");
 }

@@ -526,6 +526,44 @@ static void signal_handlers(void)
 	EXPECT(others, 0);
 }
 
+static volatile sig_atomic_t forked, is_child, posted_in_child;
+
+static void forks(int number)
+{
+	int status = -1;
+	pid_t process = fork();
+
+	(void)number;
+	is_child = !process;
+	if (is_child)
+		return;
+	if (waitpid(process, &status, 0) != process || status)
+		posted_in_child++;
+	forked = 1;
+}
+
+/* The interrupted post ends in the child, too. */
+static void forks_in_handlers(void)
+{
+	struct itimerval once = { { 0, 0 }, { 0, 500 } };
+	static char message[4088];
+
+	setenv("ISOLATOR_CHECK", "0", 1);
+	EXPECT(isolator_ring_create(64, sizeof(message), &ring), 0);
+	EXPECT(isolator_sender_open(ring, &sender), 0);
+	signal(SIGALRM, forks);
+	for (int n = 0; n < 50; n++) {
+		forked = 0;
+		setitimer(ITIMER_REAL, &once, NULL);
+		while (!forked) {
+			isolator_sender_post(sender, message, sizeof(message));
+			if (is_child)
+				_exit(isolator_sender_post(sender, message, 8) != -EPERM);
+		}
+	}
+	EXPECT(posted_in_child, 0);
+}
+
 static void two_threads(void)
 {
 	pthread_t a, b;
@@ -561,6 +599,7 @@ static const struct {
 	{ "text-of-a-failure", text_of_a_failure },
 	{ "children", children },
 	{ "signal-handlers", signal_handlers },
+	{ "forks-in-handlers", forks_in_handlers },
 	{ "two-threads", two_threads },
 };
 

@@ -256,9 +256,11 @@ impl Ring {
 /// What a post looks at first. A child of fork() finds it all zero, and so posts nothing.
 #[derive(Debug)]
 struct Gate {
-    /// One more than the longest message that is posted without another look: 0 while a post runs, and always
-    /// where each post is checked.
+    /// One more than the longest message that is posted without another look; 0 where each post is checked.
     limit: AtomicUsize,
+    /// All bits while a post runs: no length is below the limit then. A post that a fork() interrupted ends in
+    /// the child, too, and must not set the limit there.
+    busy: AtomicUsize,
     /// In the process that opened the end.
     is_home: AtomicBool,
     is_checked: AtomicBool,
@@ -286,6 +288,7 @@ impl Posting {
     pub(super) fn new(ring: Ring) -> Result<Posting> {
         let gate = Gate {
             limit: AtomicUsize::new(ring.bytes + 1),
+            busy: AtomicUsize::new(0),
             is_home: AtomicBool::new(true),
             is_checked: AtomicBool::new(false),
             runs: AtomicBool::new(false),
@@ -318,17 +321,17 @@ impl Posting {
     /// Posts a message; never waits.
     #[inline(always)]
     pub(super) fn post(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
-        let limit = self.gate.limit.load(Ordering::Relaxed);
-        let asks = message.len() >= limit;
+        let length = message.len() | self.gate.busy.load(Ordering::Relaxed);
+        let asks = length >= self.gate.limit.load(Ordering::Relaxed);
         if asks {
             self.ask(message.len())?;
         }
-        // A signal handler that interrupts this post and posts is refused: it finds 0.
-        self.gate.limit.store(0, Ordering::Relaxed);
+        // A signal handler that interrupts this post and posts is refused.
+        self.gate.busy.store(usize::MAX, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         let posted = self.place(message);
         compiler_fence(Ordering::SeqCst);
-        self.gate.limit.store(limit, Ordering::Relaxed);
+        self.gate.busy.store(0, Ordering::Relaxed);
         if asks {
             self.gate.runs.store(false, Ordering::Release);
         }
