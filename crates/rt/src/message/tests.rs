@@ -272,29 +272,97 @@ fn a_sleeping_receiver_is_woken() {
 }
 
 mod hostile {
-    //! The other end may write anything into its lines and its slots.
+    //! The other end may write anything into its lines and its slots, and either may be killed and begin
+    //! anew.
 
     use proptest::prelude::*;
 
     use super::*;
+
+    fn sizes() -> impl Strategy<Value = Size> {
+        let bytes = prop::sample::select(vec![1usize, 8, 16, 56, 100]);
+        (prop::sample::select(vec![4, 8, 16]), bytes).prop_map(|(slots, bytes)| Size { slots, bytes })
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
         #[test]
         fn no_word_of_the_other_end_is_believed(
-            bytes in prop::sample::select(vec![8usize, 16, 56, 100]),
-            writes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..8, any::<u64>()), 1..40)
+            size in sizes(),
+            writes in prop::collection::vec(
+                (any::<prop::sample::Index>(), 0usize..8, any::<u64>(), 0..8u8), 1..40)
         ) {
-            let size = Size { slots: 4, bytes };
             let ring = Ring::create(Region::own(Ring::lines(size)), size);
             let mut sender = Posting::new(ring.clone()).unwrap();
             let mut receiver = Polling::new(ring.clone());
-            for (line, word, value) in writes {
+            for (line, word, value, renews) in writes {
+                // Numbers near those that the ends have, too.
+                let value = if value % 2 == 0 { value >> 57 | value << 32 } else { value };
                 ring.scribble(line.index(Ring::lines(size)), word, value);
-                let _ = sender.post(&vec![1; bytes]);
-                if let Ok(Some(message)) = receiver.take() {
-                    prop_assert!(message.len() <= bytes);
+                match renews {
+                    // An end that goes closes the ring, so it goes first.
+                    0 => {
+                        drop(sender);
+                        sender = Posting::new(ring.clone()).unwrap();
+                    }
+                    1 => {
+                        drop(receiver);
+                        receiver = Polling::new(ring.clone());
+                    }
+                    _ => {}
+                }
+                let _ = sender.post(&vec![1; size.bytes]);
+                for _ in 0..=size.slots {
+                    if let Ok(Some(message)) = receiver.take() {
+                        prop_assert!(message.len() <= size.bytes);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn killed_ends_lose_nothing_and_repeat_a_quarter_at_most(
+            size in sizes(),
+            begin in prop::sample::select(vec![1, 57, u32::MAX - 70, u32::MAX - 6]),
+            steps in prop::collection::vec((0..16u8, any::<prop::sample::Index>()), 1..200)
+        ) {
+            let ring = Ring::create(Region::own(Ring::lines(size)), size);
+            ring.pretend_taken(begin);
+            let mut sender = Posting::new(ring.clone()).unwrap();
+            let mut receiver = Polling::new(ring.clone());
+            // Dropped at last: a killed end closes nothing.
+            let (mut killed_senders, mut killed_receivers) = (Vec::new(), Vec::new());
+            let (mut posted, mut next, quarter) = (Vec::new(), 0, size.slots as usize / 4);
+            for (step, length) in steps {
+                match step {
+                    0 => killed_senders.push(std::mem::replace(&mut sender, Posting::new(ring.clone()).unwrap())),
+                    1 => {
+                        killed_receivers.push(std::mem::replace(&mut receiver, Polling::new(ring.clone())));
+                        if let Some(message) = receiver.take().unwrap() {
+                            // Each has another first byte.
+                            let again = posted.iter().position(|other| other == message).unwrap();
+                            prop_assert!(again <= next && next - again <= quarter, "{again} after {next}");
+                            next = again + 1;
+                        } else {
+                            prop_assert_eq!(next, posted.len());
+                        }
+                    }
+                    2..8 => {
+                        let message = receiver.take().unwrap();
+                        prop_assert_eq!(message, posted.get(next).map(Vec::as_slice));
+                        next += usize::from(message.is_some());
+                    }
+                    _ => {
+                        let message = vec![posted.len() as u8; length.index(size.bytes) + 1];
+                        match sender.post(&message) {
+                            Ok(()) => posted.push(message),
+                            Err(failure) => {
+                                prop_assert_eq!(failure, Failure::Full);
+                                prop_assert!(posted.len() - next + quarter > size.slots as usize);
+                            }
+                        }
+                    }
                 }
             }
         }
