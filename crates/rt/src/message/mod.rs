@@ -222,7 +222,7 @@ impl Sender {
     }
 
     /// Whether this is the process that opened the sender, and no child of it.
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, miri)))]
     pub(crate) fn is_home(&self) -> bool {
         self.end.is_home()
     }
