@@ -9,9 +9,9 @@
 //! ```
 //! The sender writes the message, then the header with its number (pair 1). The receiver copies all that came
 //! into a line in one look, and touches the line again only when it has taken that. It gives slots back as
-//! *credits*, the number of the first message that it has not taken, a quarter of the ring at a time (pair 2):
-//! so the line with the credits stays in both caches most of the time. So does the line that says what is
-//! closed, at which both look often.
+//! *credits*, the number of the first message that it has not taken, a quarter of the ring at a time
+//! (pair 2): so the line with the credits stays in both caches most of the time. So does the line that says
+//! what is closed, at which both look often.
 //!
 //! A short message travels in the line of its header: a hop costs one transfer. A long one lies apart, since
 //! the receiver polls the header: it would take a line away that the sender is still writing. A receiver that
@@ -258,8 +258,8 @@ impl Ring {
 struct Gate {
     /// One more than the longest message that is posted without another look; 0 where each post is checked.
     limit: AtomicUsize,
-    /// All bits while a post runs: no length is below the limit then. A post that a fork() interrupted ends in
-    /// the child, too, and must not set the limit there.
+    /// All bits while a post runs: no length is below the limit then. A post that a fork() interrupted ends
+    /// in the child, too, and must not set the limit there.
     busy: AtomicUsize,
     /// In the process that opened the end.
     is_home: AtomicBool,

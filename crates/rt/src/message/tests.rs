@@ -336,7 +336,10 @@ mod hostile {
             let (mut posted, mut next, quarter) = (Vec::new(), 0, size.slots as usize / 4);
             for (step, length) in steps {
                 match step {
-                    0 => killed_senders.push(std::mem::replace(&mut sender, Posting::new(ring.clone()).unwrap())),
+                    0 => {
+                        let next = Posting::new(ring.clone()).unwrap();
+                        killed_senders.push(std::mem::replace(&mut sender, next));
+                    }
                     1 => {
                         killed_receivers.push(std::mem::replace(&mut receiver, Polling::new(ring.clone())));
                         if let Some(message) = receiver.take().unwrap() {
