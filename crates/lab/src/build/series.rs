@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A line `# group: NAME` in a list of hooks, in `Kconfig` and in `Makefile` begins what is sent as a series
-//! of its own; `covers/NAME` is its cover letter.
+//! of its own; `covers/NAME` is its cover letter. In a list of hooks it may say `needs NAME`.
 //!
 //! Other files there (model, audit, pages) are about the series and no part of it.
 
@@ -131,6 +131,22 @@ impl PatchSeries {
         Ok(groups)
     }
 
+    /// The groups that these need, and that those need.
+    fn needed(&self, version: &str, groups: &[String]) -> Result<Vec<String>> {
+        self.must_have(version)?;
+        let list = String::from_utf8_lossy(&self.0[&format!("hooks/{version}/series")]).into_owned();
+        let mut needed = groups.to_vec();
+        let mut at = 0;
+        while let Some(name) = needed.get(at).cloned() {
+            let lines = list.lines().filter(|line| group(line) == Some(name.as_str()));
+            let needs = lines.filter_map(|line| Some(line.split_once(" needs ")?.1.trim().to_string()));
+            let new = needs.filter(|need| !needed.contains(need)).collect::<Vec<_>>();
+            needed.extend(new);
+            at += 1;
+        }
+        Ok(needed)
+    }
+
     /// The new files by where they go in a kernel tree.
     pub fn new_files(&self) -> Vec<(String, &[u8])> {
         let place = |name: &str| match name.split_once('/')? {
@@ -168,25 +184,29 @@ impl PatchSeries {
             let cure = format!("choose from {names}");
             return Err(Error::on("export the group", unknown, "there is no such group", cure));
         }
+        let needed = self.needed(version, only)?;
         let first = groups[0].1.first().map(|(_, text)| Sender::of(text)).unwrap_or_default();
         let (mut patches, mut names, mut before) = (Vec::new(), Vec::new(), Vec::new());
         for (group, hooks) in &groups {
             if !only.is_empty() && !only.contains(group) {
-                // A group that is sent alone is sent for a tree that has the core.
-                before.extend((group == CORE).then_some(CORE));
+                // A group that is sent alone is sent for a tree that has what it needs.
+                before.extend(needed.contains(group).then_some(group.as_str()));
                 continue;
             }
             let new = self.new_in(group, &before);
             before.push(group);
             let of = hooks.len() + usize::from(!new.is_empty());
             let mut own = Vec::new();
-            if !new.is_empty() {
-                let name = "isolator-new-files.patch".to_string();
-                own.push((name, first.mail(group, version, of, &new).into_bytes()));
-            }
             for (name, text) in hooks {
                 let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
                 own.push((name.to_string(), text.to_vec()));
+            }
+            if !new.is_empty() {
+                // The core's hooks include its header, and its last one builds it. Another group's option
+                // comes last, so that the tree builds after each patch.
+                let at = if group == CORE { 0 } else { own.len() };
+                let mail = first.mail(group, version, [at + 1, of], &new);
+                own.insert(at, ("isolator-new-files.patch".to_string(), mail.into_bytes()));
             }
             if let Some(text) = self.0.get(&format!("covers/{group}")) {
                 let letter = first.cover(&String::from_utf8_lossy(text), of);
@@ -299,7 +319,7 @@ impl Sender {
     }
 
     /// New files as a mail with a patch.
-    fn mail(&self, group: &str, version: &str, of: usize, diff: &str) -> String {
+    fn mail(&self, group: &str, version: &str, [number, of]: [usize; 2], diff: &str) -> String {
         let (head, signed) = (self.head(), &self.signed);
         let (of_group, text) = match group {
             CORE => {
@@ -312,7 +332,7 @@ impl Sender {
             _ => (format!(" of group {group}"), "An option, and the files that it builds.".to_string()),
         };
         format!(
-            "{head}Subject: [PATCH 1/{of}] isolator: new files{of_group}\n\n{text}\n{signed}---\n{diff}-- \nisolator\n"
+            "{head}Subject: [PATCH {number}/{of}] isolator: new files{of_group}\n\n{text}\n{signed}---\n{diff}-- \nisolator\n"
         )
     }
 
@@ -403,11 +423,13 @@ mod tests {
             ("covers/quiet", "# licence\nquiet: be quiet\n\nWhy.\n"),
             (
                 "hooks/6.12/series",
-                "# group: core\na.patch\n# group: quiet needs core\n# group: core\nb.patch\n",
+                "# group: core\na.patch\nb.patch\n# group: owner needs core\nc.patch\n\
+                 # group: quiet needs owner\n",
             ),
             ("hooks/6.12/a.patch", ""),
             ("hooks/6.12/b.patch", ""),
-            ("isolator/Kconfig", "config A\n# group: quiet\nconfig QUIET\n"),
+            ("hooks/6.12/c.patch", ""),
+            ("isolator/Kconfig", "config A\n# group: owner\nconfig OWNER\n# group: quiet\nconfig QUIET\n"),
             ("isolator/Makefile", "obj-y += core.o\n# group: quiet\nobj-$(CONFIG_QUIET) += quiet.o\n"),
             ("isolator/core.c", "C\n"),
             ("isolator/quiet.c", "Q\n"),
@@ -415,14 +437,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let all = series.export("6.12", &[], folder.path()).unwrap();
         let core = ["core/0001-isolator-new-files.patch", "core/0002-a.patch", "core/0003-b.patch"];
-        assert_eq!(all, [&core[..], &["quiet/0001-isolator-new-files.patch"]].concat());
+        // The option of a group comes after what it switches on.
+        let owner = ["owner/0001-c.patch", "owner/0002-isolator-new-files.patch"];
+        assert_eq!(all, [&core[..], &owner, &["quiet/0001-isolator-new-files.patch"]].concat());
+        assert!(fs::read_to_string(folder.path().join(owner[1])).unwrap().contains("Subject: [PATCH 2/2]"));
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(!read(core[0]).contains("QUIET") && !read(core[0]).contains("quiet.c"), "{}", read(core[0]));
         let alone = series.export("6.12", &["quiet".to_string()], folder.path()).unwrap();
         assert_eq!(alone, ["quiet/0001-isolator-new-files.patch"]);
         let patch = read(&alone[0]);
         assert!(
-            patch.contains("+++ b/kernel/isolator/Kconfig\n@@ -1,1 +1,2 @@\n config A\n+config QUIET\n"),
+            patch.contains(
+                "+++ b/kernel/isolator/Kconfig\n@@ -1,2 +1,3 @@\n config A\n config OWNER\n+config QUIET\n"
+            ),
             "{patch}"
         );
         assert!(patch.contains("+++ b/kernel/isolator/quiet.c\n@@ -0,0 +1,1 @@\n+Q\n"), "{patch}");
@@ -430,7 +457,7 @@ mod tests {
         assert!(cover.ends_with("\nSubject: [PATCH 0/1] quiet: be quiet\n\nWhy.\n"), "{cover}");
         assert_eq!(
             series.export("6.12", &["loud".to_string()], folder.path()).unwrap_err().to_string(),
-            "cannot export the group loud: there is no such group; choose from core, quiet"
+            "cannot export the group loud: there is no such group; choose from core, owner, quiet"
         );
     }
 }
