@@ -14,7 +14,7 @@ use machine::units::exact_us;
 use serde::Deserialize;
 
 use crate::architecture::Architecture;
-use crate::kernel;
+use crate::kernel::{self, GuestKernel};
 use crate::patience::Patience;
 use crate::qemu::How;
 use crate::run::{self, LabSpec};
@@ -83,6 +83,8 @@ pub struct MatrixChoice {
     pub duration: Duration,
     /// Seed of storms.
     pub seed: u64,
+    /// Further kernels, run as the first step is.
+    pub also: Vec<String>,
     /// Whether guests that ran before with the same content are run again.
     pub fresh: bool,
     /// How long guests are waited for.
@@ -118,19 +120,24 @@ pub fn run(
     folder: &Path,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<MatrixDocument> {
+    let steps = matrix.steps(&choice.also);
+    // A kernel that is missing ends the matrix before its first guest.
+    let find = |step: &MatrixBundle| {
+        kernel::find(&step.kernel, choice.architecture, &choice.patience, &|text| say(text))
+    };
+    let kernels = steps.iter().map(find).collect::<Result<Vec<_>>>()?;
     let mut cells = Vec::new();
     let mut complaint = None;
-    for (n, step) in matrix.step.iter().enumerate() {
+    for (n, (step, kernel)) in steps.iter().zip(kernels).enumerate() {
         say(&format!(
             "step {} of {}: {} with the boot line {}{}",
             n + 1,
-            matrix.step.len(),
+            steps.len(),
             step.kernel,
             step.boot,
             if step.isolate.is_some() { ", isolated" } else { "" }
         ));
         let scenarios = scenario::named(&step.scenarios)?;
-        let kernel = kernel::find(&step.kernel, choice.architecture, &choice.patience, &|text| say(text))?;
         let mode = step.mode.as_deref().or(Some("count"));
         let (mode, mode_reason) = mode::choose(mode, &kernel, &scenarios, false, &choice.patience)?;
         let asked = LabSpec {
@@ -150,12 +157,12 @@ pub fn run(
             fresh: choice.fresh,
             patience: choice.patience.clone(),
         };
-        let isolated = if step.isolate.is_some() { "-isolated" } else { "" };
-        let name = format!("{}-{}-{}{isolated}", step.kernel.replace(':', "-"), step.boot, mode.name());
-        let bundle = folder.join(name);
+        let also = n.checked_sub(matrix.step.len());
+        let bundle = folder.join(bundle_name(step, &asked.kernel, mode, also));
         let document = run::run(&asked, &scenarios, &bundle, say)?;
         complaint = complaint.or_else(|| run::complaint(&document));
-        cells.extend(step_cells(matrix, step, &document, &Bundle::open(&bundle)?));
+        let name = if step.kernel.contains('/') { &document.kernel } else { &step.kernel };
+        cells.extend(step_cells(matrix, step, name, &document, &Bundle::open(&bundle)?));
     }
     set_changes(&mut cells);
     Ok(MatrixDocument {
@@ -167,10 +174,31 @@ pub fn run(
     })
 }
 
-/// A cell for each scenario under each load of a step.
+impl Matrix {
+    /// Its steps, and the first one again on each of the kernels `also`.
+    fn steps(&self, also: &[String]) -> Vec<MatrixBundle> {
+        let first = self.step.first();
+        let again =
+            |kernel: &String| first.map(|first| MatrixBundle { kernel: kernel.clone(), ..first.clone() });
+        self.step.iter().cloned().chain(also.iter().filter_map(again)).collect()
+    }
+}
+
+/// The folder of a step; a kernel of the user's has a number too, and no path in it.
+fn bundle_name(step: &MatrixBundle, kernel: &GuestKernel, mode: Mode, also: Option<usize>) -> String {
+    let isolated = if step.isolate.is_some() { "-isolated" } else { "" };
+    let kernel = match also {
+        Some(n) => format!("also-{}-{}", n + 1, kernel.release),
+        None => step.kernel.replace(':', "-"),
+    };
+    format!("{kernel}-{}-{}{isolated}", step.boot, mode.name())
+}
+
+/// A cell for each scenario under each load of a step, whose kernel is called `kernel`.
 fn step_cells(
     matrix: &Matrix,
     step: &MatrixBundle,
+    kernel: &str,
     document: &LabDocument,
     bundle: &Bundle,
 ) -> Vec<MatrixCell> {
@@ -188,7 +216,7 @@ fn step_cells(
         MatrixCell {
             scenario: scenario.clone(),
             load: load.clone(),
-            kernel: step.kernel.clone(),
+            kernel: kernel.to_string(),
             boot: step.boot.clone(),
             isolate: step.isolate.clone(),
             mode: document.mode,
@@ -238,8 +266,38 @@ mod tests {
         let error = named("long").unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot run the matrix 'long': there is none of that name; choose from short, published, isolator"
+            "cannot run the matrix 'long': there is none of that name; choose from short, published, isolator, deferral"
         );
+    }
+
+    #[test]
+    fn further_kernels_repeat_the_first_step() {
+        let matrix = named("deferral").unwrap();
+        let steps = matrix.steps(&["/boot/bzImage".to_string(), "debian".to_string()]);
+        let kernels = steps.iter().map(|step| step.kernel.as_str()).collect::<Vec<_>>();
+        assert_eq!(kernels, ["unpatched", "isolator:6.12+core", "isolator", "/boot/bzImage", "debian"]);
+        assert_eq!(steps[2].isolate.as_deref(), Some("default"));
+        for step in &steps[3..] {
+            assert_eq!((&step.boot, &step.scenarios), (&steps[0].boot, &steps[0].scenarios));
+            assert_eq!(step.isolate, None);
+        }
+    }
+
+    #[test]
+    fn a_bundle_is_not_named_by_the_path_of_its_kernel() {
+        let steps = named("deferral").unwrap().steps(&["/boot/bzImage".to_string()]);
+        let kernel = |asked: &str| GuestKernel {
+            asked: asked.into(),
+            release: "6.12.117".into(),
+            architecture: Architecture::X86_64,
+            image: asked.into(),
+            modules: None,
+            digest: String::new(),
+        };
+        let name = |n: usize, also| bundle_name(&steps[n], &kernel(&steps[n].kernel), Mode::Count, also);
+        assert_eq!(name(1, None), "isolator-6.12+core-full-count");
+        assert_eq!(name(2, None), "isolator-full-count-isolated");
+        assert_eq!(name(3, Some(0)), "also-1-6.12.117-full-count");
     }
 
     #[test]

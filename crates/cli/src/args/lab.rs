@@ -77,8 +77,12 @@ impl LabHow {
 /// `isolator lab matrix`
 #[derive(Debug, Args)]
 pub struct LabMatrixArgs {
-    /// The matrix: short, published, isolator
+    /// The matrix: short, published, isolator, deferral
     pub matrix: String,
+    /// Run the scenarios and the boot line of the first step on this kernel too: a name as of lab run, or
+    /// a file; may be given again
+    #[arg(long, value_name = "KERNEL")]
+    pub also: Vec<String>,
     /// The guests' architecture: x86_64, aarch64 [default: this machine's]
     #[arg(long, value_name = "NAME")]
     pub arch: Option<String>,

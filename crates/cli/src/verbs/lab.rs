@@ -189,6 +189,7 @@ fn table(args: &LabMatrixArgs) -> VerbResult {
         architecture: architecture(args.arch.as_deref())?,
         duration: args.how.window(),
         seed: args.seed,
+        also: args.also.clone(),
         fresh: args.how.fresh,
         patience: patience(args.how.time_limit)?,
     };
