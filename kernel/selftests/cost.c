@@ -2,14 +2,15 @@
 /*
  * System calls, context switches and interrupts, for counting from outside.
  *
- * Why: the hooks must cost almost nothing on a CPU without an owner. A clock
+ * Why: the hooks must cost almost nothing on a CPU that they do not serve, and
+ * little on a nohz_full CPU without an owner. A clock
  * would measure the cost on one machine only, and with noise; instruction
  * counts are the same on each machine. So this program does the same on a
  * kernel with the hooks and on one without. An emulator's plugin (lab/scope)
  * counts the instructions that the kernel executes between the markers. On
  * hardware the markers do nothing.
  *
- * Three windows on an isolated CPU without an owner:
+ * Three windows on an isolated CPU without an owner, or on the CPU of --cpu:
  *
  *	1	getpid()
  *	2	sched_yield() to another thread of the same priority, and back
@@ -24,7 +25,7 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 
-static int cpu;
+static long cpu = -1;
 static long count = 2000;
 static long leave, go, sent;
 
@@ -109,8 +110,9 @@ static void interrupts(void)
 int main(int argc, char **argv)
 {
 	arguments(argc, argv, (const struct argument[]){
-		{ "--count", &count, false }, { } });
-	cpu = isolated_cpu();
+		{ "--count", &count, false }, { "--cpu", &cpu, false }, { } });
+	if (cpu < 0)
+		cpu = isolated_cpu();
 	/* RT throttling would stop the spinner after 950 ms. */
 	write_file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
 	pin(cpu);
