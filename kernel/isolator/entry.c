@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt isolator: the owner's kernel entry and its return to user mode.
+ * Interrupt isolator: kernel entry of a nohz_full CPU and its return to user
+ * mode.
  *
  *	user mode	USER set; senders add work to the word, send nothing
  *	    | entry	nest = 2, USER cleared, work,
  *	    |		its bits cleared, nest = 0	(RCU not watching)
  *	    v
  *	kernel		USER clear; senders send interrupts
- *	    |		gate opened if a timer waits: gate_may_stay()
- *	    | return	gate closed, nest = 1		(RCU watching)
+ *	    | return	nest = 1			(RCU watching)
  *	    |		word |= USER			(RCU not watching)
  *	    v
  *	user mode
+ *
+ * OWNER is set and cleared together with USER, on the return of the CPU's
+ * owner. Senders may defer more work with it, see return.c.
  *
  * Rules that hold even if an NMI, or a similar entry, comes at any point:
  *
@@ -34,25 +37,22 @@
  * Code between the hardware's entry and isolator_do_work() must never be
  * patched, since this CPU might not see the patch. So it has no static key.
  */
-#include <linux/hardirq.h>
-#include <linux/irqflags.h>
-#include <linux/jiffies.h>
-#include <linux/preempt.h>
-#include <linux/ptrace.h>
-#include <linux/sched.h>
-#include <linux/sched/task_stack.h>
-#include <linux/thread_info.h>
+#include <linux/cpumask.h>
+#include <linux/init.h>
+#include <linux/percpu.h>
 #include <linux/tick.h>
-
-#include <asm/unistd.h>
 
 #include "isolator.h"
 
 #ifdef CONFIG_X86
+#include <asm/cpufeature.h>
 #include <asm/tlbflush.h>
 #endif
 
-DEFINE_PER_CPU(struct isolator_entry, isolator_entry);
+DEFINE_PER_CPU(struct isolator_entry, isolator_entry) = {
+	.flags = ISOLATOR_PENDING_USER,
+};
+DEFINE_STATIC_KEY_FALSE(isolator_on);
 
 #ifdef CONFIG_X86
 /*
@@ -89,6 +89,18 @@ static __always_inline void isolator_serialise(void)
 static __always_inline void isolator_flush_kernel_tlb(void) { }
 #endif
 
+/* The rare part, kept out of the path of entries without work */
+static noinline noinstr void serve(struct isolator_entry *entry, int work, int keep)
+{
+	if (work & ISOLATOR_PENDING_KTLB)
+		isolator_flush_kernel_tlb();
+	if (work & ISOLATOR_PENDING_SYNC)
+		isolator_serialise();
+	/* Senders can add only MESSAGE now: USER stays clear while nest > 1. */
+	raw_atomic_and(keep, entry->word);
+	entry->seen |= work;
+}
+
 /**
  * isolator_do_work() - do deferred work, and stop senders from deferring more
  * @entry: this CPU's entry state
@@ -97,19 +109,22 @@ static __always_inline void isolator_flush_kernel_tlb(void) { }
  * Every entry calls this, NMIs included, while RCU does not watch. It must not
  * take locks, trace, or run text that may be patched.
  */
-void noinstr isolator_do_work(struct isolator_entry *entry, int keep)
+static __always_inline void isolator_do_work(struct isolator_entry *entry, int keep)
 {
 	/* Pairs with isolator_post(). Later senders send an interrupt. */
-	int old = raw_atomic_fetch_andnot(ISOLATOR_PENDING_USER, entry->word);
+	int work = raw_atomic_fetch_andnot(ISOLATOR_IN_USER_MODE, entry->word) &
+		   ~ISOLATOR_IN_USER_MODE;
 
-	if (old & ISOLATOR_PENDING_KTLB)
-		isolator_flush_kernel_tlb();
-	if (old & ISOLATOR_PENDING_SYNC)
-		isolator_serialise();
-	/* Senders can add only MESSAGE now: USER stays clear while nest > 1. */
-	raw_atomic_and(keep, entry->word);
-	entry->seen |= old;
+	if (unlikely(work & ~keep))
+		serve(entry, work, keep);
 }
+
+#if IS_ENABLED(CONFIG_ISOLATOR_KUNIT_TEST)
+void noinstr isolator_do_work_test(struct isolator_entry *entry, int keep)
+{
+	isolator_do_work(entry, keep);
+}
+#endif
 
 /*
  * While this CPU does the work, nest has the value that it has inside an NMI.
@@ -131,7 +146,9 @@ int noinstr __isolator_kernel_enter(int offset)
 
 void noinstr __isolator_kernel_exit(void)
 {
-	raw_atomic_or(ISOLATOR_PENDING_USER, raw_cpu_read(isolator_entry.word));
+	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
+
+	raw_atomic_or(entry->flags, entry->word);
 }
 
 void noinstr __isolator_nmi_enter(void)
@@ -150,133 +167,45 @@ void noinstr __isolator_nmi_exit(void)
 	WRITE_ONCE(entry->nest, entry->nest - 1);
 	barrier();
 	if (entry->nest == 1)
-		raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
+		raw_atomic_or(entry->flags, entry->word);
 }
 
-/* Any task on the CPU itself may call this, with interrupts off */
-void __isolator_gate_open(void)
-{
-	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
-
-	if (likely(!entry->gated))
-		return;
-	WRITE_ONCE(entry->gated, false);
-	hrtimer_isolator_resume();
-}
-
-/*
- * Whether this entry is a call of TICK, which is short; false if this is
- * unknown. (On arm64 the registers of an interrupt from user mode may look the
- * same.) A call to another device with the same number counts as TICK too.
- * Timers then fire when that call sleeps, when it returns, or by the watchdog.
+/**
+ * isolator_supported() - whether entries of this machine can do deferred work
+ *
+ * With FRED, a return to user mode that faults is a fault of the kernel. No
+ * hook runs then, and text that may be patched runs while USER is set.
+ *
+ * Return: whether they can.
  */
-static bool entered_by_tick(void)
+bool isolator_supported(void)
 {
-#ifdef CONFIG_X86_64
-	struct pt_regs *regs = current_pt_regs();
-
-	return regs->orig_ax == __NR_ioctl &&
-	       (u32)regs->si == ISOLATOR_IOC_TICK;
+#ifdef CONFIG_X86
+	return !boot_cpu_has(X86_FEATURE_XENPV) &&
+	       !cpu_feature_enabled(X86_FEATURE_FRED);
 #else
-	return false;
+	return true;
 #endif
 }
 
-/*
- * Whether the gate may stay closed after an entry from user mode by any task on
- * this CPU. For a task that is not the owner, it opens: it may still be closed
- * for an owner that has just lost the CPU. For the owner, it opens if a timer
- * waits behind it, since the owner may stay long in the kernel (a long call, a
- * guest).
- *
- * The gate stays closed in two cases. In TICK, which is short, it does if no
- * timer is due soon, so that TICK does not program the device twice. And it
- * does if no timer waits. The kernel itself leaves the device in this state,
- * and starting a timer programs it.
- */
-static bool gate_may_stay(struct isolator_entry *entry, bool mine)
+static int __init isolator_words_init(void)
 {
-	return mine && (!entry->due || (entered_by_tick() &&
-					time_before(jiffies, entry->due)));
-}
+	int cpu;
 
-void __isolator_user_exit(void)
-{
-	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
-	struct isolator_cpu *ic = this_cpu_ptr(&isolator_cpu);
-	unsigned int seen = entry->seen;
-	bool mine;
+	for_each_possible_cpu(cpu) {
+		struct isolator_entry *entry = per_cpu_ptr(&isolator_entry, cpu);
 
-	if (likely(!seen))
-		return;
-	entry->seen = 0;
-	mine = READ_ONCE(ic->owner) == current;
-	/* The return to user mode empties the batches that this stay fills. */
-	if (mine)
-		set_thread_flag(TIF_ISOLATOR);
-	if ((seen & ISOLATOR_PENDING_TICK) || !gate_may_stay(entry, mine))
-		__isolator_gate_open();
-	isolator_count(ic, ISOLATOR_STAT_ENTRIES);
-	if (seen & ~(ISOLATOR_PENDING_USER | ISOLATOR_PENDING_MESSAGE))
-		isolator_count(ic, ISOLATOR_STAT_ENTRIES_WORK);
-	/* The deferred interrupt would have done this. */
-	if (seen & ISOLATOR_PENDING_RESCHED)
-		preempt_fold_need_resched();
-	if (seen & ISOLATOR_PENDING_TICK)
-		tick_nohz_isolator_update();
-}
-
-/* With an open gate, due timers need a return with interrupts on. */
-unsigned long __isolator_user_quiet(unsigned long ti_work)
-{
-	if (READ_ONCE(*this_cpu_ptr(&isolator_cpu.owner)) != current ||
-	    !__this_cpu_read(isolator_entry.gated) || !isolator_quiet())
-		return ti_work;
-	clear_thread_flag(TIF_ISOLATOR);
-	return ti_work & ~_TIF_ISOLATOR;
-}
-
-/*
- * Timers that became due behind the gate are pending interrupts. The CPU takes
- * them before this function runs, rather than in user mode.
- */
-void __isolator_user_prepare(void)
-{
-	clear_thread_flag(TIF_ISOLATOR);
-	if (READ_ONCE(*raw_cpu_ptr(&isolator_cpu.owner)) != current)
-		return;
-	isolator_quiesce();
-	/*
-	 * The gate can close only once the tick has stopped, see
-	 * hrtimer_isolator_stop(). An interrupt to this CPU could not do this:
-	 * it may come only in user mode. It would then bring the owner back
-	 * here for as long as the tick is needed.
-	 */
-	guard(irq)();
-	if (!tick_nohz_tick_stopped())
-		tick_nohz_isolator_update();
-}
-
-void __isolator_user_arm(void)
-{
-	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
-	struct isolator_cpu *ic = this_cpu_ptr(&isolator_cpu);
-
-	/*
-	 * Code that ends isolation interrupts this CPU afterwards. That
-	 * interrupt comes in user mode, or it came while the gate was closed.
-	 */
-	if (likely(READ_ONCE(ic->owner) != current)) {
-		__isolator_gate_open();
-		return;
+		entry->word = &entry->own_word;
 	}
-	lockdep_assert_irqs_disabled();
-	if ((READ_ONCE(ic->mask) & ISOLATOR_MASK_CLOCK) &&
-	    hrtimer_isolator_stop(&entry->due)) {
-		WRITE_ONCE(entry->gated, true);
-		isolator_count(ic, ISOLATOR_STAT_GATE_CLOSED);
-	} else {
-		__isolator_gate_open();
-	}
-	WRITE_ONCE(entry->nest, 1);
+	return 0;
 }
+early_initcall(isolator_words_init);
+
+/* After all functions are registered, and the words have their final place */
+static int __init isolator_on_init(void)
+{
+	if (tick_nohz_full_enabled() && isolator_supported())
+		static_branch_enable(&isolator_on);
+	return 0;
+}
+late_initcall(isolator_on_init);

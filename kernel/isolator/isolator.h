@@ -86,6 +86,8 @@ static inline void isolator_count(struct isolator_cpu *ic,
 	 (IS_ENABLED(CONFIG_ISOLATOR_EXCLUSIVE_MM) ?			\
 	  ISOLATOR_MASK_EXCLUSIVE_MM : 0))
 
+/* Flags of the word; the other bits are work. */
+#define ISOLATOR_IN_USER_MODE	(ISOLATOR_PENDING_USER | ISOLATOR_PENDING_OWNER)
 /* An entry keeps this bit in the word, until the messages are polled. */
 #define ISOLATOR_KEEP		ISOLATOR_PENDING_MESSAGE
 /* An NMI also keeps the bits of work that an NMI cannot do. */
@@ -94,12 +96,26 @@ static inline void isolator_count(struct isolator_cpu *ic,
 				 ISOLATOR_PENDING_TICK)
 
 /* entry.c */
-void isolator_do_work(struct isolator_entry *entry, int keep);
+void isolator_do_work_test(struct isolator_entry *entry, int keep);
+bool isolator_supported(void);
 
 /* defer.c */
-bool isolator_post(atomic_t *word, unsigned int work);
+int isolator_post(atomic_t *word, unsigned int in, unsigned int work);
 unsigned int isolator_work_of(smp_call_func_t func);
+
+/* breach.c */
+#ifdef CONFIG_ISOLATOR_OWNER
+bool isolator_may_defer(int cpu, unsigned int work);
+void isolator_deferred(int cpu, int old, unsigned int work);
 enum isolator_stat isolator_breach_of(smp_call_func_t func);
+#else
+static inline bool isolator_may_defer(int cpu, unsigned int work)
+{
+	return true;
+}
+
+static inline void isolator_deferred(int cpu, int old, unsigned int work) { }
+#endif
 
 /* owner.c */
 enum isolator_reason isolator_take(u32 mask, struct file *file);

@@ -31,7 +31,6 @@
 #include <linux/tick.h>
 
 #ifdef CONFIG_X86
-#include <asm/cpufeature.h>
 #include <asm/tsc.h>
 #endif
 
@@ -86,18 +85,10 @@ enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner)
 	return ISOLATOR_OK;
 }
 
-/*
- * With FRED, a return to user mode that faults is a fault of the kernel. No
- * hook runs then, and text that may be patched runs while USER is set.
- */
 static bool supported(void)
 {
-#ifdef CONFIG_X86
-	if (boot_cpu_has(X86_FEATURE_XENPV) ||
-	    cpu_feature_enabled(X86_FEATURE_FRED))
-		return false;
-#endif
-	return !(current->flags & (PF_KTHREAD | PF_USER_WORKER)) &&
+	return isolator_supported() &&
+	       !(current->flags & (PF_KTHREAD | PF_USER_WORKER)) &&
 	       hrtimer_resolution != LOW_RES_NSEC;
 }
 

@@ -4,10 +4,10 @@
  *
  * The file has one line per fact, "cpuN NAME VALUE", for each CPU that was
  * isolated since boot, after those that hold for all CPUs. The line "parts"
- * names the parts that the kernel was built with. It names functions if the reader may see kernel
- * addresses. It takes no commands: only the device has START, so that the
- * device's permissions, the device cgroup and the lifetime of the open file
- * apply.
+ * names the parts that the kernel was built with. The file names functions if
+ * the reader may see kernel addresses. It takes no commands: only the device
+ * has START, so that the device's permissions, the device cgroup and the
+ * lifetime of the open file apply.
  */
 #include <linux/init.h>
 #include <linux/kallsyms.h>

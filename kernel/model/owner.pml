@@ -10,6 +10,7 @@
  *	user_exit()			__isolator_user_exit(): flags the owner, opens the clock gate where a timer is due
  *					soon or the owner is none any more
  *	arm()				__isolator_user_arm(): closes the gate; opens it for who was deprived meanwhile
+ *	armed				isolator_entry.flags has OWNER. USER, which each thread sets, matters to no work here
  *	schedule()			the switch to another task opens the gate
  *	resched_curr()			resched_curr(), __isolator_defer_resched(), __isolator_resched_again()
  *	wake()				a caller that may wait, resched_curr_deferrable(): a wakeup of an ordinary task
@@ -28,14 +29,14 @@
  * Each of these breaks one rule, and has to be found:
  *	ALL_WAIT	who may not wait is deferred as well
  *	STOP_RETURNS	resched_curr() returns when the flag is set, as without an isolator
- *	STOP_IF_USER	who may not wait sends its interrupt only where USER is set, which an NMI clears for a while
+ *	STOP_IF_OWNER	who may not wait sends its interrupt only where OWNER is set, which an NMI clears for a while
  *	NMI_EATS	an NMI clears RESCHED, and its return serves nothing
  *	LEFT_BEHIND	an entry whose work an NMI has done leaves what the NMI kept
- *	END_IF_USER	who ends an isolation interrupts only a CPU whose USER is set
+ *	END_IF_OWNER	who ends an isolation interrupts only a CPU whose OWNER is set
  *	LEFT_CLOSED	who was deprived in the kernel leaves the gate as it is
  *	SWITCH_CLOSED	a switch to another task leaves the gate as it is
  */
-#define USER	1
+#define OWNER	1
 #define RESCHED	2
 
 #ifndef ENTRIES
@@ -46,7 +47,7 @@
 #endif
 
 byte word, nest, level;
-bool watching = true, owner = true, gated, seen;
+bool watching = true, owner = true, gated, armed;
 bool flag;			/* TIF_NEED_RESCHED */
 bool mark;			/* TIF_ISOLATOR */
 bool ipi, locked;		/* the runqueue's lock */
@@ -63,9 +64,9 @@ bool stop_queued, stop_ran;
 inline do_work(L)
 {
 #ifdef LEFT_BEHIND
-	STEP(L, if :: word & USER -> word = word & KEEP(L); seen = true :: else fi)
+	STEP(L, if :: word & OWNER -> word = word & KEEP(L) :: else fi)
 #else
-	STEP(L, word = word & ~USER; seen = true);
+	STEP(L, word = word & ~OWNER);
 	STEP(L, word = word & KEEP(L))
 #endif
 }
@@ -78,8 +79,8 @@ inline resched_curr(may_wait)
 	:: atomic { flag ->
 #ifndef STOP_RETURNS
 			if
-#ifdef STOP_IF_USER
-			:: !may_wait && owner && (word & USER) -> ipi = true
+#ifdef STOP_IF_OWNER
+			:: !may_wait && owner && (word & OWNER) -> ipi = true
 #else
 			:: !may_wait && owner && (word & RESCHED) -> ipi = true
 #endif
@@ -91,11 +92,11 @@ inline resched_curr(may_wait)
 		mine = owner;
 		if
 #ifdef ALL_WAIT
-		:: atomic { mine && (word & USER) -> word = word | RESCHED }
-		:: atomic { !mine || !(word & USER) -> ipi = true }
+		:: atomic { mine && (word & OWNER) -> word = word | RESCHED }
+		:: atomic { !mine || !(word & OWNER) -> ipi = true }
 #else
-		:: atomic { may_wait && mine && (word & USER) -> word = word | RESCHED }
-		:: atomic { !may_wait || !mine || !(word & USER) -> ipi = true }
+		:: atomic { may_wait && mine && (word & OWNER) -> word = word | RESCHED }
+		:: atomic { !may_wait || !mine || !(word & OWNER) -> ipi = true }
 #endif
 		fi
 	fi
@@ -121,15 +122,16 @@ active proctype task()
 		od;
 		STEP(0,	/* arm(), which only who is flagged passes */
 			if
-			:: mark && owner -> gated = true; nest = 1
+			:: mark && owner -> gated = true; armed = true
 #ifndef LEFT_CLOSED
 			:: mark && !owner -> gated = false
 #endif
 			:: else
 			fi;
 			mark = false);
+		STEP(0, nest = 1);
 		STEP(0, watching = false);
-		STEP(0, if :: nest -> word = word | USER :: else fi);
+		STEP(0, if :: armed -> word = word | OWNER :: else fi);
 end:		if	/* user mode */
 		:: atomic { level == 0 && ipi -> ipi = false }
 		:: atomic { level == 0 && entries > 0 -> entries-- }
@@ -143,7 +145,7 @@ end:		if	/* user mode */
 		STEP(0, watching = true);
 		STEP(0,	/* user_exit() */
 			if
-			:: seen -> seen = false; mark = owner;
+			:: armed -> armed = false; mark = owner;
 				if
 				:: gated = false
 				:: owner	/* no timer is due soon */
@@ -175,7 +177,7 @@ end:	atomic { level == 0 && left > 0 -> level = 1; left--; entered = !watching }
 		:: nest == 0
 		:: nest != 0 -> nest--;
 			if
-			:: nest == 1 -> word = word | USER
+			:: nest == 1 && armed -> word = word | OWNER
 			:: else
 			fi
 		fi
@@ -213,10 +215,10 @@ active proctype stop()
 active proctype end_isolation()
 {
 	atomic { owner -> owner = false };
-#ifdef END_IF_USER
+#ifdef END_IF_OWNER
 	if
-	:: atomic { word & USER -> ipi = true }
-	:: atomic { !(word & USER) }
+	:: atomic { word & OWNER -> ipi = true }
+	:: atomic { !(word & OWNER) }
 	fi
 #else
 	ipi = true
@@ -240,5 +242,5 @@ active proctype watchdog()
 		}
 	od;
 	assert(!flag);
-	assert(owner || (!gated && !(word & USER)))
+	assert(owner || (!gated && !(word & OWNER)))
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The deferral word of one isolated CPU, checked in every interleaving; docs/explanation/kernel.md has the argument in words.
+ * The deferral word of one nohz_full CPU, checked in every interleaving; docs/explanation/kernel.md has the argument in words.
  * Two senders on other CPUs work against it: one patches kernel text, one frees page tables.
  *
  *	here				in the kernel
- *	task()				syscall or interrupt of the owner: ct_kernel_enter(), ct_kernel_exit()
+ *	task()				syscall or interrupt of a thread: ct_kernel_enter(), ct_kernel_exit()
  *	nmi()				an NMI, and a machine check in it: ct_nmi_enter(), ct_nmi_exit()
  *	kernel_enter(), kernel_exit()	isolator_kernel_enter(), isolator_kernel_exit()
  *	nmi_enter(), nmi_exit()		isolator_nmi_enter(), isolator_nmi_exit()
  *	do_work()			isolator_do_work()
- *	arm()				__isolator_user_arm()
+ *	arm()				isolator_user_enter()
  *	post()				isolator_post()
  *	patch_text()			text_poke_sync() on x86, kick_all_cpus_sync() on arm64
  *	free_table()			tlb_remove_table_sync_one()
- *	end()				isolator_end() from another CPU
+ *	forbid()			isolator_take() with a mask that forbids it, or isolator_end(), which interrupts
  *	patchable(), walk()		any kernel code; a walk of page tables with interrupts off
  *
  * Spin is sequentially consistent. What hardware reorders is spelled out, in its worst case only, because what
@@ -59,7 +59,7 @@
 byte word;
 byte nest;
 bool watching = true;		/* the RCU bit of ct->state */
-bool owner = true;
+bool allowed = true;		/* isolator_may_defer() */
 byte nmi_nesting = NONIDLE;
 byte level;			/* of the context that runs on the isolated CPU: 0 task, 1 NMI, 2 machine check */
 bool ipi_text, ipi_table, ipi_end;	/* sent, and not yet handled */
@@ -111,7 +111,7 @@ inline do_work(L)
 #else
 	STEP(L, old = word; word = word & ~USER; FULL_BARRIER);
 	STEP(L, SERIALISE);
-	STEP(L, word = 0)
+	STEP(L, if :: old & (SYNC | ORDER) -> word = 0 :: else fi)
 #endif
 }
 
@@ -176,7 +176,7 @@ kernel:
 	:: STEP(0, fetched = text; barrier(); ipi_text = false; ipi_table = false; ipi_end = false)
 	:: STEP(0, skip)
 	fi;
-	STEP(0, patchable(); walk(); if :: owner -> nest = 1 :: else fi);	/* arm() */
+	STEP(0, patchable(); walk(); nest = 1);	/* arm() */
 	STEP(0, nmi_nesting = 0);
 #ifdef SET_EARLY
 	kernel_exit();
@@ -251,12 +251,12 @@ end:	atomic { level == _pid - 1 && left > 0 -> level = _pid; left--; EXCEPTION; 
 #endif
 
 /*
- * One step is the round of isolator_post() whose compare-and-exchange succeeds: those before changed nothing. The
- * owner may be another by then. What is sent orders the stores before it in any case.
+ * One step is the round of isolator_post() whose compare-and-exchange succeeds: those before changed nothing. It may
+ * not be allowed any more by then. What is sent orders the stores before it in any case.
  */
 #define POST(work, buffered, interrupt, done) \
 	MB(buffered); \
-	mine = owner; \
+	mine = allowed; \
 	if \
 	:: atomic { mine && (word & USER) LOOKED -> word = word | work; BARRIER(buffered); done } \
 	:: atomic { !mine || !(word & USER) -> buffered; interrupt = true }; \
@@ -289,9 +289,9 @@ active proctype free_table()
 #endif
 
 #ifdef END
-active proctype end()
+active proctype forbid()
 {
-	owner = false;
+	allowed = false;
 	ipi_end = true
 }
 #endif

@@ -53,6 +53,7 @@ int main(void)
 	/* It may be mounted already. */
 	mount("debugfs", DEBUG, "debugfs", 0, NULL);
 	results_of("isolator");
+	results_of("isolator_owner");
 	results_of("isolator_messages");
 	if (!tap_number)
 		ok(false, "a KUnit test ran");

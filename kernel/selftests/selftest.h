@@ -5,7 +5,8 @@
  * Static programs over the uapi alone, which also run where there is no
  * distribution. They print TAP and exit as kselftests do: 0 passed, 1 failed,
  * 4 skipped (which needs a reason). They need root, one CPU in nohz_full= and
- * isolcpus=domain that no other program uses, and a kernel with CONFIG_ISOLATOR.
+ * isolcpus=domain that no other program uses, and a kernel with
+ * CONFIG_ISOLATOR_OWNER.
  *
  * No time is judged: a limit on time is there only to tell a hang from a slow
  * machine. In an emulator, or on a busy host, make it longer: --slow K.
@@ -279,7 +280,7 @@ static inline int open_isolator(void)
 	int fd = open("/dev/isolator", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0 && errno == ENOENT)
-		skip_all("no /dev/isolator: a kernel without CONFIG_ISOLATOR");
+		skip_all("no /dev/isolator: a kernel without CONFIG_ISOLATOR_OWNER");
 	if (fd < 0)
 		die("open /dev/isolator");
 	return fd;

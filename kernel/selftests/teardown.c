@@ -505,7 +505,8 @@ static bool as_before(uint64_t starts, const uint64_t *stats, int to)
 		return PROBLEM("owner %d, mask %#x, page %#x", status.owner,
 			       status.mask, page->mask);
 	/* The runner has entered the kernel there since. */
-	if (page->pending)
+	/* USER: another thread runs there in user mode. */
+	if (page->pending & ~ISOLATOR_PENDING_USER)
 		return PROBLEM("left in the word: %#x", page->pending);
 	if (stat_of(page, ISOLATOR_STAT_STARTS) != starts + 1)
 		return PROBLEM("%llu starts counted of 1", (unsigned long long)

@@ -2,15 +2,19 @@
 /*
  * Interrupt isolator: interface to the rest of the kernel.
  *
- * A CPU defers work if and only if its owner runs there in user mode. The
- * protocol uses one word per CPU, &struct isolator_page.pending. Senders may
- * add work to the word only while USER is set. The kernel's entry code does the
- * work and clears it from the word, before any code runs that depends on the
- * work.
+ * A CPU defers work if and only if it runs in user mode, and the kernel tracks
+ * that (nohz_full=). The protocol uses one word per CPU. Senders may add work
+ * to the word only while USER is set. The kernel's entry code does the work and
+ * clears it from the word, before any code runs that depends on the work.
  *
- * Cost while unused: ct_kernel_{enter,exit}() and ct_nmi_{enter,exit}() read a
- * per-CPU variable, since their text must not be patched. The other hooks are
- * static branches, which are off until the first START.
+ * That much defers synchronisation of text and memory, for any thread
+ * (CONFIG_ISOLATOR). A thread that owns its CPU has more deferred
+ * (CONFIG_ISOLATOR_OWNER): timers, reschedules, checks of the tick.
+ *
+ * Cost without nohz_full=: ct_kernel_{enter,exit}() and ct_nmi_{enter,exit}()
+ * read a per-CPU variable, since their text must not be patched. The other
+ * hooks are static branches, which are off. Those of owners are off until the
+ * first START.
  */
 #ifndef _LINUX_ISOLATOR_H
 #define _LINUX_ISOLATOR_H
@@ -32,34 +36,37 @@ struct task_struct;
 
 /**
  * struct isolator_entry - a CPU's state of entry and exit code
- * @nest: 0: the next return is not to an owner in user mode; 1: it is, or this
- *	return has happened; above: an entry has begun, or 1 + the number of
- *	NMIs (and similar entries) that interrupted user mode and have not
- *	returned
+ * @nest: 0: the next return is not to user mode; 1: it is, or this return has
+ *	happened; above: an entry has begun, or 1 + the number of NMIs (and
+ *	similar entries) that interrupted user mode and have not returned
+ * @flags: bits that the return to user mode sets in the word
+ * @word: the CPU's word: @own_word, or the word of the page that owners map
+ * @own_word: for kernels without owners
  * @seen: work that entries have done since the owner last left for user mode
  * @gated: the clock event device is stopped for the owner; in the kernel only
  *	as long as no timer waits behind it, or the stay is short
  * @due: time in jiffies from which a timer behind the closed gate may be due;
  *	0: no timer waits there
- * @word: pending word of the CPU's page
  */
 struct isolator_entry {
 	unsigned long	nest;
+	unsigned int	flags;
+	atomic_t	*word;
+	atomic_t	own_word;
 	unsigned int	seen;
 	bool		gated;
 	unsigned long	due;
-	atomic_t	*word;
 };
 
 DECLARE_PER_CPU(struct isolator_entry, isolator_entry);
-DECLARE_STATIC_KEY_FALSE(isolator_used);
+DECLARE_STATIC_KEY_FALSE(isolator_on);
 
 /*
  * Entry and exit hooks (kernel/context_tracking.c). RCU does not watch while
  * they run, so an NMI at any point of them takes its own hook. On a CPU without
- * an owner, each hook is a comparison with memory and a jump that is not taken.
- * Therefore nest is a long (GCC loads an int first), and the hooks pass the
- * offset through. Otherwise the fast path would keep the offset for a rare
+ * nohz_full=, each hook is a comparison with memory and a jump that is not
+ * taken. Therefore nest is a long (GCC loads an int first), and the hooks pass
+ * the offset through. Otherwise the fast path would keep the offset for a rare
  * call.
  */
 int __isolator_kernel_enter(int offset);
@@ -95,6 +102,62 @@ static __always_inline void isolator_nmi_exit(void)
 	if (unlikely(raw_cpu_read(isolator_entry.nest)))
 		__isolator_nmi_exit();
 }
+
+/* Return of a nohz_full CPU to user mode, interrupts off (__ct_user_enter()). */
+static __always_inline void isolator_user_enter(void)
+{
+	if (static_branch_unlikely(&isolator_on))
+		raw_cpu_write(isolator_entry.nest, 1);
+}
+
+bool __isolator_defer_call(int cpu, smp_call_func_t func);
+
+/**
+ * isolator_defer_call() - whether a function call needs no interrupt
+ * @cpu: target
+ * @func: function; only functions of isolator_register() are ever deferred
+ *
+ * Return: true if the caller must send no interrupt. All earlier writes of the
+ * caller are visible to @cpu when it does the work.
+ */
+static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
+{
+	return static_branch_unlikely(&isolator_on) &&
+	       __isolator_defer_call(cpu, func);
+}
+
+/**
+ * isolator_register() - make calls of a function deferrable
+ * @func: function whose effect, with any argument, is that of @work
+ * @work: one of ISOLATOR_PENDING_SYNC, _KTLB, _ORDER
+ *
+ * Callers must run before user mode exists.
+ */
+void __init isolator_register(smp_call_func_t func, unsigned int work);
+
+#else /* !CONFIG_ISOLATOR */
+
+static __always_inline int isolator_kernel_enter(int offset) { return offset; }
+static __always_inline void isolator_kernel_exit(void) { }
+static __always_inline void isolator_nmi_enter(void) { }
+static __always_inline void isolator_nmi_exit(void) { }
+static inline void isolator_user_enter(void) { }
+static inline bool isolator_defer_call(int cpu, smp_call_func_t func)
+{
+	return false;
+}
+
+static inline void isolator_register(smp_call_func_t func, unsigned int work)
+{
+}
+
+#endif /* CONFIG_ISOLATOR */
+
+/* ---- owners ---- */
+
+#ifdef CONFIG_ISOLATOR_OWNER
+
+DECLARE_STATIC_KEY_FALSE(isolator_used);
 
 void __isolator_user_exit(void);
 unsigned long __isolator_user_quiet(unsigned long ti_work);
@@ -156,24 +219,9 @@ static __always_inline void isolator_switch(void)
  * Hooks of senders. A defer function returns true if it took the work, so that
  * the caller sends no interrupt.
  */
-bool __isolator_defer_call(int cpu, smp_call_func_t func);
 bool __isolator_defer_resched(int cpu, bool may_wait, bool stop);
 bool __isolator_defer_tick(int cpu);
 bool __isolator_resched_again(int cpu, bool stop);
-
-/**
- * isolator_defer_call() - whether a function call needs no interrupt
- * @cpu: target
- * @func: function; only functions of isolator_register() are ever deferred
- *
- * Return: true if the caller must send no interrupt. All earlier writes of the
- * caller are visible to @cpu when it does the work.
- */
-static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
-{
-	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_defer_call(cpu, func);
-}
 
 /**
  * isolator_defer_resched() - whether TIF_NEED_RESCHED needs no interrupt
@@ -270,15 +318,6 @@ static __always_inline void isolator_task_end(struct task_struct *task)
 }
 
 /**
- * isolator_register() - make calls of a function deferrable
- * @func: function whose effect, with any argument, is that of @work
- * @work: one of ISOLATOR_PENDING_SYNC, _KTLB, _ORDER
- *
- * Callers must run before user mode exists.
- */
-void __init isolator_register(smp_call_func_t func, unsigned int work);
-
-/**
  * isolator_register_breach() - set the kind of breach of a function call
  * @func: function
  * @what: ISOLATOR_STAT_BREACH_*, instead of ISOLATOR_STAT_BREACH_CALL
@@ -299,12 +338,8 @@ void sched_isolator_settle(void);
 bool sched_isolator_rt_limited(struct task_struct *task);
 bool sched_isolator_bad_policy(struct task_struct *task);
 
-#else /* !CONFIG_ISOLATOR */
+#else /* !CONFIG_ISOLATOR_OWNER */
 
-static __always_inline int isolator_kernel_enter(int offset) { return offset; }
-static __always_inline void isolator_kernel_exit(void) { }
-static __always_inline void isolator_nmi_enter(void) { }
-static __always_inline void isolator_nmi_exit(void) { }
 static inline void isolator_user_exit(void) { }
 static inline unsigned long isolator_user_quiet(unsigned long ti_work,
 						unsigned long mask)
@@ -315,11 +350,6 @@ static inline unsigned long isolator_user_quiet(unsigned long ti_work,
 static inline void isolator_user_prepare(void) { }
 static inline void isolator_user_arm(void) { }
 static inline void isolator_switch(void) { }
-static inline bool isolator_defer_call(int cpu, smp_call_func_t func)
-{
-	return false;
-}
-
 static inline bool isolator_defer_resched(int cpu, bool may_wait, bool stop)
 {
 	return false;
@@ -346,16 +376,12 @@ static inline void isolator_breach(int cpu, enum isolator_stat what, void *func)
 
 static inline void isolator_breach_call(int cpu, smp_call_func_t func) { }
 static inline void isolator_task_end(struct task_struct *task) { }
-static inline void isolator_register(smp_call_func_t func, unsigned int work)
-{
-}
-
 static inline void isolator_register_breach(smp_call_func_t func,
 					    enum isolator_stat what)
 {
 }
 
-#endif /* CONFIG_ISOLATOR */
+#endif /* CONFIG_ISOLATOR_OWNER */
 
 /* ---- parts on top, each with its own option ---- */
 

@@ -71,13 +71,14 @@ pub(super) struct SelftestResult {
 /// is tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with
 /// core scheduling, KUnit and memory that goes away; they are tested if such a kernel is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
-    let plain = |program| Test { program, arguments: "--slow 10", ..Test::default() };
+    let plain = |program| Test { program, arguments: "--slow 10", options: BY_TURNS, ..Test::default() };
     let errors = Test { cpus: 3, ..plain("errors") };
-    let tickless = |program| Test { boot: TICKLESS, cpus: 4, options: BY_TURNS, ..plain(program) };
+    let tickless = |program| Test { boot: TICKLESS, cpus: 4, ..plain(program) };
     let mut tests = vec![errors, tickless("errors"), tickless("ends")];
     tests.extend(["exclusive", "calls", "refusals", "rings", "timers"].map(plain));
     let neighbours = Test { options: STARVED, ..plain("neighbours") };
     tests.push(neighbours);
+    tests.push(plain("sync"));
     let with = |fragments: &str| format!("isolator:{}+{fragments}", lab.version);
     let is_built = |fragments: &str| -> Result<bool> {
         Ok(build::last(&format!("{}+{fragments}", lab.version), lab.architecture, false)?.is_some())

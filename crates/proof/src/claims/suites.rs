@@ -82,7 +82,7 @@ fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
         format!("{KEYS} printed no result: {}", String::from_utf8_lossy(&audit.stderr).trim())
     })?;
     let name = name(lab);
-    let _ = writeln!(seen.text, "| {name} | `audit/keys vmlinux` | {passed} | {failed} | | |");
+    let _ = writeln!(seen.text, "| {name} | `check-keys vmlinux` | {passed} | {failed} | | |");
     if !audit.status.success() {
         seen.wrong.push(format!("{name}: {failed} keys in the danger zone may change at run time"));
     }
@@ -90,7 +90,7 @@ fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
 }
 
 /// The audit of the danger zone.
-const KEYS: &str = "kernel/audit/keys";
+const KEYS: &str = "kernel/isolator/check-keys";
 
 /// The numbers of sites that the audit allows and does not, from its last line.
 fn keys(line: &str) -> Option<(u32, u32)> {

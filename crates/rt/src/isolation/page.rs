@@ -125,7 +125,7 @@ impl Page {
     /// ```
     #[inline(always)]
     pub fn waits(&self) -> bool {
-        self.word(offset_of!(uapi::IsolatorPage, pending)) & !uapi::PENDING_USER != 0
+        self.word(offset_of!(uapi::IsolatorPage, pending)) & !(uapi::PENDING_USER | uapi::PENDING_OWNER) != 0
     }
 
     /// Whether a message waits.

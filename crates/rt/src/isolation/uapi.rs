@@ -21,13 +21,15 @@ pub(super) const TICK_RT: u32 = 1 << 1;
 /// Verify the time stamp counter.
 pub(super) const TICK_TSC_SYNC: u32 = 1 << 2;
 
-/// Deferral is possible: the owner is in user mode.
+/// The CPU is in user mode.
 pub(super) const PENDING_USER: u32 = 1 << 0;
 /// A message waits.
 pub(super) const PENDING_MESSAGE: u32 = 1 << 6;
+/// Its owner is.
+pub(super) const PENDING_OWNER: u32 = 1 << 7;
 
 /// Version of [`IsolatorPage`].
-pub(super) const PAGE_VERSION: u32 = 1;
+pub(super) const PAGE_VERSION: u32 = 2;
 /// Counters that a page has room for.
 pub(super) const STAT_ROOM: usize = 64;
 /// Call sites that are kept of the last breach.
@@ -187,6 +189,7 @@ mod tests {
             ("TICK_ALL", TICK_SCHED | TICK_RT | TICK_TSC_SYNC),
             ("PENDING_USER", PENDING_USER),
             ("PENDING_MESSAGE", PENDING_MESSAGE),
+            ("PENDING_OWNER", PENDING_OWNER),
             ("PAGE_VERSION", PAGE_VERSION),
             ("THIS_CPU", THIS_CPU),
             ("SITES", SITES as u32),

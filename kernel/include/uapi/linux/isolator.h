@@ -56,8 +56,10 @@
 /**
  * DOC: ISOLATOR_PENDING_* - bits of &struct isolator_page.pending
  *
- * USER is set while the kernel may defer work, so an owner that reads the word
- * always sees it set. Every other bit is deferred work. Posters set MESSAGE;
+ * USER is set while the CPU is in user mode, OWNER while its owner is. So an
+ * owner that reads the word always sees both. Senders add work only while these
+ * are set: SYNC and ORDER with USER, so for other threads too; all other work
+ * with OWNER. Every other bit is deferred work. Posters set MESSAGE;
  * POLL and TICK clear it once no message is left. Entering the kernel clears
  * the other bits.
  */
@@ -68,6 +70,7 @@
 #define ISOLATOR_PENDING_RESCHED	(1U << 4)
 #define ISOLATOR_PENDING_TICK		(1U << 5)
 #define ISOLATOR_PENDING_MESSAGE	(1U << 6)
+#define ISOLATOR_PENDING_OWNER		(1U << 7)
 
 /**
  * enum isolator_stat - index into &struct isolator_page.stat
@@ -277,7 +280,7 @@ struct isolator_page {
 	__u64	stat[ISOLATOR_STAT_ROOM];
 };
 
-#define ISOLATOR_PAGE_VERSION		1
+#define ISOLATOR_PAGE_VERSION		2
 
 /** ISOLATOR_MMAP_OFFSET - file offset of a CPU's page */
 #define ISOLATOR_MMAP_OFFSET(cpu)	((__u64)(cpu) << 20)
