@@ -15,7 +15,7 @@ fn both_probes_see_every_stall() {
         let outcome = ground_truth::run(probe, 1, 4, 7).unwrap();
         assert!(outcome.due > 20, "{probe}: {outcome:?}");
         assert_eq!(outcome.seen, outcome.due, "{probe}: {outcome:?}");
-        // On a crowded host the injector may not have been left alone once: then no length can be judged.
-        assert!(outcome.right > 0 || outcome.clean == 0, "{probe}: {outcome:?}");
+        // A crowded host may leave the injector alone hardly ever: then no length can be judged.
+        assert!(outcome.right > 0 || outcome.clean < 10, "{probe}: {outcome:?}");
     }
 }

@@ -227,7 +227,8 @@ mod tests {
     #[test]
     fn a_page_tells_what_waits_what_was_counted_and_the_last_breach() {
         // version; breach_seq and breach_stat; breach_func; breach_ns; pending; stat[0] and stat[5].
-        let at = [(0, 1), (16, 2 | 5 << 32), (24, 77), (32, 99), (256, 3), (384, 4), (384 + 40, 1)];
+        let version = (0, uapi::PAGE_VERSION.into());
+        let at = [version, (16, 2 | 5 << 32), (24, 77), (32, 99), (256, 3), (384, 4), (384 + 40, 1)];
         let page = page(&at).unwrap();
         assert!(page.waits() && !page.isolated() && !page.message_waits());
         assert_eq!((page.counters()["defer_sync"], page.counters()["breach_call"]), (4, 1));
@@ -237,10 +238,22 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_in_user_mode_is_no_work_that_waits() {
+        let flags = uapi::PENDING_USER | uapi::PENDING_OWNER;
+        let page = page(&[(0, uapi::PAGE_VERSION.into()), (256, flags.into())]).unwrap();
+        assert!(!page.waits() && !page.message_waits());
+    }
+
+    #[test]
     fn a_page_of_another_version_is_refused() {
+        let ours = uapi::PAGE_VERSION;
         assert_eq!(
-            page(&[(0, 9)]).unwrap_err().to_string(),
-            "cannot read the isolator's page of cpu 0: the kernel's page has version 9, this program knows 1; use a kernel and a program of the same version"
+            page(&[(0, u64::from(ours) + 7)]).unwrap_err().to_string(),
+            format!(
+                "cannot read the isolator's page of cpu 0: the kernel's page has version {}, this program knows {ours}; \
+                 use a kernel and a program of the same version",
+                ours + 7
+            )
         );
     }
 }
