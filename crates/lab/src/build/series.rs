@@ -95,11 +95,16 @@ impl PatchSeries {
         Ok(self.listed(version)?.into_iter().filter_map(|(_, patch)| patch).collect())
     }
 
+    /// A version's list of hooks.
+    fn list(&self, version: &str) -> Result<String> {
+        self.must_have(version)?;
+        Ok(String::from_utf8_lossy(&self.0[&format!("hooks/{version}/series")]).into_owned())
+    }
+
     /// The lines of a version's list: a group's name, and its patch unless the line only names the group.
     fn listed(&self, version: &str) -> Result<Vec<(String, Option<Patch<'_>>)>> {
-        self.must_have(version)?;
         let folder = format!("hooks/{version}");
-        let list = String::from_utf8_lossy(&self.0[&format!("{folder}/series")]).into_owned();
+        let list = self.list(version)?;
         let mut current = CORE.to_string();
         let mut listed = Vec::new();
         for line in list.lines().map(str::trim) {
@@ -133,8 +138,7 @@ impl PatchSeries {
 
     /// The groups that these need, and that those need.
     fn needed(&self, version: &str, groups: &[String]) -> Result<Vec<String>> {
-        self.must_have(version)?;
-        let list = String::from_utf8_lossy(&self.0[&format!("hooks/{version}/series")]).into_owned();
+        let list = self.list(version)?;
         let mut needed = groups.to_vec();
         let mut at = 0;
         while let Some(name) = needed.get(at).cloned() {
