@@ -23,7 +23,7 @@ pub(super) const WORDS: usize = 8;
 /// Bytes of a line.
 pub(super) const LINE_BYTES: usize = 8 * WORDS;
 
-/// Bytes of the longest message that lies in the line of its number.
+/// Bytes of the longest message that lies in the line of its header.
 pub(super) const BESIDE_BYTES: usize = LINE_BYTES - 8;
 
 /// What a processor copies at once: any has it.
@@ -183,7 +183,7 @@ impl Region {
             Memory::Own(lines) => lines,
             Memory::Mapped(mapping) => mapping,
         };
-        Region { at: NonNull::from(lines).cast(), lines: lines.len(), _memory: Arc::clone(&memory) }
+        Region { at: NonNull::from(lines).cast(), lines: lines.len(), _memory: memory }
     }
 }
 
