@@ -3,6 +3,8 @@
  * Ways to misuse the library, each by its name:  misuses NAME
  *
  * Silent where it is survived as docs/library.md says; status 77 where this machine cannot try it.
+ *
+ * One file although it is long: each function is a misuse, run in a process of its own, and all check by the same few helpers.
  */
 #include <errno.h>
 #include <pthread.h>
