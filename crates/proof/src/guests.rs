@@ -21,12 +21,6 @@ pub fn architecture() -> Result<Architecture, Box<dyn Error>> {
     }
 }
 
-/// The kernel with the kernel part.
-const OURS: &str = "isolator";
-
-/// The most starts of a guest that fails because of the emulator.
-pub const TRIES: usize = 5;
-
 /// The name of a table for the guests' architecture, which is a part of it unless it is the usual one.
 pub fn table(name: &str) -> Result<String, Box<dyn Error>> {
     Ok(match architecture()? {
@@ -52,27 +46,10 @@ pub fn lab<T: DeserializeOwned>(isolator: &Path, args: &[&str], folder: &Path) -
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The same for `lab run`, even if its result does not count: the document has the reason. A foreign kernel
-/// is tried again if the emulator ran stale text.
+/// The same for `lab run`, even if its result does not count: the document has the reason.
 pub fn run(isolator: &Path, args: &[&str], folder: &Path) -> Result<LabDocument, Box<dyn Error>> {
-    let mut output = printed(isolator, args, folder)?;
-    for _ in 1..TRIES {
-        if args.iter().any(|arg| arg.starts_with(OURS))
-            || !met_stale_text(&String::from_utf8_lossy(&output.stderr))
-        {
-            break;
-        }
-        eprintln!("again: isolator lab {}", args.join(" "));
-        output = printed(isolator, args, folder)?;
-    }
+    let output = printed(isolator, args, folder)?;
     serde_json::from_slice(&output.stdout).map_err(|_| ended(args, &output))
-}
-
-/// Whether a guest hit a breakpoint that the kernel had put into its text and removed again: the emulator's
-/// threads run instructions that were patched meanwhile, even at boot. Not used for our kernel: with the
-/// isolator it would be a finding.
-pub fn met_stale_text(said: &str) -> bool {
-    said.contains("Oops: int3")
 }
 
 fn printed(isolator: &Path, args: &[&str], folder: &Path) -> std::io::Result<Output> {

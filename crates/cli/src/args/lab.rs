@@ -53,7 +53,7 @@ pub struct LabHow {
     /// gate: that of the baseline, and no other]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Time limit of a guest [default: 210 s and the window]
+    /// Time limit of a guest [default: the window and the storms, and 400 s on top]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
     /// Run guests again instead of using the cache

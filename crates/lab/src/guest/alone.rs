@@ -18,7 +18,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use crate::guest::sys::{self, SharedWord};
-use crate::guest::{ARMING, LOOK_EVERY, Result};
+use crate::guest::{LOOK_EVERY, PATIENCE, Result};
 
 /// The hidden verb under which this program is the owner.
 pub const VERB: &str = "lab-alone";
@@ -67,7 +67,7 @@ impl Alone {
             if let Some(status) = self.process.try_wait()? {
                 return Err(format!("the owner ended with {status} before its window").into());
             }
-            if began.elapsed() > ARMING {
+            if began.elapsed() > PATIENCE {
                 self.process.kill()?;
                 return Err("the owner did not begin".into());
             }

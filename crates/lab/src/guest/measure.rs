@@ -16,7 +16,7 @@ use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use crate::guest::alone::Alone;
 use crate::guest::storm::runner::READY;
 use crate::guest::storm::{self, owner};
-use crate::guest::{ARMING, LOOK_EVERY, Result, send, trace};
+use crate::guest::{LOOK_EVERY, PATIENCE, Result, send, trace};
 use crate::job::{BUNDLE, Measure, SIGNAL, StormOrder};
 use crate::signal;
 
@@ -189,7 +189,7 @@ fn wait_for_the_window(measuring: &mut Child) -> Result<()> {
         if let Some(status) = ended {
             return Err(format!("the measuring program ended with {status} before it measured").into());
         }
-        if began.elapsed() > ARMING {
+        if began.elapsed() > PATIENCE {
             let stands = threads_of(measuring.id());
             measuring.kill()?;
             return Err(

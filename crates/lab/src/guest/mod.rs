@@ -27,15 +27,13 @@ use crate::{disk, frame};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How long the measuring program may take until it measures: a load may have files to write first, on a host
-/// with ten times as many running threads as CPUs.
-const ARMING: Duration = Duration::from_secs(300);
+/// How long the measuring program may take until it measures, and a disk or a port until it comes up once its
+/// driver is there: a load may have files to write first, on a host with ten times as many running threads as
+/// CPUs.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How often something is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// How long a disk or a port may take to come up once its driver is there.
-const PROBING: Duration = Duration::from_secs(10);
 
 /// MODULE_INIT_COMPRESSED_FILE of finit_module(2).
 const COMPRESSED: i32 = 4;
@@ -124,7 +122,7 @@ fn mount_disk() -> Result<()> {
     let device = Path::new("/dev").join(disk::DEVICE);
     let began = Instant::now();
     while !device.exists() {
-        if began.elapsed() > PROBING {
+        if began.elapsed() > PATIENCE {
             return Err("no scratch disk came up: this kernel has no driver of virtio disks".into());
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -139,7 +137,7 @@ fn mount_disk() -> Result<()> {
 /// The host tells its name after the driver is there, a moment later where the host is busy.
 fn port() -> Result<File> {
     let began = Instant::now();
-    while began.elapsed() < PROBING {
+    while began.elapsed() < PATIENCE {
         for entry in fs::read_dir("/sys/class/virtio-ports")? {
             let entry = entry?;
             if fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT) {

@@ -229,19 +229,12 @@ fn in_a_guest(
     let boot = if source.is_other { "none" } else { "full" };
     command.args(["--boot", boot, "--time-limit", "20m"]);
     command.arg(guest).args(["causes-guest", collector, &rounds.to_string(), source.name]);
-    let mut words = String::new();
-    for _ in 0..guests::TRIES {
-        let output = command.output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        if let Some(outcome) = said.lines().find_map(|line| line.strip_prefix("outcome ")) {
-            return Ok(serde_json::from_str(outcome)?);
-        }
-        words = [said, String::from_utf8_lossy(&output.stderr)].concat();
-        if !guests::met_stale_text(&words) {
-            break;
-        }
-        eprintln!("proof-causes: again: {words}");
+    let output = command.output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if let Some(outcome) = said.lines().find_map(|line| line.strip_prefix("outcome ")) {
+        return Ok(serde_json::from_str(outcome)?);
     }
+    let words = [said, String::from_utf8_lossy(&output.stderr)].concat();
     let why =
         words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").replace('|', "/");
     Ok(InterruptionResult {
