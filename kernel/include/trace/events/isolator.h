@@ -7,58 +7,43 @@
 
 #include <linux/tracepoint.h>
 
-/* An interrupt that was not sent; its work waits for the next entry. */
-TRACE_EVENT(defer,
+/* what: ISOLATOR_PENDING_* or enum isolator_stat */
+DECLARE_EVENT_CLASS(isolator_interrupt,
 
-	TP_PROTO(int cpu, unsigned int work, void *func, unsigned long site),
+	TP_PROTO(int cpu, unsigned int what, void *func, unsigned long site),
 
-	TP_ARGS(cpu, work, func, site),
+	TP_ARGS(cpu, what, func, site),
 
 	TP_STRUCT__entry(
 		__field(int, cpu)
-		__field(unsigned int, work)
+		__field(unsigned int, what)
 		__field(void *, func)
 		__field(unsigned long, site)
 	),
 
 	TP_fast_assign(
 		__entry->cpu = cpu;
-		__entry->work = work;
+		__entry->what = what;
 		__entry->func = func;
 		__entry->site = site;
 	),
 
-	/* ISOLATOR_PENDING_* */
-	TP_printk("cpu=%d work=%#x func=%pS site=%pS", __entry->cpu,
-		  __entry->work, __entry->func, (void *)__entry->site)
+	TP_printk("cpu=%d kind=%u func=%pS site=%pS", __entry->cpu,
+		  __entry->what, __entry->func, (void *)__entry->site)
 );
+
+/* An interrupt that was not sent: ISOLATOR_PENDING_* waits for an entry */
+DEFINE_EVENT_PRINT(isolator_interrupt, defer,
+	TP_PROTO(int cpu, unsigned int what, void *func, unsigned long site),
+	TP_ARGS(cpu, what, func, site),
+	TP_printk("cpu=%d work=%#x func=%pS site=%pS", __entry->cpu,
+		  __entry->what, __entry->func, (void *)__entry->site));
 
 #ifdef CONFIG_ISOLATOR_OWNER
 /* An interrupt that is sent to an owner in user mode. */
-TRACE_EVENT(breach,
-
-	TP_PROTO(int cpu, unsigned int kind, void *func, unsigned long site),
-
-	TP_ARGS(cpu, kind, func, site),
-
-	TP_STRUCT__entry(
-		__field(int, cpu)
-		__field(unsigned int, kind)
-		__field(void *, func)
-		__field(unsigned long, site)
-	),
-
-	TP_fast_assign(
-		__entry->cpu = cpu;
-		__entry->kind = kind;
-		__entry->func = func;
-		__entry->site = site;
-	),
-
-	/* enum isolator_stat */
-	TP_printk("cpu=%d kind=%u func=%pS site=%pS", __entry->cpu,
-		  __entry->kind, __entry->func, (void *)__entry->site)
-);
+DEFINE_EVENT(isolator_interrupt, breach,
+	TP_PROTO(int cpu, unsigned int what, void *func, unsigned long site),
+	TP_ARGS(cpu, what, func, site));
 
 /* The owner's TICK. */
 TRACE_EVENT(tick,
