@@ -8,7 +8,7 @@ use crate::calls::Calls;
 use crate::day::Day;
 use crate::fleet;
 use crate::ground_truth::StallDetection;
-use crate::messages::{ContenderResult, OURS, RAW};
+use crate::messages::{ContenderResult, OURS, PairResult, RAW};
 use crate::peers::{self, Instructions};
 
 /// Everything that one run measured.
@@ -126,17 +126,22 @@ fn named<'a>(of: &'a [ContenderResult], name: &str) -> Option<&'a ContenderResul
     of.iter().find(|it| it.name == name)
 }
 
-/// Messages between two CPUs.
-pub fn messages(shown: &[ContenderResult]) -> String {
+/// Messages on each pair of CPUs.
+pub fn messages(pairs: &[PairResult]) -> String {
+    pairs.iter().map(messages_between).collect::<Vec<_>>().join("\n")
+}
+
+fn messages_between(PairResult { cpus: [first, second], is_fifo, contenders: shown }: &PairResult) -> String {
     let mut out = String::new();
     let sizes = shown.chunk_by(|one, other| one.bytes == other.bytes).collect::<Vec<_>>();
     let Some(raw) = named(shown, RAW) else { return out };
     let [low, high] = raw.between_ns;
     let _ = writeln!(
         out,
-        "The CPUs are {}: bare words took {:.0} ns there and back, {low:.0} to {high:.0} ns in nine of ten batches.\n",
+        "The CPUs {first} and {second} are {}: bare words took {:.0} ns there and back, {low:.0} to {high:.0} ns in nine of ten batches.{}\n",
         if raw.p50_ns < NEAR_NS { "near" } else { "far" },
-        raw.p50_ns
+        raw.p50_ns,
+        if *is_fifo { "" } else { " The threads were not in real time." },
     );
     out.push_str(ROWS);
     let million = |it: &ContenderResult| it.per_s / 1e6;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use super::{Batch, CPUS, IN_A_ROW, STREAM, TRIPS, WARM_UP};
+use super::{Batch, IN_A_ROW, Pair, STREAM, TRIPS, WARM_UP};
 
 /// The program.
 pub struct Peers {
@@ -19,7 +19,7 @@ pub struct Peers {
 
 impl Peers {
     /// Compiles and starts it.
-    pub fn start(scratch: &Path) -> Result<Peers, Box<dyn Error>> {
+    pub fn start(cpus: Pair, scratch: &Path) -> Result<Peers, Box<dyn Error>> {
         let program = scratch.join("peers");
         let mut compiler = Command::new("c++");
         compiler.args(["-O3", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
@@ -29,7 +29,8 @@ impl Peers {
                     .into(),
             );
         }
-        let numbers = [CPUS[0] as u64, CPUS[1].into(), WARM_UP as u64, TRIPS as u64, STREAM, IN_A_ROW as u64];
+        let numbers =
+            [u64::from(cpus[0]), cpus[1].into(), WARM_UP as u64, TRIPS as u64, STREAM, IN_A_ROW as u64];
         let mut command = Command::new(program);
         command.args(numbers.map(|number| number.to_string())).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;

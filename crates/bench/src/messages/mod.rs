@@ -10,6 +10,7 @@ mod rings;
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,8 +18,14 @@ use std::time::{Duration, Instant};
 use ends::{LineMessage, Message, RawLines, Side, WordMessage};
 use rt::clock::Calibration;
 
-/// The CPUs.
-const CPUS: [u32; 2] = [0, 1];
+/// Two CPUs: one asks and sends, the other answers and receives.
+pub type Pair = [u32; 2];
+
+/// Two pairs of CPUs are alike whose round trips differ by less.
+const ALIKE: f64 = 1.5;
+
+/// The policy of both threads.
+const FIFO: rt::Policy = rt::Policy::Fifo(80);
 
 /// Batches of each contender.
 const ROUNDS: usize = 100;
@@ -120,10 +127,61 @@ fn sizes() -> Result<Vec<Vec<Contender>>, Box<dyn Error>> {
     ])
 }
 
-/// All contenders by size: bare words first, ours second.
-pub fn run(scratch: &Path) -> Result<Vec<ContenderResult>, Box<dyn Error>> {
+/// Of all pairs with the first CPU the nearest and the farthest by the round trip of bare words, or one where
+/// all are alike.
+fn pairs() -> Result<Vec<Pair>, Box<dyn Error>> {
+    let cpus = rt::thread::affinity();
+    let (first, others) = cpus.split_first().ok_or("no CPU may be used")?;
+    let mut pairs =
+        others.iter().map(|other| ([*first, *other], bare_trip([*first, *other]))).collect::<Vec<_>>();
+    pairs.sort_by_key(|(_, ticks)| *ticks);
+    let [(nearest, least), .., (farthest, most)] = pairs[..] else {
+        let (only, _) = pairs.first().ok_or("messages need two CPUs")?;
+        return Ok(vec![*only]);
+    };
+    Ok(if (most as f64) < least as f64 * ALIKE { vec![nearest] } else { vec![nearest, farthest] })
+}
+
+/// Ticks of the middle of round trips of bare words.
+fn bare_trip(cpus: Pair) -> u64 {
+    let (mut asks, mut answers) = RawLines::pair(STREAM as usize);
+    let mut ticks = vec![0; WARM_UP + TRIPS];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _together = Together;
+            take(cpus[1]);
+            answers.answer((WARM_UP + TRIPS) as u64);
+        });
+        scope.spawn(|| {
+            let _together = Together;
+            take(cpus[0]);
+            asks.ask(&mut ticks);
+        });
+    });
+    middle_and_p999(&mut ticks[WARM_UP..]).0
+}
+
+/// Messages between two CPUs.
+#[derive(Debug)]
+pub struct PairResult {
+    /// The CPUs.
+    pub cpus: Pair,
+    /// Whether the threads had SCHED_FIFO. Without it other tasks may take part of their time.
+    pub is_fifo: bool,
+    /// All contenders by size, bare words first and ours second.
+    pub contenders: Vec<ContenderResult>,
+}
+
+/// Measures on each of the pairs of CPUs.
+pub fn run(scratch: &Path) -> Result<Vec<PairResult>, Box<dyn Error>> {
+    let is_fifo = thread::spawn(|| FIFO.apply(true).is_ok()).join().unwrap_or(false);
+    let on = |cpus| Ok(PairResult { cpus, is_fifo, contenders: run_on(cpus, scratch)? });
+    pairs()?.into_iter().map(on).collect()
+}
+
+fn run_on(cpus: Pair, scratch: &Path) -> Result<Vec<ContenderResult>, Box<dyn Error>> {
     let calibration = Calibration::measure(Duration::from_millis(200))?;
-    let mut peers = cpp::Peers::start(scratch)?;
+    let mut peers = cpp::Peers::start(cpus, scratch)?;
     let mut names = Vec::new();
     let (mut asks, mut answers) = (Vec::new(), Vec::new());
     for contenders in sizes()? {
@@ -134,10 +192,10 @@ pub fn run(scratch: &Path) -> Result<Vec<ContenderResult>, Box<dyn Error>> {
         answers.push(answering);
     }
     names.extend(peers.contenders().iter().cloned());
-    let meeting = AtomicU64::new(0);
+    let (meeting, round_is_over) = (AtomicU64::new(0), Barrier::new(2));
     let (trips, streams) = thread::scope(|scope| {
-        let asking = scope.spawn(|| asking(asks, &mut peers, &meeting));
-        let answering = scope.spawn(|| answering(answers, &meeting));
+        let asking = scope.spawn(|| asking(cpus[0], asks, &mut peers, &meeting, &round_is_over));
+        let answering = scope.spawn(|| answering(cpus[1], answers, &meeting, &round_is_over));
         (asking.join(), answering.join())
     });
     let ended = |_| "a side of the messages ended early";
@@ -177,12 +235,14 @@ type Trips = Vec<Vec<(u64, u64)>>;
 
 /// Asks and pours, and has the peers in C++ do it after each size.
 fn asking(
+    cpu: u32,
     sides: Vec<Vec<MakeSide>>,
     peers: &mut cpp::Peers,
     meeting: &AtomicU64,
+    round_is_over: &Barrier,
 ) -> (Trips, Vec<Vec<Batch>>) {
     let _together = Together;
-    let mut sides = made(CPUS[0], sides);
+    let mut sides = made(cpu, sides);
     let mut batches = vec![Vec::with_capacity(ROUNDS); sides.iter().map(Vec::len).sum()];
     let mut of_peers = vec![Vec::with_capacity(ROUNDS); peers.contenders().len()];
     let mut ticks = vec![0; WARM_UP + TRIPS];
@@ -200,6 +260,7 @@ fn asking(
         for (n, batches) in of_peers.iter_mut().enumerate() {
             batches.push(peers.batch(n).unwrap_or_else(|error| panic!("{error}")));
         }
+        round_is_over.wait();
         thread::sleep(REST);
     }
     (batches, of_peers)
@@ -213,9 +274,14 @@ fn middle_and_p999(ticks: &mut [u64]) -> (u64, u64) {
 }
 
 /// Answers and drains; of each contender and batch how long the stream took.
-fn answering(sides: Vec<Vec<MakeSide>>, meeting: &AtomicU64) -> Vec<Vec<Duration>> {
+fn answering(
+    cpu: u32,
+    sides: Vec<Vec<MakeSide>>,
+    meeting: &AtomicU64,
+    round_is_over: &Barrier,
+) -> Vec<Vec<Duration>> {
     let _together = Together;
-    let mut sides = made(CPUS[1], sides);
+    let mut sides = made(cpu, sides);
     let mut batches = vec![Vec::with_capacity(ROUNDS); sides.iter().map(Vec::len).sum()];
     for round in 0..ROUNDS {
         for (size, n, contender) in turns(round, &sides).into_iter().flatten() {
@@ -226,6 +292,8 @@ fn answering(sides: Vec<Vec<MakeSide>>, meeting: &AtomicU64) -> Vec<Vec<Duration
             sides[size][n].drain(STREAM);
             batches[contender].push(began.elapsed());
         }
+        // Asleep: the peers in C++ need this CPU now.
+        round_is_over.wait();
     }
     batches
 }
@@ -245,9 +313,14 @@ fn turns(round: usize, sides: &[Vec<Box<dyn Side>>]) -> Vec<Vec<(usize, usize, u
 
 /// Takes the CPU, and makes the sides there.
 fn made(cpu: u32, sides: Vec<Vec<MakeSide>>) -> Vec<Vec<Box<dyn Side>>> {
-    let taken = rt::thread::set_affinity(&[cpu]).and_then(|()| rt::Policy::Fifo(80).apply(true));
-    taken.unwrap_or_else(|error| panic!("{error}"));
+    take(cpu);
     sides.into_iter().map(|sides| sides.into_iter().map(|make| make()).collect()).collect()
+}
+
+/// Has the CPU for this thread; in real time where that is allowed.
+fn take(cpu: u32) {
+    rt::thread::set_affinity(&[cpu]).unwrap_or_else(|error| panic!("{error}"));
+    let _ = FIFO.apply(true);
 }
 
 /// Ends the program where a side cannot go on, since the other would wait for it for ever.
