@@ -38,17 +38,18 @@ fn main() -> Result<()> {
     }
 }
 
-/// A part of `docs/results/performance.md`: its name, and what measures it and makes its table.
-type PagePart = (&'static str, fn(&Path, &Path) -> Result<String>);
+/// A part of `docs/results/performance.md`: its name, and what measures it and makes its tables, each with the
+/// name of its place.
+type PagePart = (&'static str, fn(&Path, &Path) -> Result<Vec<(&'static str, String)>>);
 
 const PARTS: &[PagePart] = &[
-    ("program", program),
+    ("program", |isolator, scratch| Ok(vec![("program", program(isolator, scratch)?)])),
     ("messages", |_, scratch| Ok(page::messages(&messages::run(scratch)?))),
     ("calls", |isolator, scratch| {
         let (in_c, in_rust) = calls::run(isolator, scratch)?;
-        Ok(page::calls(in_c, in_rust))
+        Ok(vec![("calls", page::calls(in_c, in_rust))])
     }),
-    ("fleet", |isolator, scratch| Ok(page::fleet(&fleet::run(isolator, scratch)?))),
+    ("fleet", |isolator, scratch| Ok(vec![("fleet", page::fleet(&fleet::run(isolator, scratch)?))])),
 ];
 
 /// Measures the parts called so, all if none is named, and puts their tables into the page.
@@ -60,9 +61,10 @@ fn bench(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
     for (name, part) in PARTS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
         eprintln!("bench: {name}");
         let scratch = tempfile::tempdir()?;
-        let table = part(isolator, scratch.path())?;
-        print!("{table}");
-        proof::page::put(page, &format!("bench PART={name}"), &table)?;
+        for (place, table) in part(isolator, scratch.path())? {
+            print!("{table}");
+            proof::page::put(page, &format!("bench PART={place}"), &table)?;
+        }
     }
     Ok(())
 }

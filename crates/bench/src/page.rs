@@ -126,9 +126,15 @@ fn named<'a>(of: &'a [ContenderResult], name: &str) -> Option<&'a ContenderResul
     of.iter().find(|it| it.name == name)
 }
 
-/// Messages on each pair of CPUs.
-pub fn messages(pairs: &[PairResult]) -> String {
-    pairs.iter().map(messages_between).collect::<Vec<_>>().join("\n")
+/// Messages between near CPUs and between far ones, as far as the machine has such: the places of their tables
+/// in the page, and the tables.
+pub fn messages(pairs: &[PairResult]) -> Vec<(&'static str, String)> {
+    let is_near = |pair: &&PairResult| named(&pair.contenders, RAW).is_some_and(|raw| raw.p50_ns < NEAR_NS);
+    let (near, far) = pairs.iter().partition::<Vec<_>, _>(is_near);
+    let tables = [("messages, near CPUs", near), ("messages, far CPUs", far)].into_iter();
+    let tables =
+        tables.map(|(place, pairs)| (place, pairs.into_iter().map(messages_between).collect::<Vec<_>>()));
+    tables.filter(|(_, of)| !of.is_empty()).map(|(place, of)| (place, of.join("\n"))).collect()
 }
 
 fn messages_between(PairResult { cpus: [first, second], is_fifo, contenders: shown }: &PairResult) -> String {

@@ -24,8 +24,10 @@ fn page_with(page: &Path, name: &str, table: &str) -> Result<String, Box<dyn Err
     Ok(with_table(&text, name, table).ok_or_else(lacks)?)
 }
 
+/// A command may write several tables, whose names go on behind a comma.
 fn begin(name: &str) -> String {
-    format!("<!-- {name}: written by make {name}, not to be edited -->\n")
+    let command = name.split(',').next().unwrap_or(name);
+    format!("<!-- {name}: written by make {command}, not to be edited -->\n")
 }
 
 fn end(name: &str) -> String {

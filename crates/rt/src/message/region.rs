@@ -126,7 +126,7 @@ pub(super) fn load_words(line: &[AtomicU64], words: &mut [[u8; 8]]) {
     }
 }
 
-/// Fetches the line of a word.
+/// Fetches the line of a word, to read it.
 #[inline(always)]
 pub(super) fn prefetch(word: &AtomicU64) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
@@ -138,6 +138,23 @@ pub(super) fn prefetch(word: &AtomicU64) {
     // SAFETY: a hint, which neither reads nor writes for the program.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
+    }
+    #[cfg(any(miri, loom))]
+    let _ = word;
+}
+
+/// Fetches it to write it. Processors that do not know the hint take it for nothing.
+#[inline(always)]
+pub(super) fn prefetch_to_write(word: &AtomicU64) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // SAFETY: a hint, which neither reads nor writes for the program.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+    // SAFETY: a hint, which neither reads nor writes for the program.
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
     }
     #[cfg(any(miri, loom))]
     let _ = word;

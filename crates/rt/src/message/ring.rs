@@ -365,6 +365,9 @@ impl Posting {
             self.look_for_room()?;
         }
         (self.lengths, self.next) = self.ring.write(self.next, message, self.lengths);
+        if self.ring.shape.is_fetched() {
+            self.ring.lines_apart(self.next).iter().for_each(|line| region::prefetch_to_write(&line.0[0]));
+        }
         Ok(())
     }
 
@@ -485,7 +488,7 @@ impl Polling {
     /// after it. Not at once, or in a stream a receiver would take them from a sender that is just writing.
     #[inline(always)]
     fn fetch_again(&mut self) {
-        if self.ring.shape.lines == 0 {
+        if !self.ring.shape.is_fetched() {
             return;
         }
         if self.in_vain < self.ring.shape.patience {
