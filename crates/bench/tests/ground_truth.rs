@@ -12,10 +12,17 @@ fn both_probes_see_every_stall() {
         return;
     }
     for probe in ["spin", "wakeup"] {
-        let outcome = ground_truth::run(probe, 1, 4, 7).unwrap();
-        assert!(outcome.due > 20, "{probe}: {outcome:?}");
-        assert_eq!(outcome.seen, outcome.due, "{probe}: {outcome:?}");
-        // A crowded host may leave the injector alone hardly ever: then no length can be judged.
-        assert!(outcome.right > 0 || outcome.clean < 10, "{probe}: {outcome:?}");
+        // A crowded host seldom leaves the injector alone: it goes on until lengths can be judged.
+        let (mut clean, mut right) = (0, 0);
+        for seed in 7..12 {
+            let outcome = ground_truth::run(probe, 1, 4, seed).unwrap();
+            assert!(outcome.due > 20, "{probe}: {outcome:?}");
+            assert_eq!(outcome.seen, outcome.due, "{probe}: {outcome:?}");
+            (clean, right) = (clean + outcome.clean, right + outcome.right);
+            if clean >= 10 {
+                break;
+            }
+        }
+        assert!(right > 0 || clean < 10, "{probe}: {right} of {clean} right");
     }
 }
