@@ -38,8 +38,8 @@ fn main() -> Result<()> {
     }
 }
 
-/// A part of `docs/results/performance.md`: its name, and what measures it and makes its tables, each with the
-/// name of its place.
+/// A part of `docs/results/performance.md`: its name, and what measures it and makes its tables, each with
+/// the name of its place.
 type PagePart = (&'static str, fn(&Path, &Path) -> Result<Vec<(&'static str, String)>>);
 
 const PARTS: &[PagePart] = &[

@@ -126,8 +126,8 @@ fn named<'a>(of: &'a [ContenderResult], name: &str) -> Option<&'a ContenderResul
     of.iter().find(|it| it.name == name)
 }
 
-/// Messages between near CPUs and between far ones, as far as the machine has such: the places of their tables
-/// in the page, and the tables.
+/// Messages between near CPUs and between far ones, as far as the machine has such: the places of their
+/// tables in the page, and the tables.
 pub fn messages(pairs: &[PairResult]) -> Vec<(&'static str, String)> {
     let is_near = |pair: &&PairResult| named(&pair.contenders, RAW).is_some_and(|raw| raw.p50_ns < NEAR_NS);
     let (near, far) = pairs.iter().partition::<Vec<_>, _>(is_near);

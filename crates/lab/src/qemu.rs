@@ -54,7 +54,7 @@ pub struct Guest<'a> {
 pub struct How {
     /// How often every CPU is given an NMI; x86-64, with `apic_extnmi=all` on the boot line.
     pub nmi_every: Option<Duration>,
-    /// Whether CPUs take turns on one host thread, so that an emulator before QEMU 8 runs no stale text either.
+    /// Whether CPUs take turns on one host thread, so that QEMU before 8 runs no stale text either.
     pub by_turns: bool,
     /// Whether each two CPUs are hardware threads of one core; x86-64.
     pub siblings: bool,
@@ -123,9 +123,10 @@ pub fn version(architecture: Architecture) -> Result<String> {
     Ok(text.lines().next().unwrap_or(program).trim_start_matches("QEMU emulator version ").to_string())
 }
 
-/// The first version whose CPUs, a thread each, see text that another CPU has patched. An older one may keep a
-/// translation that it made meanwhile, so that a guest meets a breakpoint which its kernel has taken out again:
-/// in 16 runs of the selftest `generations` with QEMU 7.2 nine guests did, in 13 runs with QEMU 10 none.
+/// The first version whose CPUs, a thread each, see text that another CPU has patched. An older one may keep
+/// a translation that it made meanwhile, so that a guest meets a breakpoint which its kernel has taken out
+/// again: in 16 runs of the selftest `generations` with QEMU 7.2 nine guests did, in 13 runs with QEMU 10
+/// none.
 const SEES_PATCHED_TEXT: u32 = 8;
 
 /// What x86's kernel says of a breakpoint that it does not know.
@@ -139,8 +140,8 @@ fn runs_stale_text(version: &str) -> bool {
     version.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|n: u32| n < SEES_PATCHED_TEXT)
 }
 
-/// Runs a guest to its end. Where the emulator ran stale text, what came of it is no result of the guest's: it
-/// runs again.
+/// Runs a guest to its end. Where the emulator ran stale text, what came of it is no result of the guest's:
+/// it runs again.
 pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, LostGuest> {
     let on_threads = guest.mode == Mode::Count && !guest.how.by_turns;
     for _ in 1..TRIES {

@@ -15,9 +15,9 @@ use super::{BESIDE_BYTES, HEAD_LINES, LINE_BYTES, Size, WORDS};
 /// Bytes of the longest message of which a line has seven.
 pub(super) const PACKED_BYTES: usize = 8;
 
-/// Lines that a receiver fetches before their header has come. A message of 4 lines is there a tenth to a fifth
-/// earlier then. Of 16 lines, a sender on a far CPU would lose those that it is still writing: a round trip took
-/// twice as long.
+/// Lines that a receiver fetches before their header has come. A message of 4 lines is there a tenth to a
+/// fifth earlier then. Of 16 lines, a sender on a far CPU would lose those that it is still writing: a round
+/// trip took twice as long.
 const FETCHED_LINES: usize = 4;
 
 /// The bits of a number that are the word in its line.
