@@ -15,9 +15,9 @@ use super::{BESIDE_BYTES, HEAD_LINES, LINE_BYTES, Size, WORDS};
 /// Bytes of the longest message of which a line has seven.
 pub(super) const PACKED_BYTES: usize = 8;
 
-/// Lines that a receiver fetches before their header has come. A message of 4 lines is there a tenth to a
-/// fifth earlier then. Of 16 lines, a sender on a far CPU would lose those that it is still writing: a round
-/// trip took twice as long.
+/// The most lines of a message that ends fetch ahead of time. One of 4 lines is there a tenth to a fifth
+/// earlier then. Of 16 lines, a sender on a far CPU would lose those that it is still writing: a round trip
+/// took twice as long.
 const FETCHED_LINES: usize = 4;
 
 /// The bits of a number that are the word in its line.
@@ -95,7 +95,7 @@ impl Shape {
         self.last == WORD
     }
 
-    /// Whether a receiver that waits fetches the lines of a message apart.
+    /// Whether both ends fetch the lines of a message apart ahead of time.
     #[inline(always)]
     pub(super) fn is_fetched(self) -> bool {
         (1..=FETCHED_LINES).contains(&self.lines)
