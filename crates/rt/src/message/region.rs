@@ -126,39 +126,40 @@ pub(super) fn load_words(line: &[AtomicU64], words: &mut [[u8; 8]]) {
     }
 }
 
-/// Fetches the line of a word, to read it.
-#[inline(always)]
-pub(super) fn prefetch(word: &AtomicU64) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    // SAFETY: a hint, which neither reads nor writes for the program.
-    unsafe {
-        std::arch::asm!("prefetcht0 [{}]", in(reg) word, options(nostack, preserves_flags));
-    }
-    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-    // SAFETY: a hint, which neither reads nor writes for the program.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
-    }
-    #[cfg(any(miri, loom))]
-    let _ = word;
+/// A function that hints to the processor about the line of a word: an instruction of x86, one of arm64.
+macro_rules! hint {
+    ($(#[$doc:meta])* $name:ident, $x86:literal, $arm:literal) => {
+        $(#[$doc])*
+        #[inline(always)]
+        pub(super) fn $name(word: &AtomicU64) {
+            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+            // SAFETY: a hint, which neither reads nor writes for the program.
+            unsafe {
+                std::arch::asm!($x86, in(reg) word, options(nostack, preserves_flags));
+            }
+            #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+            // SAFETY: a hint, which neither reads nor writes for the program.
+            unsafe {
+                std::arch::asm!($arm, in(reg) word, options(nostack, preserves_flags));
+            }
+            #[cfg(any(miri, loom))]
+            let _ = word;
+        }
+    };
 }
 
-/// Fetches it to write it. Processors that do not know the hint take it for nothing.
-#[inline(always)]
-pub(super) fn prefetch_to_write(word: &AtomicU64) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    // SAFETY: a hint, which neither reads nor writes for the program.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags));
-    }
-    #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-    // SAFETY: a hint, which neither reads nor writes for the program.
-    unsafe {
-        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) word, options(nostack, preserves_flags));
-    }
-    #[cfg(any(miri, loom))]
-    let _ = word;
-}
+hint!(
+    /// Fetches the line of a word, to read it.
+    prefetch,
+    "prefetcht0 [{}]",
+    "prfm pldl1keep, [{}]"
+);
+hint!(
+    /// Fetches it to write it. Processors that do not know the hint take it for nothing.
+    prefetch_to_write,
+    "prefetchw [{}]",
+    "prfm pstl1keep, [{}]"
+);
 
 /// Lines, all zero at first. A clone has the same lines.
 #[derive(Clone, Debug)]
