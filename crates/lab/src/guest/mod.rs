@@ -125,7 +125,7 @@ fn mount_disk() -> Result<()> {
         if began.elapsed() > PATIENCE {
             return Err("no scratch disk came up: this kernel has no driver of virtio disks".into());
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(LOOK_EVERY);
     }
     fs::create_dir_all(disk::FOLDER)?;
     let mounted = mount(&device, disk::FOLDER, disk::KIND, MountFlags::empty(), None);
@@ -146,7 +146,7 @@ fn port() -> Result<File> {
                     .open(PathBuf::from("/dev").join(entry.file_name()))?);
             }
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(LOOK_EVERY);
     }
     Err(format!("this guest has no virtio port named {PORT}").into())
 }
