@@ -123,6 +123,11 @@ impl PatchSeries {
         Ok(listed)
     }
 
+    /// The names of a version's groups, in the order in which a tree may have all of them.
+    pub fn group_names(&self, version: &str) -> Result<Vec<String>> {
+        Ok(self.groups(version)?.into_iter().map(|(name, _)| name).collect())
+    }
+
     /// The groups of a version's hooks, `core` first, each with its hooks in order.
     fn groups(&self, version: &str) -> Result<Vec<(String, Vec<Patch<'_>>)>> {
         let mut groups = vec![(CORE.to_string(), Vec::new())];
@@ -136,8 +141,8 @@ impl PatchSeries {
         Ok(groups)
     }
 
-    /// The groups that these need, and that those need.
-    fn needed(&self, version: &str, groups: &[String]) -> Result<Vec<String>> {
+    /// These groups, the ones that they need, and that those need.
+    pub fn needed(&self, version: &str, groups: &[String]) -> Result<Vec<String>> {
         let list = self.list(version)?;
         let mut needed = groups.to_vec();
         let mut at = 0;

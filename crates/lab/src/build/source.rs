@@ -164,6 +164,21 @@ pub fn apply(series: &PatchSeries, version: &str, tree: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Takes a version's series out of a tree again.
+pub fn remove(series: &PatchSeries, version: &str, tree: &Path) -> Result<()> {
+    for (name, text) in series.hooks(version)?.into_iter().rev() {
+        patch(tree, text, &["-R"]).map_err(|why| {
+            let cure = "use a tree that was built with this program's series";
+            Error::on("take out the patch", name, why, cure)
+        })?;
+    }
+    for (name, _) in series.new_files() {
+        let file = tree.join(name);
+        fs::remove_file(&file).map_err(|e| Error::io("remove", &file, &e))?;
+    }
+    Ok(())
+}
+
 /// Applies one patch, or with `-R` in `how` takes it out; what the program said first where it does not
 /// apply.
 pub fn patch(tree: &Path, text: &[u8], how: &[&str]) -> std::result::Result<(), String> {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds and boots each step of the series.
+//! Builds and boots a kernel after each patch of the series, and runs the selftests after each group.
 //!
-//! In a copy of the kernel's build tree, with its objects, the hooks are removed from the last to the first.
+//! A copy of the kernel's build tree gets the patches as `isolator kernel export` writes them. Each group is
+//! applied to a tree that has the groups that it needs, and no other.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,63 +14,172 @@ use lab::build::make::KernelTree;
 use lab::build::series::PatchSeries;
 use lab::build::source;
 
+use crate::claims::programs::{BY_TURNS, STARVED, Test, run};
 use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
-/// Removes the hooks one after the other; a row for each state of the tree.
+const CLEAN: &str = "clean";
+
+/// The selftests that tell what a kernel has, by the CPUs of their guests. They skip what a part that is not
+/// there would do.
+const PROGRAMS: [(&str, u32); 9] = [
+    ("sync", 2),
+    ("errors", 3),
+    ("exclusive", 2),
+    ("calls", 2),
+    ("refusals", 2),
+    ("ends", 2),
+    ("rings", 2),
+    ("timers", 2),
+    ("neighbours", 2),
+];
+
+/// A row for each patch, and one for each group.
 pub fn steps(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let built = lab.built()?;
-    let number = &built.version;
     let series = PatchSeries::own();
-    let hooks = series.hooks(number)?;
-    let tree = copy(&build::tree(number)?, &lab.scratch.join("steps"))?;
-    let make = KernelTree {
-        objects: tree.join(format!("objects-lab-{}", lab.architecture)),
-        architecture: lab.architecture,
-        variables: Vec::new(),
-        tree,
-    };
-    fs::create_dir_all(&make.objects)?;
-    fs::copy(Path::new(&built.folder).join("config"), make.objects.join(".config"))?;
-    let mut rows = Vec::new();
-    let mut wrong = Vec::new();
-    for step in (0..=hooks.len()).rev() {
-        if let Some((name, text)) = hooks.get(step) {
-            source::patch(&make.tree, text, &["-R"])
-                .map_err(|why| format!("cannot take {name} out: {why}"))?;
-        }
-        let name = step.checked_sub(1).map_or("new files alone", |last| hooks[last].0);
-        let (builds, boots) = match image(&make, &built.image) {
-            Ok(image) => ("yes".to_string(), boot(lab, &image)?),
-            Err(why) => (format!("**{why}**"), String::new()),
+    let mut tree = StepTree::new(lab, &series, &built)?;
+    let (mut patches, mut groups, mut wrong) = (String::new(), String::new(), Vec::new());
+    for group in series.group_names(&built.version)? {
+        let needs = tree.needs(&group)?;
+        tree.keep_only(&needs)?;
+        let on = match needs.is_empty() {
+            true => "nothing".to_string(),
+            false => needs.iter().map(|need| format!("`{need}`")).collect::<Vec<_>>().join(", "),
         };
-        eprintln!("proof-kernel: steps: {name}: {builds}, {boots}");
-        if builds != "yes" || boots != CLEAN {
-            wrong.push(format!("{name}: {builds} {boots}"));
+        let mut image = None;
+        for patch in tree.patches(&group)? {
+            let name = patch.name.clone();
+            tree.apply(patch)?;
+            let (builds, boots) = match tree.image(&built.image) {
+                Ok(new) => {
+                    let boots = boot(lab, &new)?;
+                    image = Some(new);
+                    ("yes".to_string(), boots)
+                }
+                Err(why) => (format!("**{why}**"), String::new()),
+            };
+            eprintln!("proof-kernel: steps: {name}: builds {builds}, log {boots}");
+            if builds != "yes" || boots != CLEAN {
+                wrong.push(format!("{name}: {builds} {boots}"));
+            }
+            let _ = writeln!(patches, "| {name} | {builds} | {boots} |");
         }
-        rows.push(format!("| {name} | {builds} | {boots} |\n"));
+        let Some(image) = image else { continue };
+        let ([passed, failed, skipped], log) = selftests(lab, &image, &group, &mut wrong)?;
+        eprintln!("proof-kernel: steps: {group}: {passed} passed, {failed} failed, {skipped} skipped, {log}");
+        let _ = writeln!(groups, "| `{group}` | {on} | {passed} | {failed} | {skipped} | {log} |");
     }
-    let mut text = format!(
-        "On {}.\n\n| the series up to | builds | boots, and the guest's log |\n|---|---|---|\n",
+    let text = format!(
+        "On {}.\n\n| patch | builds | boots, and the guest's log |\n|---|---|---|\n{patches}\n\
+         | group | on top of | passed | failed | skipped | the guests' logs |\n|---|---|--:|--:|--:|---|\n\
+         {groups}",
         lab.kernel()?
     );
-    rows.iter().rev().for_each(|row| text += row);
     Ok(ClaimResult { text, wrong })
 }
 
-const CLEAN: &str = "clean";
+/// A patch of a group, as it is exported.
+#[derive(Debug, Clone)]
+struct Step {
+    group: String,
+    /// `core/0001-isolator-new-files.patch`.
+    name: String,
+    text: Vec<u8>,
+}
 
-/// A copy of the tree with the objects of this architecture and configuration, with their times for make.
+/// A kernel tree that gets patches and loses them again.
+struct StepTree<'a> {
+    make: KernelTree,
+    /// The configuration with all parts. Without a part's patches, `make` knows no option of it.
+    config: PathBuf,
+    series: &'a PatchSeries,
+    version: &'a str,
+    /// Where the patches are exported to.
+    exported: PathBuf,
+    applied: Vec<Step>,
+}
+
+impl<'a> StepTree<'a> {
+    /// A copy of the tree of a kernel, with its objects for this architecture and without the series.
+    fn new(lab: &ClaimLab<'_>, series: &'a PatchSeries, built: &'a build::Built) -> Result<StepTree<'a>> {
+        let tree = copy(&build::tree(&built.version)?, &lab.scratch.join("steps"))?;
+        source::remove(series, &built.version, &tree)?;
+        let make = KernelTree {
+            objects: tree.join(format!("objects-lab-{}", lab.architecture)),
+            architecture: lab.architecture,
+            variables: Vec::new(),
+            tree,
+        };
+        fs::create_dir_all(&make.objects)?;
+        Ok(StepTree {
+            make,
+            config: Path::new(&built.folder).join("config"),
+            series,
+            version: &built.version,
+            exported: lab.scratch.join("exported"),
+            applied: Vec::new(),
+        })
+    }
+
+    /// The groups that a group needs, in their order.
+    fn needs(&self, group: &str) -> Result<Vec<String>> {
+        let needed = self.series.needed(self.version, &[group.to_string()])?;
+        let mut names = self.series.group_names(self.version)?;
+        names.retain(|name| name != group && needed.contains(name));
+        Ok(names)
+    }
+
+    /// The patches of a group, for a tree that has what it needs.
+    fn patches(&self, group: &str) -> Result<Vec<Step>> {
+        let folder = self.exported.join(group);
+        let names = self.series.export(self.version, &[group.to_string()], &folder)?;
+        let step = |name: String| {
+            let text = fs::read(folder.join(&name))?;
+            Ok(Step { group: group.to_string(), name, text })
+        };
+        names.into_iter().map(step).collect()
+    }
+
+    fn apply(&mut self, step: Step) -> Result<()> {
+        let name = &step.name;
+        source::patch(&self.make.tree, &step.text, &[])
+            .map_err(|why| format!("cannot apply {name}: {why}"))?;
+        self.applied.push(step);
+        Ok(())
+    }
+
+    /// Takes out the patches of all groups but these, and applies those of these that lack.
+    fn keep_only(&mut self, groups: &[String]) -> Result<()> {
+        while let Some(step) = self.applied.pop_if(|step| !groups.contains(&step.group)) {
+            let (name, text) = (&step.name, &step.text);
+            source::patch(&self.make.tree, text, &["-R"])
+                .map_err(|why| format!("cannot take {name} out: {why}"))?;
+        }
+        for group in groups {
+            if self.applied.iter().all(|step| step.group != *group) {
+                self.patches(group)?.into_iter().try_for_each(|step| self.apply(step))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds the tree as it is.
+    fn image(&self, name: &str) -> lab::Result<PathBuf> {
+        let make = &self.make;
+        let config = make.objects.join(".config");
+        fs::copy(&self.config, &config)
+            .map_err(|e| lab::Error::io("copy the configuration to", &config, &e))?;
+        make.ask(&["olddefconfig"])?;
+        make.run(&[name], 0, &make.objects.join("steps.log"), &|_| {})?;
+        Ok(make.objects.join(build::image(make.architecture).0))
+    }
+}
+
+/// A copy of a tree with its objects, with their times for make.
 fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
     let done = Command::new("cp").args(["-a", "--reflink=auto"]).args([from, to]).status()?;
     done.success().then(|| to.to_path_buf()).ok_or_else(|| format!("cannot copy {}", from.display()).into())
-}
-
-/// Builds the tree as it is.
-fn image(make: &KernelTree, name: &str) -> lab::Result<PathBuf> {
-    make.ask(&["olddefconfig"])?;
-    make.run(&[name], 0, &make.objects.join("steps.log"), &|_| {})?;
-    Ok(make.objects.join(build::image(make.architecture).0))
 }
 
 /// The kernel's log of a few quiet seconds.
@@ -79,4 +190,37 @@ fn boot(lab: &ClaimLab<'_>, image: &Path) -> Result<String> {
     let document = guests::run(lab.isolator, &args, &folder.path().join("bundle"))?;
     let said = document.failures().join(" ");
     Ok(if said.is_empty() { CLEAN.to_string() } else { format!("**{said}**") })
+}
+
+/// The sums of all selftests, and the logs of their guests.
+fn selftests(
+    lab: &ClaimLab<'_>,
+    image: &Path,
+    group: &str,
+    wrong: &mut Vec<String>,
+) -> Result<([usize; 3], String)> {
+    let kernel = image.display().to_string();
+    let (mut sums, mut logs) = ([0; 3], Vec::new());
+    for (program, cpus) in PROGRAMS {
+        let options = format!("{BY_TURNS} {STARVED}");
+        let test = Test {
+            program,
+            arguments: "--slow 10",
+            cpus,
+            kernel: Some(&kernel),
+            options: &options,
+            ..Test::default()
+        };
+        let mut ran = run(lab, &test)?;
+        // A program that needs an owner ends so on a kernel that knows of none.
+        if ran.said.lines().any(|line| line.starts_with("1..0 # SKIP")) {
+            (ran.counts[2], ran.complaint) = (ran.counts[2] + 1, None);
+            ran.wrong.clear();
+        }
+        sums.iter_mut().zip(ran.counts).for_each(|(sum, count)| *sum += count);
+        logs.extend(ran.complaint.map(|why| format!("**{program}: {why}**")));
+        wrong.extend(ran.wrong.into_iter().map(|what| format!("{group}: {what}")));
+    }
+    let log = if logs.is_empty() { CLEAN.to_string() } else { logs.join("; ") };
+    Ok((sums, log))
 }
