@@ -19,6 +19,7 @@ mod clock;
 mod error;
 mod message;
 mod monitor;
+mod nested;
 mod preload;
 mod session;
 mod setup;

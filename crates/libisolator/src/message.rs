@@ -9,14 +9,15 @@ use rt::Error;
 use rt::message::{Failure, Receiver, Sender, Shared, Size};
 
 use crate::error::{make, null};
-use crate::single::{self, Handle, Single};
+use crate::nested::Unnested;
+use crate::single::{self, Handle, Refused, Single};
 
 /// A ring's memory, which several processes may have.
 pub struct isolator_ring(Shared);
 
 /// The end of a ring that posts. One thread at a time: where a post is interrupted by a signal whose handler
 /// posts, that one is refused with -EBUSY. Two threads are refused where each post is checked.
-pub struct isolator_sender(Sender);
+pub struct isolator_sender(Unnested<Sender>);
 
 /// Whether each post is checked: as the variable says, or in a debug build.
 fn is_checked() -> bool {
@@ -43,7 +44,6 @@ fn number(failed: Failure) -> c_int {
         Failure::Closed => -libc::EPIPE,
         Failure::TooLarge => -libc::EMSGSIZE,
         Failure::Broken => -libc::EPROTO,
-        Failure::Busy => -libc::EBUSY,
         Failure::Foreign => -libc::EPERM,
     }
 }
@@ -120,10 +120,7 @@ pub unsafe extern "C" fn isolator_sender_open(
     let opened = || {
         // SAFETY: the caller promises that it is one, or NULL.
         let opened = unsafe { ring.as_ref() }.ok_or_else(|| null(what))?.0.sender()?;
-        if is_checked() {
-            opened.check_each_post();
-        }
-        Ok(Box::into_raw(Box::new(isolator_sender(opened))))
+        Ok(Box::into_raw(Box::new(isolator_sender(Unnested::new(opened, is_checked())))))
     };
     // SAFETY: the caller promises that it can be written.
     unsafe { make(what, sender, opened) }
@@ -139,11 +136,8 @@ pub unsafe extern "C" fn isolator_sender_post(
     message: *const c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller promises that it is one, or NULL.
-    let Some(sender) = (unsafe { sender.as_mut() }) else { return -libc::EINVAL };
-    // SAFETY: the caller promises so many bytes.
-    let Some(message) = (unsafe { slice(message, bytes) }) else { return -libc::EINVAL };
-    sender.0.post(message).map_or_else(number, |()| 0)
+    // SAFETY: what the caller promises.
+    unsafe { post_by(sender, message, bytes, Sender::post) }
 }
 
 /// Post a message, and wake a receiver that sleeps in isolator_receiver_wait().
@@ -156,11 +150,28 @@ pub unsafe extern "C" fn isolator_sender_post_and_wake(
     message: *const c_void,
     bytes: usize,
 ) -> c_int {
+    // SAFETY: what the caller promises.
+    unsafe { post_by(sender, message, bytes, Sender::post_and_wake) }
+}
+
+/// # Safety
+/// As isolator_sender_post().
+#[inline]
+unsafe fn post_by(
+    sender: *mut isolator_sender,
+    message: *const c_void,
+    bytes: usize,
+    post: impl FnOnce(&mut Sender, &[u8]) -> Result<(), Failure>,
+) -> c_int {
     // SAFETY: the caller promises that it is one, or NULL.
-    let Some(sender) = (unsafe { sender.as_mut() }) else { return -libc::EINVAL };
+    let Some(sender) = (unsafe { sender.as_ref() }) else { return -libc::EINVAL };
     // SAFETY: the caller promises so many bytes.
     let Some(message) = (unsafe { slice(message, bytes) }) else { return -libc::EINVAL };
-    sender.0.post_and_wake(message).map_or_else(number, |()| 0)
+    // SAFETY: the caller promises that no other thread uses it.
+    match unsafe { sender.0.enter(|sender| post(sender, message)) } {
+        Ok(posted) => posted.map_or_else(number, |()| 0),
+        Err(refused) => Refused::number(refused),
+    }
 }
 
 /// # Safety
@@ -180,8 +191,8 @@ unsafe fn slice<'a>(at: *const c_void, bytes: usize) -> Option<&'a [u8]> {
 /// `sender` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_sender_has_receiver(sender: *const isolator_sender) -> c_int {
-    // SAFETY: the caller promises that it is one, or NULL.
-    unsafe { sender.as_ref() }.is_some_and(|sender| sender.0.receiver_lives()).into()
+    // SAFETY: the caller promises that it is one, or NULL, and that no other thread uses it.
+    unsafe { sender.as_ref() }.is_some_and(|sender| unsafe { sender.0.peek() }.receiver_lives()).into()
 }
 
 /// Close the end of a ring that posts.

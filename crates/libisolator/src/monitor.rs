@@ -11,10 +11,12 @@ use rt::Error;
 use rt::monitor::{Cycle, MARKS, Monitor, Reader, Standing, choose};
 
 use crate::error::{call_through, failure, make, null};
+use crate::nested::Unnested;
 use crate::single::{self, Handle, Refused, Single};
 
-/// What records a loop. One thread at a time.
-pub struct isolator_monitor(Monitor);
+/// What records a loop. One thread at a time: what a signal handler records in the middle of a call is left
+/// out.
+pub struct isolator_monitor(Unnested<Monitor>);
 
 /// Make a monitor of a loop.
 ///
@@ -35,7 +37,7 @@ pub unsafe extern "C" fn isolator_monitor_create(
         // SAFETY: the caller promises a string.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         let made = Monitor::create(&name, Duration::from_nanos(period_ns))?;
-        Ok(Box::into_raw(Box::new(isolator_monitor(made))))
+        Ok(Box::into_raw(Box::new(isolator_monitor(Unnested::new(made, false)))))
     };
     // SAFETY: the caller promises that it can be written.
     unsafe { make(what, monitor, made) }
@@ -47,10 +49,8 @@ pub unsafe extern "C" fn isolator_monitor_create(
 /// `monitor` is one that was made and not closed, and no other thread uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_monitor_begin(monitor: *mut isolator_monitor, due_ns: u64) {
-    // SAFETY: the caller promises that it is one, or NULL.
-    if let Some(monitor) = unsafe { monitor.as_mut() } {
-        monitor.0.begin(due_ns);
-    }
+    // SAFETY: what the caller promises.
+    unsafe { record(monitor, |monitor| monitor.begin(due_ns)) };
 }
 
 /// Record that the cycle passes its next mark.
@@ -59,10 +59,8 @@ pub unsafe extern "C" fn isolator_monitor_begin(monitor: *mut isolator_monitor, 
 /// As isolator_monitor_begin().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_monitor_mark(monitor: *mut isolator_monitor) {
-    // SAFETY: the caller promises that it is one, or NULL.
-    if let Some(monitor) = unsafe { monitor.as_mut() } {
-        monitor.0.mark();
-    }
+    // SAFETY: what the caller promises.
+    unsafe { record(monitor, |monitor| monitor.mark()) };
 }
 
 /// Record that the work of the cycle is done.
@@ -71,9 +69,18 @@ pub unsafe extern "C" fn isolator_monitor_mark(monitor: *mut isolator_monitor) {
 /// As isolator_monitor_begin().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_monitor_end(monitor: *mut isolator_monitor) {
+    // SAFETY: what the caller promises.
+    unsafe { record(monitor, |monitor| monitor.end()) };
+}
+
+/// # Safety
+/// As isolator_monitor_begin().
+#[inline]
+unsafe fn record(monitor: *mut isolator_monitor, call: impl FnOnce(&mut Monitor)) {
     // SAFETY: the caller promises that it is one, or NULL.
-    if let Some(monitor) = unsafe { monitor.as_mut() } {
-        monitor.0.end();
+    if let Some(monitor) = unsafe { monitor.as_ref() } {
+        // SAFETY: the caller promises that no other thread uses it.
+        let _ = unsafe { monitor.0.enter(call) };
     }
 }
 
@@ -83,8 +90,8 @@ pub unsafe extern "C" fn isolator_monitor_end(monitor: *mut isolator_monitor) {
 /// As isolator_monitor_begin().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_monitor_fd(monitor: *const isolator_monitor) -> c_int {
-    // SAFETY: the caller promises that it is one, or NULL.
-    let shared = unsafe { monitor.as_ref() }.and_then(|monitor| monitor.0.shared());
+    // SAFETY: the caller promises that it is one, or NULL, and that no other thread uses it.
+    let shared = unsafe { monitor.as_ref() }.and_then(|monitor| unsafe { monitor.0.peek() }.shared());
     shared.map_or(-libc::EINVAL, |shared| shared.fd().as_raw_fd())
 }
 

@@ -113,9 +113,6 @@ pub enum Failure {
     /// Protocol violation by the other end.
     #[error("the other end broke the ring: what it wrote cannot be")]
     Broken,
-    /// Another post of the same sender runs: in the thread that a signal interrupted, or in another one.
-    #[error("another post of this sender runs")]
-    Busy,
     /// A child of fork() has no part in its parent's sender.
     #[error("the sender is another process's")]
     Foreign,
@@ -204,21 +201,6 @@ impl Sender {
             shared::wake(waiting);
         }
         Ok(())
-    }
-
-    /// Has each post checked from now on: one that meets another post of this sender, as only unsafe code can
-    /// make it, is refused as [`Failure::Busy`] from whichever thread. An atomic exchange a post.
-    ///
-    /// ```
-    /// use rt::message::{Size, pair};
-    ///
-    /// let (mut sender, _receiver) = pair(Size::default())?;
-    /// sender.check_each_post();
-    /// assert!(sender.post(b"checked").is_ok());
-    /// # Ok::<(), rt::Error>(())
-    /// ```
-    pub fn check_each_post(&self) {
-        self.end.check_each();
     }
 
     /// Whether this is the process that opened the sender, and no child of it.

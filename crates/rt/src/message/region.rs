@@ -3,8 +3,8 @@
 //! process does there is a value and never a data race. Either of this process alone, or a mapping that
 //! several have.
 //!
-//! Whole lines of long messages are copied by vectors, by which 1,024 bytes travel in an eighth less time.
-//! Ends that keep the order of numbers and credits never write and read a line at once. Where another process
+//! Whole lines of long messages are copied by vectors, by which 1,024 bytes travel in an eighth less time; by
+//! vectors of 32 bytes, where the processor has them, in 2 to 6 % less than that. Ends that keep the order of numbers and credits never write and read a line at once. Where another process
 //! breaks it, the copies are volatile: some bytes come, and nothing is concluded from them.
 
 use std::ops::Deref;
@@ -31,8 +31,14 @@ pub(super) const BESIDE_BYTES: usize = LINE_BYTES - 8;
 type Vector = std::arch::x86_64::__m128i;
 #[cfg(all(target_arch = "aarch64", not(loom)))]
 type Vector = std::arch::aarch64::uint8x16_t;
-#[cfg(not(loom))]
-const VECTORS: usize = LINE_BYTES / size_of::<Vector>();
+/// loom knows no vectors.
+#[cfg(loom)]
+type Vector = u64;
+
+/// From so many whole lines on, vectors of 32 bytes copy a message sooner. Four lines took a tenth longer by
+/// them: a call, and 32 bytes that are read soon after they were written by 16.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+const WIDE_LINES: usize = 8;
 
 /// A cache line.
 #[derive(Debug)]
@@ -43,43 +49,101 @@ impl CacheLine {
     fn zero() -> CacheLine {
         CacheLine(std::array::from_fn(|_| AtomicU64::new(0)))
     }
+}
 
-    /// Writes the whole line. The caller sees to it that no other end reads it meanwhile.
-    #[cfg(not(loom))]
-    #[inline(always)]
-    pub(super) fn write(&self, bytes: &[u8; LINE_BYTES]) {
-        let (to, from) = (self.0.as_ptr().cast::<Vector>().cast_mut(), bytes.as_ptr().cast::<Vector>());
-        for n in 0..VECTORS {
+/// Writes a message into lines of its own. The caller sees to it that no other end reads them meanwhile.
+#[inline(always)]
+pub(super) fn write(lines: &[CacheLine], message: &[u8]) {
+    let (whole, rest) = message.as_chunks();
+    write_lines(lines, whole);
+    if !rest.is_empty() {
+        store(&lines[whole.len()].0, rest);
+    }
+}
+
+/// Reads one. The caller sees to it that no other end writes them meanwhile.
+#[inline(always)]
+pub(super) fn read(lines: &[CacheLine], message: &mut [u8]) {
+    let (whole, rest) = message.as_chunks_mut();
+    let behind = whole.len();
+    read_lines(lines, whole);
+    if !rest.is_empty() {
+        load(&lines[behind].0, rest);
+    }
+}
+
+#[inline(always)]
+fn write_lines(lines: &[CacheLine], from: &[[u8; LINE_BYTES]]) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    if from.len() >= WIDE_LINES && std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has it.
+        return unsafe { write_wide(lines, from) };
+    }
+    match from {
+        // A caller has often just written the words of a short message: a vector would wait for them, a word
+        // does not.
+        [only] => store_words(&lines[0].0, only.as_chunks().0),
+        _ => write_by::<Vector>(lines, from),
+    }
+}
+
+#[inline(always)]
+fn read_lines(lines: &[CacheLine], to: &mut [[u8; LINE_BYTES]]) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    if to.len() >= WIDE_LINES && std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has it.
+        return unsafe { read_wide(lines, to) };
+    }
+    read_by::<Vector>(lines, to);
+}
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[target_feature(enable = "avx")]
+fn write_wide(lines: &[CacheLine], from: &[[u8; LINE_BYTES]]) {
+    write_by::<std::arch::x86_64::__m256i>(lines, from);
+}
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[target_feature(enable = "avx")]
+fn read_wide(lines: &[CacheLine], to: &mut [[u8; LINE_BYTES]]) {
+    read_by::<std::arch::x86_64::__m256i>(lines, to);
+}
+
+/// Writes whole lines, a `V` at a time.
+#[cfg(not(loom))]
+#[inline(always)]
+fn write_by<V: Copy>(lines: &[CacheLine], from: &[[u8; LINE_BYTES]]) {
+    for (line, bytes) in lines.iter().zip(from) {
+        let (to, from) = (line.0.as_ptr().cast::<V>().cast_mut(), bytes.as_ptr().cast::<V>());
+        for n in 0..LINE_BYTES / size_of::<V>() {
             // SAFETY: both have the bytes of a line; atomics may be written through a shared reference, and a
             // line is aligned; a vector has no invalid value.
             unsafe { to.add(n).write_volatile(from.add(n).read_unaligned()) };
         }
     }
+}
 
-    /// Reads the whole line. The caller sees to it that no other end writes it meanwhile.
-    #[cfg(not(loom))]
-    #[inline(always)]
-    pub(super) fn read(&self, bytes: &mut [u8; LINE_BYTES]) {
-        let (from, to) = (self.0.as_ptr().cast::<Vector>(), bytes.as_mut_ptr().cast::<Vector>());
-        for n in 0..VECTORS {
+/// Reads them.
+#[cfg(not(loom))]
+#[inline(always)]
+fn read_by<V: Copy>(lines: &[CacheLine], to: &mut [[u8; LINE_BYTES]]) {
+    for (line, bytes) in lines.iter().zip(to) {
+        let (from, to) = (line.0.as_ptr().cast::<V>(), bytes.as_mut_ptr().cast::<V>());
+        for n in 0..LINE_BYTES / size_of::<V>() {
             // SAFETY: as above.
             unsafe { to.add(n).write_unaligned(from.add(n).read_volatile()) };
         }
     }
+}
 
-    /// As above; loom knows no vectors.
-    #[cfg(loom)]
-    pub(super) fn write(&self, bytes: &[u8; LINE_BYTES]) {
-        let words = self.0.iter().zip(bytes.as_chunks().0);
-        words.for_each(|(to, word)| to.store(u64::from_ne_bytes(*word), Ordering::Relaxed));
-    }
+#[cfg(loom)]
+fn write_by<V>(lines: &[CacheLine], from: &[[u8; LINE_BYTES]]) {
+    lines.iter().zip(from).for_each(|(line, bytes)| store_words(&line.0, bytes.as_chunks().0));
+}
 
-    /// As above.
-    #[cfg(loom)]
-    pub(super) fn read(&self, bytes: &mut [u8; LINE_BYTES]) {
-        let words = self.0.iter().zip(bytes.as_chunks_mut().0);
-        words.for_each(|(from, word)| *word = from.load(Ordering::Relaxed).to_ne_bytes());
-    }
+#[cfg(loom)]
+fn read_by<V>(lines: &[CacheLine], to: &mut [[u8; LINE_BYTES]]) {
+    lines.iter().zip(to).for_each(|(line, bytes)| load_words(&line.0, bytes.as_chunks_mut().0));
 }
 
 /// Writes bytes, whole words first: a receiver polls the line meanwhile, and takes it away between two stores

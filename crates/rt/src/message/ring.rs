@@ -25,18 +25,16 @@
 //! Each end keeps its own position to itself. What it reads of the other's is checked before it is used: an
 //! end that lies loses messages, and can do nothing else.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, compiler_fence};
+use std::sync::atomic::AtomicUsize;
 
-use super::region::{
-    self, AtomicU64, BESIDE_BYTES, CacheLine, LINE_BYTES, Ordering, Region, WORDS, load, store,
-};
+use super::region::{self, AtomicU64, BESIDE_BYTES, CacheLine, LINE_BYTES, Ordering, Region, WORDS, store};
 use super::{Failure, Size};
 use crate::Result;
 use crate::fork::{Home, Wiped};
 
 mod shape;
 
-use shape::{Header, PACKED_BYTES, Shape, word};
+use shape::{FETCHED_LINES, Header, PACKED_BYTES, Shape, WORD, word};
 
 const HEAD_LINES: usize = 3;
 const IDENTITY: usize = 0;
@@ -191,42 +189,42 @@ impl Ring {
         &self.region[first..first + self.shape.lines]
     }
 
-    /// Writes message `n`, whose line has those lengths; gives those that it has then, and the number of the
-    /// next message.
+    /// Of a message that lies apart the lines that ends fetch ahead of time, by their first words.
     #[inline(always)]
-    fn write(&self, n: u32, message: &[u8], before: u64) -> (u64, u32) {
-        let line = self.line(self.shape.line(n));
-        let length = message.len();
-        // Where the length is known, most of these questions are answered.
-        let (lengths, next) = if length > BESIDE_BYTES || self.shape.lines > 0 {
-            for (line, bytes) in self.lines_apart(n).iter().zip(message.chunks(LINE_BYTES)) {
-                match bytes.try_into() {
-                    Ok(whole) => line.write(whole),
-                    Err(_) => store(&line.0, bytes),
-                }
-            }
-            line[word(n)].store(length as u64, Ordering::Relaxed);
-            (0, shape::next_of_seven(n))
-        } else if length > PACKED_BYTES || !self.shape.is_packed() {
-            store(&line[1..], message);
-            (Header::lengths(0, n, length), shape::next_of_one(n))
-        } else {
-            store(&line[word(n)..], message);
-            (Header::lengths(before, n, length), shape::next_of_seven(n))
-        };
-        // Pair 1: the message before its header.
-        line[0].store(Header::of(n, lengths).0, Ordering::Release);
-        (lengths, next)
+    fn first_lines(&self, n: u32) -> impl Iterator<Item = &AtomicU64> {
+        self.lines_apart(n).iter().take(FETCHED_LINES).map(|line| &line.0[0])
     }
 
-    /// Reads a message that lies apart.
+    /// Writes message `n`, in a line whose messages so far have those lengths; gives the number of the next
+    /// message, and the lengths in its line.
     #[inline(always)]
-    fn read_apart(&self, n: u32, message: &mut [u8]) {
-        for (line, bytes) in self.lines_apart(n).iter().zip(message.chunks_mut(LINE_BYTES)) {
-            match (&mut *bytes).try_into() {
-                Ok(whole) => line.read(whole),
-                Err(_) => load(&line.0, bytes),
+    fn write(&self, n: u32, message: &[u8], before: u64) -> (u32, u64) {
+        let line = self.line(self.shape.line(n));
+        let length = message.len();
+        // Pair 1: the message before its header.
+        let tell = |lengths: u64| line[0].store(Header::of(n, lengths).0, Ordering::Release);
+        // Where the length is known, most of these questions are answered.
+        if length > BESIDE_BYTES || self.shape.lines > 0 {
+            region::write(self.lines_apart(n), message);
+            line[word(n)].store(length as u64, Ordering::Relaxed);
+            tell(0);
+            let next = shape::next_of_seven(n);
+            self.first_lines(next).for_each(region::prefetch_to_write);
+            (next, 0)
+        } else if length > PACKED_BYTES || !self.shape.is_packed() {
+            store(&line[1..], message);
+            tell(Header::lengths(0, n, length));
+            (shape::next_of_one(n), 0)
+        } else {
+            store(&line[word(n)..], message);
+            let lengths = Header::lengths(before, n, length);
+            tell(lengths);
+            if n & WORD != WORD {
+                return (n.wrapping_add(1), lengths);
             }
+            // A jump, which is predicted: the next call would wait for what is computed.
+            std::hint::cold_path();
+            (shape::next_of_seven(n), 0)
         }
     }
 
@@ -250,23 +248,8 @@ impl Ring {
         let headers = self.shape.each_line().map(|n| self.header(n));
         let sent = headers.filter(|header| is_sent(header.newest()));
         let last = sent.max_by_key(|header| header.newest().wrapping_sub(credits));
-        last.map_or((credits, 0), |last| (self.shape.next(last.newest()), last.all_lengths()))
+        last.map_or((credits, 0), |last| (self.shape.next(last.newest()), last.lengths_before_next()))
     }
-}
-
-/// What a post looks at first. A child of fork() finds it all zero, and so posts nothing.
-#[derive(Debug)]
-struct Gate {
-    /// One more than the longest message that is posted without another look; 0 where each post is checked.
-    limit: AtomicUsize,
-    /// All bits while a post runs: no length is below the limit then. A post that a fork() interrupted ends
-    /// in the child, too, and must not set the limit there.
-    busy: AtomicUsize,
-    /// In the process that opened the end.
-    is_home: AtomicBool,
-    is_checked: AtomicBool,
-    /// Where each post is checked: one runs.
-    runs: AtomicBool,
 }
 
 /// The end that posts. One at a time: of a ring that several processes share, [`super::Shared`] sees to it.
@@ -274,7 +257,8 @@ struct Gate {
 #[repr(align(128))]
 pub(super) struct Posting {
     ring: Ring,
-    gate: Wiped<Gate>,
+    /// One more than the bytes of the longest message. A child of fork() finds 0, and so posts nothing.
+    limit: Wiped<AtomicUsize>,
     /// The number of the next message.
     next: u32,
     /// The first number that the receiver has not given back, as last read.
@@ -287,31 +271,18 @@ impl Posting {
     /// Takes the sending end up where the last sender left it: behind the newest message that the receiver
     /// may still take.
     pub(super) fn new(ring: Ring) -> Result<Posting> {
-        let gate = Gate {
-            limit: AtomicUsize::new(ring.bytes + 1),
-            busy: AtomicUsize::new(0),
-            is_home: AtomicBool::new(true),
-            is_checked: AtomicBool::new(false),
-            runs: AtomicBool::new(false),
-        };
-        // SAFETY: numbers and flags, of which each may be zero.
-        let gate = unsafe { Wiped::new(gate) }?;
+        // SAFETY: a number may be zero.
+        let limit = unsafe { Wiped::new(AtomicUsize::new(ring.bytes + 1)) }?;
         let credits = ring.shape.number(ring.credits());
         let end = ring.shape.after(credits, ring.slots);
         let (next, lengths) = ring.last(credits, end);
         ring.reopen(SENDER);
-        Ok(Posting { next, end, lengths, ring, gate })
-    }
-
-    /// From now on a post that meets another one is refused from whichever thread: an atomic exchange more.
-    pub(super) fn check_each(&self) {
-        self.gate.is_checked.store(true, Ordering::Relaxed);
-        self.gate.limit.store(0, Ordering::Relaxed);
+        Ok(Posting { next, end, lengths, ring, limit })
     }
 
     /// Whether this is the process that opened the end.
     pub(super) fn is_home(&self) -> bool {
-        self.gate.is_home.load(Ordering::Relaxed)
+        self.limit.load(Ordering::Relaxed) > 0
     }
 
     /// What both ends know.
@@ -322,54 +293,24 @@ impl Posting {
     /// Posts a message; never waits.
     #[inline(always)]
     pub(super) fn post(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
-        let length = message.len() | self.gate.busy.load(Ordering::Relaxed);
-        let asks = length >= self.gate.limit.load(Ordering::Relaxed);
-        if asks {
-            self.ask(message.len())?;
+        if message.len() >= self.limit.load(Ordering::Relaxed) {
+            return Err(self.refusal());
         }
-        // A signal handler that interrupts this post and posts is refused.
-        self.gate.busy.store(usize::MAX, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        let posted = self.place(message);
-        compiler_fence(Ordering::SeqCst);
-        self.gate.busy.store(0, Ordering::Relaxed);
-        if asks {
-            self.gate.runs.store(false, Ordering::Release);
-        }
-        posted
-    }
-
-    /// Where the look at the gate did not suffice: refuses a post, or is where each post is checked, and has
-    /// others refused.
-    #[cold]
-    #[inline(never)]
-    fn ask(&self, length: usize) -> std::result::Result<(), Failure> {
-        if !self.is_home() {
-            return Err(Failure::Foreign);
-        }
-        if length > self.ring.bytes {
-            return Err(Failure::TooLarge);
-        }
-        if !self.gate.is_checked.load(Ordering::Relaxed) || self.gate.runs.swap(true, Ordering::Acquire) {
-            return Err(Failure::Busy);
-        }
-        Ok(())
-    }
-
-    /// Writes a message that is short enough.
-    #[inline(always)]
-    fn place(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
         if self.ring.is_closed(BY_RECEIVER) {
             return Err(Failure::Closed);
         }
         if self.next == self.end {
             self.look_for_room()?;
         }
-        (self.lengths, self.next) = self.ring.write(self.next, message, self.lengths);
-        if self.ring.shape.is_fetched() {
-            self.ring.lines_apart(self.next).iter().for_each(|line| region::prefetch_to_write(&line.0[0]));
-        }
+        (self.next, self.lengths) = self.ring.write(self.next, message, self.lengths);
         Ok(())
+    }
+
+    /// Why nothing so long is posted.
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self) -> Failure {
+        if self.is_home() { Failure::TooLarge } else { Failure::Foreign }
     }
 
     /// Looks whether the receiver has given slots back.
@@ -458,6 +399,11 @@ impl Polling {
             let Some(header) = self.look()? else { return Ok(None) };
             self.seen = shape.next(shape.number(header.newest()));
             self.lengths = header.lengths_from(n);
+            if header.newest() & WORD == WORD {
+                std::hint::cold_path();
+                let next_line = shape.line(shape::next_of_one(n));
+                region::prefetch(&self.ring.line(next_line)[0]);
+            }
         }
         if shape.lines > 0 {
             return self.take_apart();
@@ -489,13 +435,13 @@ impl Polling {
     /// after it. Not at once, or in a stream a receiver would take them from a sender that is just writing.
     #[inline(always)]
     fn fetch_again(&mut self) {
-        if !self.ring.shape.is_fetched() {
+        if self.ring.shape.lines == 0 {
             return;
         }
         if self.in_vain < self.ring.shape.patience {
             self.in_vain += 1;
         } else {
-            self.ring.lines_apart(self.next).iter().for_each(|line| region::prefetch(&line.0[0]));
+            self.ring.first_lines(self.next).for_each(region::prefetch);
         }
     }
 
@@ -508,7 +454,7 @@ impl Polling {
         }
         self.in_vain = 0;
         let copied = APART..APART + length as usize;
-        self.ring.read_apart(n, &mut self.message[copied.clone()]);
+        region::read(self.ring.lines_apart(n), &mut self.message[copied.clone()]);
         self.took();
         Ok(Some(&self.message[copied]))
     }
