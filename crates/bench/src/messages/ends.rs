@@ -215,3 +215,85 @@ impl Side for RawLines {
         }
     }
 }
+
+/// A message of 56 bytes and its number in a line.
+#[derive(Default)]
+#[repr(align(64))]
+struct BareLine([AtomicU64; 8]);
+
+/// What no ring with a line for each message can be faster than: such lines without a ring. Nothing says how
+/// far the other side is, so there are as many as messages in a stream; round trips use those of a ring.
+#[repr(align(128))]
+pub struct BareLines {
+    mine: Arc<[BareLine]>,
+    theirs: Arc<[BareLine]>,
+    /// Of the numbers in the lines, which only grow.
+    posted: u64,
+    taken: u64,
+}
+
+impl BareLines {
+    /// Both sides.
+    pub fn pair(lines: usize) -> (BareLines, BareLines) {
+        let lines = || (0..lines).map(|_| BareLine::default()).collect::<Arc<[BareLine]>>();
+        let (one, other) = (lines(), lines());
+        let side = |mine: &Arc<_>, theirs: &Arc<_>| BareLines {
+            mine: Arc::clone(mine),
+            theirs: Arc::clone(theirs),
+            posted: 0,
+            taken: 0,
+        };
+        (side(&one, &other), side(&other, &one))
+    }
+
+    #[inline(always)]
+    fn post(&mut self, line: usize, n: u64) {
+        let message = LineMessage::<56>::of(n);
+        let [number, words @ ..] = &self.mine[line].0;
+        self.posted += 1;
+        for (to, word) in words.iter().zip(message.bytes().as_chunks().0) {
+            to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        number.store(self.posted, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, line: usize, n: u64) {
+        let [number, words @ ..] = &self.theirs[line].0;
+        self.taken += 1;
+        while number.load(Ordering::Acquire) != self.taken {}
+        let mut message = [0; 7];
+        for (word, from) in message.iter_mut().zip(words) {
+            *word = from.load(Ordering::Relaxed);
+        }
+        assert_eq!(black_box(message)[0], n, "a message out of order");
+    }
+}
+
+impl Side for BareLines {
+    fn ask(&mut self, ticks: &mut [u64]) {
+        let mut began = rt::clock::counter();
+        for (n, ticks) in ticks.iter_mut().enumerate() {
+            self.post(n % SLOTS, n as u64);
+            self.take(n % SLOTS, n as u64);
+            let now = rt::clock::counter();
+            *ticks = now.wrapping_sub(began);
+            began = now;
+        }
+    }
+
+    fn answer(&mut self, count: u64) {
+        for n in 0..count {
+            self.take(n as usize % SLOTS, n);
+            self.post(n as usize % SLOTS, n);
+        }
+    }
+
+    fn pour(&mut self, count: u64) {
+        (0..count).for_each(|n| self.post(n as usize, n));
+    }
+
+    fn drain(&mut self, count: u64) {
+        (0..count).for_each(|n| self.take(n as usize, n));
+    }
+}

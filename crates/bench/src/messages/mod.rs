@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ends::{LineMessage, Message, RawLines, Side, WordMessage};
+use ends::{BareLines, LineMessage, Message, RawLines, Side, WordMessage};
 use rt::clock::Calibration;
 
 /// Two CPUs: one asks and sends, the other answers and receives.
@@ -44,6 +44,8 @@ const REST: Duration = Duration::from_millis(20);
 
 /// Bare words, in each row of the table; and ours.
 pub const RAW: &str = "bare words";
+/// Lines without a ring, in the row of the messages that one holds.
+pub const LINES: &str = "bare lines";
 /// See [`RAW`].
 pub const OURS: &str = "isolator";
 
@@ -116,11 +118,17 @@ fn contenders<M: Message>() -> Result<Vec<Contender>, Box<dyn Error>> {
     ])
 }
 
+fn with_bare_lines(mut contenders: Vec<Contender>) -> Vec<Contender> {
+    let bare = Contender::of::<LineMessage<56>, _>(LINES, BareLines::pair(STREAM as usize));
+    contenders.insert(1, bare);
+    contenders
+}
+
 /// The contenders with messages of each size.
 fn sizes() -> Result<Vec<Vec<Contender>>, Box<dyn Error>> {
     Ok(vec![
         contenders::<WordMessage>()?,
-        contenders::<LineMessage<56>>()?,
+        with_bare_lines(contenders::<LineMessage<56>>()?),
         contenders::<LineMessage<64>>()?,
         contenders::<LineMessage<256>>()?,
         contenders::<LineMessage<1024>>()?,
