@@ -10,7 +10,7 @@ use evidence::{Error, Result};
 use measure::series::RowProgress;
 use report::prometheus::{Family, MetricsFormat, MonitoredRow, monitor};
 
-use crate::output::note;
+use crate::output::{can_write, note};
 use crate::serve::Served;
 
 /// A loop's figures are made anew this often.
@@ -28,7 +28,10 @@ impl Metrics {
     /// A file, or an address with a port to serve on, by threads that stay on the CPUs of this one.
     pub fn open(wanted: &str) -> Result<Metrics> {
         let Ok(address) = wanted.parse::<SocketAddr>() else {
-            return Ok(Metrics::File(folder_of(Path::new(wanted))?));
+            let path = Path::new(wanted);
+            // Better at once than after an interval.
+            can_write(path)?;
+            return Ok(Metrics::File(path.to_path_buf()));
         };
         let served = Served::on(address)?;
         note(&format!("serving http://{}/metrics", served.at()));
@@ -44,18 +47,6 @@ impl Metrics {
             }
             Metrics::File(path) => evidence::writer::replace(path, &MetricsFormat::Text.of(&families)),
         }
-    }
-}
-
-/// `path`, where its folder is there: better said at once than after an interval.
-fn folder_of(path: &Path) -> Result<PathBuf> {
-    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) if !folder.is_dir() => {
-            let why = format!("there is no folder {}", folder.display());
-            let cure = "make it, or give ADDRESS:PORT to serve the figures";
-            Err(Error::on("write", path.display(), why, cure))
-        }
-        _ => Ok(path.to_path_buf()),
     }
 }
 

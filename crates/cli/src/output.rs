@@ -39,6 +39,27 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// Fails where no file can be written at `path`; `-` is standard output.
+pub fn can_write(path: &Path) -> evidence::Result<()> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    let refuse = |why: String, cure: &str| Err(evidence::Error::on("write", path.display(), why, cure));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        let why = format!("there is no folder {}", folder.display());
+        return refuse(why, "make it, or choose another path");
+    }
+    if path.is_dir() {
+        return refuse("it is a folder".into(), "give the name of a file");
+    }
+    match rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) {
+        // A device or a pipe is written where it is.
+        Err(why) if !path.exists() => refuse(why.to_string(), "choose another path"),
+        _ => Ok(()),
+    }
+}
+
 impl Output {
     /// Whether the JSON goes to standard output, so that text for people must not.
     pub fn json_on_stdout(&self) -> bool {
@@ -61,14 +82,7 @@ impl Output {
 
     /// Fails where the JSON cannot go where it is to go: better before a long run than after it.
     pub fn ready(&self) -> evidence::Result<()> {
-        let Some(path) = self.json.as_deref().filter(|_| !self.json_on_stdout()) else { return Ok(()) };
-        match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            Some(folder) if !folder.is_dir() => {
-                let why = format!("there is no folder {}", folder.display());
-                Err(evidence::Error::on("write", path.display(), why, "make it, or choose another path"))
-            }
-            _ => Ok(()),
-        }
+        self.json.as_deref().map_or(Ok(()), can_write)
     }
 
     /// Writes the JSON, if it was asked for.

@@ -91,6 +91,8 @@ fn a_run_of_which_too_little_is_known_is_refused() {
             "prove --json nowhere/out.json",
             "cannot write nowhere/out.json: there is no folder nowhere; make it, or choose another path",
         ),
+        ("lab matrix deferral --json /", "cannot write /: it is a folder; give the name of a file"),
+        ("lint --junit /tmp --command true", "cannot write /tmp: it is a folder; give the name of a file"),
         (
             "export nothing --as excel",
             "cannot export as excel: it is not a format that can be written; choose one of cyclictest, rtla, csv, json, ktap, lava, trace, openmetrics, archive",

@@ -8,10 +8,10 @@ use evidence::gate::{GateOptions, Gated, judge};
 
 use crate::args::GateArgs;
 use crate::next;
-use crate::output::{Exit, VerbResult, print};
+use crate::output::{Exit, VerbResult, can_write, print};
 
 pub fn run(args: &GateArgs) -> VerbResult {
-    args.out.ready()?;
+    [&args.junit, &args.out.json].into_iter().flatten().try_for_each(|file| can_write(file))?;
     let junit_on_stdout = args.junit.as_deref() == Some(Path::new("-"));
     if junit_on_stdout && args.out.json_on_stdout() {
         return Err("--junit - cannot be given together with --json -; write one of them to a file".into());

@@ -184,6 +184,7 @@ fn experiment(args: &LabRunArgs) -> VerbResult {
 }
 
 fn table(args: &LabMatrixArgs) -> VerbResult {
+    args.how.out.ready()?;
     let matrix = matrix::named(&args.matrix)?;
     let choice = matrix::MatrixChoice {
         architecture: architecture(args.arch.as_deref())?,
@@ -214,6 +215,7 @@ fn table(args: &LabMatrixArgs) -> VerbResult {
 }
 
 fn gate(args: &LabGateArgs) -> VerbResult {
+    args.how.out.ready()?;
     let baseline = gate::read(&args.baseline)?;
     let duration = gate::window(&baseline, &args.baseline, args.how.duration)?;
     let (scenarios, loads) = gate::asked(&baseline);

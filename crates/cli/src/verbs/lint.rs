@@ -8,13 +8,13 @@ use lint::{LintChoice, LintDocument, lint};
 
 use crate::args::LintArgs;
 use crate::next;
-use crate::output::{Exit, VerbResult, print};
+use crate::output::{Exit, VerbResult, can_write, print};
 use crate::signals::stop_on_signals;
 use crate::started::MeasuredProgram;
 
 pub fn run(args: &LintArgs) -> VerbResult {
-    args.out.ready()?;
     let files = [&args.junit, &args.sarif, &args.out.json];
+    files.into_iter().flatten().try_for_each(|file| can_write(file))?;
     if files.iter().filter(|file| is_stdout(file.as_deref())).count() > 1 {
         return Err(
             "only one of --json -, --junit - and --sarif - can be given; write the others to files".into()
