@@ -157,7 +157,8 @@ pub fn build(asked: &BuildSpec, watch: &BuildObserver<'_>) -> Result<Built> {
         series.must_have(&asked.version)?;
     }
     let request = ConfigRequest::of(asked, &series, watch)?;
-    tools::check(asked.architecture, asked.configuration.purpose())?;
+    let has_types = request.ours.get("DEBUG_INFO_BTF") == "y";
+    tools::check(asked.architecture, asked.configuration.purpose(), has_types)?;
     let source = KernelSource::find(&asked.version, asked.source.as_deref(), watch)?;
     let compiler = tools::compiler(asked.architecture)?;
     let digest = if asked.unpatched { "none".to_string() } else { series.digest(&asked.version)? };

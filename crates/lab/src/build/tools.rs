@@ -36,6 +36,9 @@ const X86: &[Need] = &[Need("libelf-dev", Header("gelf.h"))];
 /// A distribution's configuration signs its modules.
 const SIGNED: &[Need] = &[Need("libssl-dev", Header("openssl/ssl.h"))];
 
+/// `CONFIG_DEBUG_INFO_BTF`.
+const TYPES: &[Need] = &[Need("pahole", Program("pahole"))];
+
 /// `make bindeb-pkg`.
 const PACKAGES: &[Need] = &[
     Need("dpkg-dev", Program("dpkg-buildpackage")),
@@ -65,8 +68,8 @@ pub fn prefix(architecture: Architecture) -> &'static str {
     }
 }
 
-/// Refuses where something is missing, and names the packages.
-pub fn check(architecture: Architecture, purpose: Purpose) -> Result<()> {
+/// Refuses where something is missing, and names the packages. `has_types`: the kernel has its types in it.
+pub fn check(architecture: Architecture, purpose: Purpose, has_types: bool) -> Result<()> {
     let mut needs = ALWAYS.iter().collect::<Vec<_>>();
     if architecture == Architecture::X86_64 {
         needs.extend(X86);
@@ -76,6 +79,9 @@ pub fn check(architecture: Architecture, purpose: Purpose) -> Result<()> {
     }
     if purpose == Purpose::Packages {
         needs.extend(PACKAGES);
+    }
+    if has_types {
+        needs.extend(TYPES);
     }
     let mut missing =
         needs.into_iter().filter(|need| !is_here(&need.1)).map(|need| need.0.to_string()).collect::<Vec<_>>();

@@ -94,6 +94,10 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
             tests.push(Test { kernel: Some(kernel), options, ..neighbours });
         }
     }
+    let scheduled = with("sched-ext");
+    if is_built("sched-ext")? {
+        tests.push(Test { kernel: Some(&scheduled), ..plain("ext") });
+    }
     if is_built(MORE)? {
         let with_more = |program, boot| Test { boot, kernel: Some(&more), ..plain(program) };
         tests.extend([with_more("kunit", "kunit.enable=1"), with_more("pages", MOVABLE)]);
