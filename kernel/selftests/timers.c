@@ -182,6 +182,49 @@ static bool naps_go_on(void)
 			HANG_MS);
 }
 
+/*
+ * The owner's own timers while it spins: each comes at once, by a signal that
+ * counts as a breach, or in the owner's next calls. It comes at once where Linux
+ * starts it on a housekeeping CPU, and in a call where it is a timer of
+ * this CPU.
+ */
+#define SHOTS		200
+
+static uint64_t counter(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	uint64_t value;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+	return value;
+#endif
+}
+
+static bool each_shot_comes(int fd, const struct isolator_page *page,
+			    timer_t timer, uint64_t while_ticks)
+{
+	int at_once = 0, at_call = 0, shot;
+	uint64_t breaks = stat_of(page, ISOLATOR_STAT_BREACH_SIGNAL);
+
+	for (shot = 0; shot < SHOTS; shot++) {
+		uint64_t began;
+
+		arm(timer, 1);
+		for (began = counter(); counter() - began < while_ticks && !came;)
+			relax();
+		if (came)
+			at_once++;
+		else
+			at_call += calls_until_it_came(fd, 0);
+	}
+	breaks = stat_of(page, ISOLATOR_STAT_BREACH_SIGNAL) - breaks;
+	say("of %d timers %d came at once, %d in calls; %llu signals counted",
+	    SHOTS, at_once, at_call, (unsigned long long)breaks);
+	return at_once + at_call == SHOTS;
+}
+
 int main(int argc, char **argv)
 {
 	const struct isolator_page *page;
@@ -191,7 +234,7 @@ int main(int argc, char **argv)
 				  .sigev_signo = SIGUSR1 };
 	int cpu, fd, sleeper;
 	timer_t timer, cpu_timer;
-	uint64_t times, closed;
+	uint64_t times, closed, ticks;
 	pid_t pid;
 
 	arguments(argc, argv, (const struct argument[]){
@@ -200,6 +243,9 @@ int main(int argc, char **argv)
 	fd = open_isolator();
 	page = page_of(fd, cpu);
 	naps = share(PAGE);
+	ticks = counter();
+	sleep_us(5000);
+	ticks = counter() - ticks;
 	pin(cpu);
 	become_fifo(80);
 	if (sigaction(SIGUSR1, &action, NULL) ||
@@ -226,6 +272,16 @@ int main(int argc, char **argv)
 	   "a CPU timer comes without a call, and without a break");
 	returns_without_an_interrupt(fd, cpu, cpu_timer);
 	timer_delete(cpu_timer);
+
+	ok(each_shot_comes(fd, page, timer, ticks),
+	   "each of its own comes, at once or in its next calls");
+	/* PREEMPT_RT may run them in a thread of FIFO 1, as above. */
+	become_fair();
+	if (!write_file(MIGRATION, "0"))
+		ok(each_shot_comes(fd, page, timer, ticks) &&
+		   !write_file(MIGRATION, "1"),
+		   "also where timers stay on the CPU that starts them");
+	become_fifo(80);
 
 	long_call(timer, status_of(fd, cpu).max_defer_ms);
 
