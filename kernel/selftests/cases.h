@@ -63,6 +63,76 @@ static inline void *map(int flags, int file)
 	return at;
 }
 
+/* ---- a CPU that an isolated cpuset partition isolates, not boot ---- */
+
+#define ROOT		"/sys/fs/cgroup"
+#define PARTITION	ROOT "/isolator-selftest-partition"
+
+/* The first CPU in nohz_full= that boot does not isolate; -1: there is none */
+static inline int tickless_cpu(void)
+{
+	int other;
+
+	for (other = 0; other < cpu_count(); other++)
+		if (list_has(CPUS "nohz_full", other) &&
+		    !list_has(CPUS "isolated", other))
+			return other;
+	return -1;
+}
+
+static inline void move_to_group(const char *procs)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", getpid());
+	if (write_file(procs, text))
+		die("move into a group");
+}
+
+/* Makes a partition of such a CPU, which is @cpu then. SKIPPED: there is none */
+static inline int make_partition(void)
+{
+	int other = tickless_cpu();
+	char text[16];
+
+	if (other < 0)
+		return skip("every CPU of nohz_full is isolated by boot");
+	snprintf(text, sizeof(text), "%d", other);
+	if ((mkdir(PARTITION, 0755) && errno != EEXIST) ||
+	    write_file(ROOT "/cgroup.subtree_control", "+cpuset") ||
+	    write_file(PARTITION "/cpuset.cpus", text))
+		return skip("no cpuset of cgroup2");
+	if (write_file(PARTITION "/cpuset.cpus.partition", "isolated"))
+		die("make an isolated partition");
+	cpu = other;
+	return PASSED;
+}
+
+/* Moves this process there */
+static inline void enter_partition(void)
+{
+	move_to_group(PARTITION "/cgroup.procs");
+	pin(cpu);
+}
+
+static inline int move_to_partition(void)
+{
+	int result = make_partition();
+
+	if (result == PASSED)
+		enter_partition();
+	return result;
+}
+
+static inline void leave_partition(void)
+{
+	move_to_group(ROOT "/cgroup.procs");
+	if (rmdir(PARTITION))
+		die("remove the partition");
+}
+
+/* ---- the cases ---- */
+
 struct test_case {
 	const char	*name;
 	int		(*run)(void);
@@ -70,8 +140,12 @@ struct test_case {
 
 #define CASE(name)	{ #name, name }
 
-/* Runs all cases, up to one without a name; the program's exit status */
-static inline int run_cases(int argc, char **argv, const struct test_case *one)
+/*
+ * Runs all cases, up to one without a name, on the CPU that @choose returns;
+ * the program's exit status
+ */
+static inline int run_cases_on(int (*choose)(void), int argc, char **argv,
+			       const struct test_case *one)
 {
 	struct isolator_status state;
 	int file;
@@ -79,7 +153,7 @@ static inline int run_cases(int argc, char **argv, const struct test_case *one)
 	arguments(argc, argv, (const struct argument[]){
 		{ "--slow", &slow, false }, { } });
 	file = open_isolator();
-	cpu = isolated_cpu();
+	cpu = choose();
 	start_alone(cpu);
 	for (; one->name; one++) {
 		pid_t pid = child();
@@ -99,6 +173,11 @@ static inline int run_cases(int argc, char **argv, const struct test_case *one)
 			      one->name, "see above");
 	}
 	return finish();
+}
+
+static inline int run_cases(int argc, char **argv, const struct test_case *one)
+{
+	return run_cases_on(isolated_cpu, argc, argv, one);
 }
 
 #endif /* CASES_H */

@@ -69,53 +69,6 @@ static int ended_policy(void)
 	return ends(ISOLATOR_ENDED_POLICY);
 }
 
-#define ROOT		"/sys/fs/cgroup"
-#define PARTITION	ROOT "/isolator-selftest-partition"
-
-static void move_to_group(const char *procs)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", getpid());
-	if (write_file(procs, text))
-		die("move into a group");
-}
-
-/*
- * Makes a cpuset partition of a nohz_full CPU that boot does not isolate, and
- * moves this process into it. SKIPPED: there is no such CPU.
- */
-static int move_to_partition(void)
-{
-	char text[16];
-	int other;
-
-	for (other = 0; other < cpu_count(); other++)
-		if (list_has(CPUS "nohz_full", other) &&
-		    !list_has(CPUS "isolated", other))
-			break;
-	if (other == cpu_count())
-		return skip("every CPU of nohz_full is isolated by boot");
-	snprintf(text, sizeof(text), "%d", other);
-	if ((mkdir(PARTITION, 0755) && errno != EEXIST) ||
-	    write_file(ROOT "/cgroup.subtree_control", "+cpuset") ||
-	    write_file(PARTITION "/cpuset.cpus", text))
-		return skip("no cpuset of cgroup2");
-	if (write_file(PARTITION "/cpuset.cpus.partition", "isolated"))
-		die("make an isolated partition");
-	move_to_group(PARTITION "/cgroup.procs");
-	pin(other);
-	cpu = other;
-	return PASSED;
-}
-
-static void leave_partition(void)
-{
-	move_to_group(ROOT "/cgroup.procs");
-	if (rmdir(PARTITION))
-		die("remove the partition");
-}
-
 static int ended_partition(void)
 {
 	int result = move_to_partition();

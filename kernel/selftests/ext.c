@@ -9,6 +9,9 @@
  * The scheduler has a name and no program: the kernel then queues tasks itself.
  * Where its name goes in the kernel's structure, the kernel's BTF says.
  *
+ * sched_ext refuses a machine with CPUs in isolcpus=domain. So an isolated
+ * cpuset partition has the CPU here, and boot has nohz_full= alone.
+ *
  * How to read: a line per case. "# SKIP": no CONFIG_SCHED_CLASS_EXT. --slow K
  */
 #include "cases.h"
@@ -112,6 +115,34 @@ static bool state_is(const char *wanted)
 	       !strncmp(text, wanted, strlen(wanted));
 }
 
+/* Types of a program of one's own, which a map of structures must have: one */
+static int own_types(void)
+{
+	struct {
+		struct btf_header header;
+		struct btf_type type;
+		uint32_t encoding;
+		char strings[5];
+	} __attribute__((packed)) own = {
+		.header = {
+			.magic = BTF_MAGIC, .version = BTF_VERSION,
+			.hdr_len = sizeof(own.header),
+			.type_len = sizeof(own.type) + sizeof(own.encoding),
+			.str_off = sizeof(own.type) + sizeof(own.encoding),
+			.str_len = sizeof(own.strings),
+		},
+		.type = { .name_off = 1, .info = BTF_KIND_INT << 24, .size = 4 },
+		.encoding = 32,
+		.strings = "\0int",
+	};
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.btf = (uintptr_t)&own;
+	attr.btf_size = sizeof(own);
+	return bpf(BPF_BTF_LOAD, &attr);
+}
+
 /* Loads a scheduler; PASSED, or why there is none */
 static int scheduler_on(void)
 {
@@ -120,7 +151,7 @@ static int scheduler_on(void)
 	uint32_t number, unused;
 	static char data[4096];
 	long at, name;
-	int key = 0;
+	int key = 0, types_fd;
 
 	if (access(STATE_FILE, F_OK) || !load_types())
 		return skip("no sched_ext");
@@ -139,7 +170,9 @@ static int scheduler_on(void)
 	attr.value_size = value->size;
 	attr.max_entries = 1;
 	attr.btf_vmlinux_value_type_id = number;
+	attr.btf_fd = types_fd = own_types();
 	map_fd = bpf(BPF_MAP_CREATE, &attr);
+	close(types_fd);
 	if (map_fd < 0)
 		return yes(false, "create a scheduler");
 	memset(&attr, 0, sizeof(attr));
@@ -166,16 +199,48 @@ static int scheduler_off(void)
 		   "the scheduler is disabled");
 }
 
+/* ---- an owner: spins in the partition until it is killed ---- */
+
+static pid_t start_owner(int policy, int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+	int *ready = share(PAGE);
+	pid_t pid = child();
+
+	if (!pid) {
+		int own = open_isolator();
+
+		enter_partition();
+		if (sched_setscheduler(0, policy, &param))
+			die("change the policy");
+		*ready = start_patiently(own, ISOLATOR_MASK_DEFAULT) ? -1 : 1;
+		for (;;)
+			relax();
+	}
+	if (!wait_for(__atomic_load_n(ready, __ATOMIC_ACQUIRE), HANG_MS) ||
+	    *ready != 1)
+		die("start an owner");
+	return pid;
+}
+
+static void end_owner(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	if (reap(pid) < 0)
+		die("end the owner");
+}
+
 /* ---- cases ---- */
 
-/* A SCHED_OTHER thread is no owner under a BPF scheduler; FIFO is */
-static int taken_over_tasks_are_refused(void)
+/* A SCHED_OTHER thread is no owner under a BPF scheduler; a FIFO one is */
+static int refuses_tasks(void)
 {
 	struct sched_param param = { .sched_priority = 10 };
 	int result = scheduler_on(), got;
 
 	if (result != PASSED)
 		return result;
+	enter_partition();
 	got = start_patiently(fd, ISOLATOR_MASK_DEFAULT);
 	result = refused(got, EPROTOTYPE, ISOLATOR_BAD_POLICY);
 	if (sched_setscheduler(0, SCHED_FIFO, &param) ||
@@ -184,61 +249,69 @@ static int taken_over_tasks_are_refused(void)
 	return scheduler_off() == PASSED ? result : FAILED;
 }
 
-/* Starts an owner that spins until this process ends */
-static bool owner(int policy, int priority)
+/* A scheduler visits each CPU when it starts and when it ends: neither hangs */
+static int comes_and_goes(void)
 {
-	struct sched_param param = { .sched_priority = priority };
-	int *ready = share(PAGE);
+	pid_t owner = start_owner(SCHED_FIFO, 10);
+	int result = PASSED, i;
 
-	pin(HOUSE_CPU);
-	if (!child()) {
-		int own = open_isolator();
-
-		pin(cpu);
-		if (sched_setscheduler(0, policy, &param))
-			die("change the policy");
-		*ready = start_patiently(own, ISOLATOR_MASK_DEFAULT) ? -1 : 1;
-		for (;;)
-			relax();
-	}
-	return wait_for(__atomic_load_n(ready, __ATOMIC_ACQUIRE), HANG_MS) &&
-	       *ready == 1;
-}
-
-/* It visits each CPU when it starts and when it ends: neither hangs */
-static int schedulers_come_and_go_beside_an_owner(void)
-{
-	int result, i;
-
-	if (!owner(SCHED_FIFO, 10))
-		return yes(false, "start an owner");
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 3 && result == PASSED; i++) {
 		result = scheduler_on();
 		if (result == PASSED)
 			result = scheduler_off();
-		if (result != PASSED)
-			return result;
 	}
-	return yes(status_of(fd, cpu).owner, "the owner is still one");
+	if (result == PASSED)
+		result = yes(status_of(fd, cpu).owner == owner,
+			     "the owner is still one");
+	end_owner(owner);
+	return result;
 }
 
 /* An owner that a BPF scheduler takes over is one no longer */
-static int taken_over_owners_end(void)
+static int ends_owners(void)
 {
 	struct isolator_status status;
-	int result;
+	pid_t owner = start_owner(SCHED_OTHER, 0);
+	int result = scheduler_on();
 
-	if (!owner(SCHED_OTHER, 0))
-		return yes(false, "start an owner");
-	result = scheduler_on();
-	if (result != PASSED)
-		return result;
-	if (!wait_for(no_owner(fd, cpu, &status), HANG_MS) ||
-	    status.ended != ISOLATOR_ENDED_POLICY) {
+	if (result == PASSED &&
+	    (!wait_for(no_owner(fd, cpu, &status), HANG_MS) ||
+	     status.ended != ISOLATOR_ENDED_POLICY)) {
 		say("owner %d, ended %u", status.owner, status.ended);
 		result = FAILED;
 	}
-	return scheduler_off() == PASSED ? result : FAILED;
+	if (map_fd >= 0 && scheduler_off() != PASSED)
+		result = FAILED;
+	end_owner(owner);
+	return result;
+}
+
+/* Each in a partition, which this process enters if it is to own the CPU */
+static int in_partition(int (*run)(void))
+{
+	int result = make_partition();
+
+	if (result != PASSED)
+		return result;
+	pin(HOUSE_CPU);
+	result = run();
+	leave_partition();
+	return result;
+}
+
+static int taken_over_tasks_are_refused(void)
+{
+	return in_partition(refuses_tasks);
+}
+
+static int schedulers_come_and_go_beside_an_owner(void)
+{
+	return in_partition(comes_and_goes);
+}
+
+static int taken_over_owners_end(void)
+{
+	return in_partition(ends_owners);
 }
 
 static const struct test_case cases[] = {
@@ -248,7 +321,18 @@ static const struct test_case cases[] = {
 	{ }
 };
 
+/* sched_ext refuses a machine with CPUs in isolcpus=domain */
+static int not_isolated_by_boot(void)
+{
+	int other = tickless_cpu();
+	char text[16];
+
+	if (other < 0 || read_file(CPUS "isolated", text, sizeof(text)) > 1)
+		skip_all("needs nohz_full= without isolcpus=domain");
+	return other;
+}
+
 int main(int argc, char **argv)
 {
-	return run_cases(argc, argv, cases);
+	return run_cases_on(not_isolated_by_boot, argc, argv, cases);
 }

@@ -15,6 +15,9 @@ pub(super) const UNBOUNDED: &str = "sysctl.kernel.sched_rt_runtime_us=-1";
 /// A tickless CPU that the scheduler uses, beside the isolated one.
 const TICKLESS: &str = "isolcpus=managed_irq,domain,3 nohz_full=2-3 rcu_nocbs=2-3 tsc=reliable";
 
+/// A tickless CPU that the scheduler uses; none that boot isolates, which sched_ext refuses.
+const PARTITIONABLE: &str = "isolcpus=managed_irq,1 nohz_full=1 rcu_nocbs=1 tsc=reliable";
+
 /// A kernel without the series, with PREEMPT_RT.
 const OTHER: &str = "debian-rt";
 
@@ -96,7 +99,7 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     }
     let scheduled = with("sched-ext");
     if is_built("sched-ext")? {
-        tests.push(Test { kernel: Some(&scheduled), ..plain("ext") });
+        tests.push(Test { kernel: Some(&scheduled), boot: PARTITIONABLE, ..plain("ext") });
     }
     if is_built(MORE)? {
         let with_more = |program, boot| Test { boot, kernel: Some(&more), ..plain(program) };
