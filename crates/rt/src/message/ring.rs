@@ -182,49 +182,48 @@ impl Ring {
         Header(self.line(self.shape.line(n))[0].load(Ordering::Acquire))
     }
 
-    /// The lines of message `n`, where it lies apart.
+    /// The lines of a message that lies apart, the first of which is there.
     #[inline(always)]
-    fn lines_apart(&self, n: u32) -> &[CacheLine] {
-        let first = self.shape.line_apart(n);
+    fn lines_apart(&self, first: usize) -> &[CacheLine] {
         &self.region[first..first + self.shape.lines]
     }
 
     /// Of a message that lies apart the lines that ends fetch ahead of time, by their first words.
     #[inline(always)]
-    fn first_lines(&self, n: u32) -> impl Iterator<Item = &AtomicU64> {
-        self.lines_apart(n).iter().take(FETCHED_LINES).map(|line| &line.0[0])
+    fn first_lines(&self, first: usize) -> impl Iterator<Item = &AtomicU64> {
+        self.lines_apart(first).iter().take(FETCHED_LINES).map(|line| &line.0[0])
     }
 
-    /// Writes message `n`, in a line whose messages so far have those lengths; gives the number of the next
-    /// message, and the lengths in its line.
+    /// Writes a message; gives the place of the next one.
     #[inline(always)]
-    fn write(&self, n: u32, message: &[u8], before: u64) -> (u32, u64) {
+    fn write(&self, Place { n, lengths, apart }: Place, message: &[u8]) -> Place {
         let line = self.line(self.shape.line(n));
         let length = message.len();
         // Pair 1: the message before its header.
         let tell = |lengths: u64| line[0].store(Header::of(n, lengths).0, Ordering::Release);
         // Where the length is known, most of these questions are answered.
         if length > BESIDE_BYTES || self.shape.lines > 0 {
-            region::write(self.lines_apart(n), message);
+            region::write(self.lines_apart(apart), message);
             line[word(n)].store(length as u64, Ordering::Relaxed);
             tell(0);
             let next = shape::next_of_seven(n);
-            self.first_lines(next).for_each(region::prefetch_to_write);
-            (next, 0)
+            let apart = self.shape.line_apart(next);
+            self.first_lines(apart).for_each(region::prefetch_to_write);
+            Place { n: next, lengths: 0, apart }
         } else if length > PACKED_BYTES || !self.shape.is_packed() {
             store(&line[1..], message);
             tell(Header::lengths(0, n, length));
-            (shape::next_of_one(n), 0)
+            Place { n: shape::next_of_one(n), lengths: 0, apart }
         } else {
             store(&line[word(n)..], message);
-            let lengths = Header::lengths(before, n, length);
+            let lengths = Header::lengths(lengths, n, length);
             tell(lengths);
             if n & WORD != WORD {
-                return (n.wrapping_add(1), lengths);
+                return Place { n: n.wrapping_add(1), lengths, apart };
             }
             // A jump, which is predicted: the next call would wait for what is computed.
             std::hint::cold_path();
-            (shape::next_of_seven(n), 0)
+            Place { n: shape::next_of_seven(n), lengths: 0, apart }
         }
     }
 
@@ -240,16 +239,28 @@ impl Ring {
         Some(header)
     }
 
-    /// The number of the next message and the lengths in the last one's line, of those that the receiver may
-    /// still take.
-    fn last(&self, credits: u32, end: u32) -> (u32, u64) {
+    /// The place after the last message that the receiver may still take.
+    fn behind_last(&self, credits: u32, end: u32) -> Place {
         let is_sent =
             |n: u32| self.shape.number(n) == n && n.wrapping_sub(credits) < end.wrapping_sub(credits);
         let headers = self.shape.each_line().map(|n| self.header(n));
         let sent = headers.filter(|header| is_sent(header.newest()));
         let last = sent.max_by_key(|header| header.newest().wrapping_sub(credits));
-        last.map_or((credits, 0), |last| (self.shape.next(last.newest()), last.lengths_before_next()))
+        let (n, lengths) =
+            last.map_or((credits, 0), |last| (self.shape.next(last.newest()), last.lengths_before_next()));
+        Place { n, lengths, apart: self.shape.line_apart(n) }
     }
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Its number.
+    n: u32,
+    /// The first of its lines, where it lies apart: known before it comes, since to compute it takes time.
+    apart: usize,
+    /// The lengths of the messages before it in its line.
+    lengths: u64,
 }
 
 /// The end that posts. One at a time: of a ring that several processes share, [`super::Shared`] sees to it.
@@ -259,12 +270,10 @@ pub(super) struct Posting {
     ring: Ring,
     /// One more than the bytes of the longest message. A child of fork() finds 0, and so posts nothing.
     limit: Wiped<AtomicUsize>,
-    /// The number of the next message.
-    next: u32,
+    /// Where the next message goes.
+    next: Place,
     /// The first number that the receiver has not given back, as last read.
     end: u32,
-    /// The lengths in the line of the last message.
-    lengths: u64,
 }
 
 impl Posting {
@@ -275,9 +284,9 @@ impl Posting {
         let limit = unsafe { Wiped::new(AtomicUsize::new(ring.bytes + 1)) }?;
         let credits = ring.shape.number(ring.credits());
         let end = ring.shape.after(credits, ring.slots);
-        let (next, lengths) = ring.last(credits, end);
+        let next = ring.behind_last(credits, end);
         ring.reopen(SENDER);
-        Ok(Posting { next, end, lengths, ring, limit })
+        Ok(Posting { next, end, ring, limit })
     }
 
     /// Whether this is the process that opened the end.
@@ -299,10 +308,10 @@ impl Posting {
         if self.ring.is_closed(BY_RECEIVER) {
             return Err(Failure::Closed);
         }
-        if self.next == self.end {
+        if self.next.n == self.end {
             self.look_for_room()?;
         }
-        (self.next, self.lengths) = self.ring.write(self.next, message, self.lengths);
+        self.next = self.ring.write(self.next, message);
         Ok(())
     }
 
@@ -320,11 +329,12 @@ impl Posting {
         let (credits, shape) = (self.ring.credits(), self.ring.shape);
         let end = shape.after(shape.number(credits), self.ring.slots);
         // The receiver may only have taken what was sent.
-        if shape.number(credits) != credits || self.next.wrapping_sub(credits) > end.wrapping_sub(credits) {
+        let n = self.next.n;
+        if shape.number(credits) != credits || n.wrapping_sub(credits) > end.wrapping_sub(credits) {
             return Err(Failure::Broken);
         }
         self.end = end;
-        if self.next == end { Err(Failure::Full) } else { Ok(()) }
+        if n == end { Err(Failure::Full) } else { Ok(()) }
     }
 }
 
@@ -346,6 +356,8 @@ pub(super) struct Polling {
     home: Home,
     /// The number of the next message.
     next: u32,
+    /// The first of its lines, where it lies apart.
+    apart: usize,
     /// Credits as last written.
     given: u32,
     /// Looks in vain for the next message, up to the shape's patience.
@@ -373,6 +385,7 @@ impl Polling {
             lengths: 0,
             words,
             next,
+            apart: ring.shape.line_apart(next),
             given: next,
             in_vain: 0,
             ring,
@@ -441,7 +454,7 @@ impl Polling {
         if self.in_vain < self.ring.shape.patience {
             self.in_vain += 1;
         } else {
-            self.ring.first_lines(self.next).for_each(region::prefetch);
+            self.ring.first_lines(self.apart).for_each(region::prefetch);
         }
     }
 
@@ -454,8 +467,9 @@ impl Polling {
         }
         self.in_vain = 0;
         let copied = APART..APART + length as usize;
-        region::read(self.ring.lines_apart(n), &mut self.message[copied.clone()]);
+        region::read(self.ring.lines_apart(self.apart), &mut self.message[copied.clone()]);
         self.took();
+        self.apart = self.ring.shape.line_apart(self.next);
         Ok(Some(&self.message[copied]))
     }
 
@@ -505,6 +519,6 @@ impl Ring {
 impl Posting {
     /// Whether the receiver has given back no slot.
     pub(crate) fn is_full(&self) -> bool {
-        self.next == self.ring.shape.after(self.ring.credits(), self.ring.slots)
+        self.next.n == self.ring.shape.after(self.ring.credits(), self.ring.slots)
     }
 }
