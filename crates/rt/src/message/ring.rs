@@ -194,39 +194,6 @@ impl Ring {
         self.lines_apart(first).iter().take(FETCHED_LINES).map(|line| &line.0[0])
     }
 
-    /// Writes a message; gives the place of the next one.
-    #[inline(always)]
-    fn write(&self, Place { n, lengths, apart }: Place, message: &[u8]) -> Place {
-        let line = self.line(self.shape.line(n));
-        let length = message.len();
-        // Pair 1: the message before its header.
-        let tell = |lengths: u64| line[0].store(Header::of(n, lengths).0, Ordering::Release);
-        // Where the length is known, most of these questions are answered.
-        if length > BESIDE_BYTES || self.shape.lines > 0 {
-            region::write(self.lines_apart(apart), message);
-            line[word(n)].store(length as u64, Ordering::Relaxed);
-            tell(0);
-            let next = shape::next_of_seven(n);
-            let apart = self.shape.line_apart(next);
-            self.first_lines(apart).for_each(region::prefetch_to_write);
-            Place { n: next, lengths: 0, apart }
-        } else if length > PACKED_BYTES || !self.shape.is_packed() {
-            store(&line[1..], message);
-            tell(Header::lengths(0, n, length));
-            Place { n: shape::next_of_one(n), lengths: 0, apart }
-        } else {
-            store(&line[word(n)..], message);
-            let lengths = Header::lengths(lengths, n, length);
-            tell(lengths);
-            if n & WORD != WORD {
-                return Place { n: n.wrapping_add(1), lengths, apart };
-            }
-            // A jump, which is predicted: the next call would wait for what is computed.
-            std::hint::cold_path();
-            Place { n: shape::next_of_seven(n), lengths: 0, apart }
-        }
-    }
-
     /// Copies the line of message `n`, if that has come.
     #[inline(always)]
     fn look(&self, n: u32, words: &mut [[u8; 8]; WORDS]) -> Option<Header> {
@@ -311,8 +278,36 @@ impl Posting {
         if self.next.n == self.end {
             self.look_for_room()?;
         }
-        self.next = self.ring.write(self.next, message);
+        self.write(message);
         Ok(())
+    }
+
+    /// Writes a message that there is room for, and goes to the next place.
+    #[inline(always)]
+    fn write(&mut self, message: &[u8]) {
+        let (ring, n, length) = (&self.ring, self.next.n, message.len());
+        let line = ring.line(ring.shape.line(n));
+        // Pair 1: the message before its header.
+        let tell = |lengths: u64| line[0].store(Header::of(n, lengths).0, Ordering::Release);
+        // Where the length is known, most of these questions are answered.
+        if length > BESIDE_BYTES || ring.shape.lines > 0 {
+            region::write(ring.lines_apart(self.next.apart), message);
+            line[word(n)].store(length as u64, Ordering::Relaxed);
+            tell(0);
+            self.next.n = shape::next_of_seven(n);
+            self.next.apart = ring.shape.line_apart(self.next.n);
+            ring.first_lines(self.next.apart).for_each(region::prefetch_to_write);
+        } else if length > PACKED_BYTES || !ring.shape.is_packed() {
+            store(&line[1..], message);
+            tell(Header::lengths(0, n, length));
+            self.next.n = shape::next_of_one(n);
+        } else {
+            store(&line[word(n)..], message);
+            let lengths = Header::lengths(self.next.lengths, n, length);
+            tell(lengths);
+            self.next.n = shape::next_of_seven(n);
+            self.next.lengths = if n & WORD == WORD { 0 } else { lengths };
+        }
     }
 
     /// Why nothing so long is posted.
