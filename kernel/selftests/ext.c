@@ -22,6 +22,7 @@
 #define BTF_FILE	"/sys/kernel/btf/vmlinux"
 #define STATE_FILE	"/sys/kernel/sched_ext/state"
 #define VALUE		"bpf_struct_ops_sched_ext_ops"
+#define NAME		"selftest"
 
 static int map_fd = -1;		/* of the scheduler */
 
@@ -163,14 +164,15 @@ static int scheduler_on(void)
 	name = place(ops, "name");
 	if (at < 0 || name < 0)
 		return yes(false, "the members of sched_ext");
-	strcpy(data + at + name, "selftest");
+	memcpy(data + at + name, NAME, sizeof(NAME));
 	memset(&attr, 0, sizeof(attr));
 	attr.map_type = BPF_MAP_TYPE_STRUCT_OPS;
 	attr.key_size = sizeof(key);
 	attr.value_size = value->size;
 	attr.max_entries = 1;
 	attr.btf_vmlinux_value_type_id = number;
-	attr.btf_fd = types_fd = own_types();
+	types_fd = own_types();
+	attr.btf_fd = types_fd;
 	map_fd = bpf(BPF_MAP_CREATE, &attr);
 	close(types_fd);
 	if (map_fd < 0)
