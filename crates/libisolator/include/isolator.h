@@ -491,7 +491,8 @@ void isolator_receiver_close(struct isolator_receiver *receiver);
  *
  * A monitor records the cycles of a loop in memory that another process reads: by
  * `isolator monitor PID`, or by a reader of this library. A monitor is used by one
- * thread at a time, and in no child of its process. Recording sets no message for
+ * thread at a time, and in no child of its process. What a signal handler records in
+ * the middle of such a call is left out. Recording sets no message for
  * isolator_last_error().
  *
  * A reader takes one poll at a time: a second one, by another thread or by the callback
