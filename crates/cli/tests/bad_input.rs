@@ -91,7 +91,7 @@ fn a_run_of_which_too_little_is_known_is_refused() {
             "prove --json nowhere/out.json",
             "cannot write nowhere/out.json: there is no folder nowhere; make it, or choose another path",
         ),
-        ("lab matrix deferral --json /", "cannot write /: it is a folder; give the name of a file"),
+        ("lab matrix deferral --json=/", "cannot write /: it is a folder; give the name of a file"),
         ("lint --junit /tmp --command true", "cannot write /tmp: it is a folder; give the name of a file"),
         (
             "export nothing --as excel",

@@ -4,8 +4,9 @@
 //! several have.
 //!
 //! Whole lines of long messages are copied by vectors, by which 1,024 bytes travel in an eighth less time; by
-//! vectors of 32 bytes, where the processor has them, in 2 to 6 % less than that. Ends that keep the order of numbers and credits never write and read a line at once. Where another process
-//! breaks it, the copies are volatile: some bytes come, and nothing is concluded from them.
+//! vectors of 32 bytes, where the processor has them, in 2 to 6 % less than that. Ends that keep the order of
+//! numbers and credits never write and read a line at once. Where another process breaks it, the copies are
+//! volatile: some bytes come, and nothing is concluded from them.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
