@@ -188,7 +188,7 @@ impl Ring {
         &self.region[first..first + self.shape.lines]
     }
 
-    /// Of a message that lies apart the lines that ends fetch ahead of time, by their first words.
+    /// The first word of each line that ends fetch ahead of time, of a message that lies apart.
     #[inline(always)]
     fn first_lines(&self, first: usize) -> impl Iterator<Item = &AtomicU64> {
         self.lines_apart(first).iter().take(FETCHED_LINES).map(|line| &line.0[0])
