@@ -120,13 +120,12 @@ fn figures_that_go_nowhere_are_refused_or_noted() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let line = monitor(&taken.local_addr().unwrap().to_string()).line();
     assert!(line.contains("address already in use; choose another address and port"), "{line}");
-    // The measurement goes on without.
     fs::create_dir(folder.path().join("folder.prom")).unwrap();
-    let notes = monitor("folder.prom").judged().json()["notes"].to_string();
-    assert!(
-        notes.contains("figures for Prometheus are missing or old: cannot write folder.prom: "),
-        "{notes}"
-    );
+    let line = monitor("folder.prom").line();
+    assert!(line.starts_with("cannot write folder.prom: it is a folder; give the name of a file"), "{line}");
+    // A name that no file can have is found when the file is written. The measurement goes on without.
+    let notes = monitor(&"long".repeat(100)).judged().json()["notes"].to_string();
+    assert!(notes.contains("figures for Prometheus are missing or old: cannot write longlong"), "{notes}");
 }
 
 /// A Prometheus of its own; killed with the test.
