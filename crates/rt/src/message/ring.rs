@@ -14,9 +14,10 @@
 //! what is closed, at which both look often.
 //!
 //! A short message travels in the line of its header: a hop costs one transfer. A long one lies apart, since
-//! the receiver polls the header: it would take a line away that the sender is still writing. If its lines
-//! are few, both ends fetch them ahead of time: the sender those of the next message, the receiver the same
-//! ones once it has looked in vain some times, so that they come with the header.
+//! the receiver polls the header: it would take a line away that the sender is still writing. Both ends fetch
+//! its first lines ahead of time: the sender those of the next message, the receiver the same ones once it has
+//! looked in vain some times, so that they come with the header. Of headers, a receiver that finds a line full
+//! fetches the next line.
 //!
 //! Where CPUs are near, a transfer takes no longer than some hundred instructions. So each end has what it
 //! needs for a message in itself, and both calls become part of their caller, where the length of a message
