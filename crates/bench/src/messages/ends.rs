@@ -104,14 +104,10 @@ impl<S, T, M> RingEnds<S, T, M> {
 
 impl<S: Sends<M>, T: Takes<M>, M: Message> Side for RingEnds<S, T, M> {
     fn ask(&mut self, ticks: &mut [u64]) {
-        let mut began = rt::clock::counter();
-        for (n, ticks) in ticks.iter_mut().enumerate() {
-            post::<M>(&mut self.sends, n as u64);
-            take::<M>(&mut self.takes, n as u64);
-            let now = rt::clock::counter();
-            *ticks = now.wrapping_sub(began);
-            began = now;
-        }
+        time_each(ticks, |n| {
+            post::<M>(&mut self.sends, n);
+            take::<M>(&mut self.takes, n);
+        });
     }
 
     fn answer(&mut self, count: u64) {
@@ -127,6 +123,18 @@ impl<S: Sends<M>, T: Takes<M>, M: Message> Side for RingEnds<S, T, M> {
 
     fn drain(&mut self, count: u64) {
         (0..count).for_each(|n| take::<M>(&mut self.takes, n));
+    }
+}
+
+/// Makes a round trip for each of `ticks`, by its number: how long each took. One look at the counter each.
+#[inline(always)]
+fn time_each(ticks: &mut [u64], mut trip: impl FnMut(u64)) {
+    let mut began = rt::clock::counter();
+    for (n, ticks) in ticks.iter_mut().enumerate() {
+        trip(n as u64);
+        let now = rt::clock::counter();
+        *ticks = now.wrapping_sub(began);
+        began = now;
     }
 }
 
@@ -182,15 +190,11 @@ impl RawLines {
 
 impl Side for RawLines {
     fn ask(&mut self, ticks: &mut [u64]) {
-        let mut began = rt::clock::counter();
-        for ticks in ticks {
+        time_each(ticks, |_| {
             self.asked += 1;
             self.mine.0.store(self.asked, Ordering::Release);
             while self.theirs.0.load(Ordering::Acquire) != self.asked {}
-            let now = rt::clock::counter();
-            *ticks = now.wrapping_sub(began);
-            began = now;
-        }
+        });
     }
 
     fn answer(&mut self, count: u64) {
@@ -272,14 +276,10 @@ impl BareLines {
 
 impl Side for BareLines {
     fn ask(&mut self, ticks: &mut [u64]) {
-        let mut began = rt::clock::counter();
-        for (n, ticks) in ticks.iter_mut().enumerate() {
-            self.post(n % SLOTS, n as u64);
-            self.take(n % SLOTS, n as u64);
-            let now = rt::clock::counter();
-            *ticks = now.wrapping_sub(began);
-            began = now;
-        }
+        time_each(ticks, |n| {
+            self.post(n as usize % SLOTS, n);
+            self.take(n as usize % SLOTS, n);
+        });
     }
 
     fn answer(&mut self, count: u64) {
