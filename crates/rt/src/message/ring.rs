@@ -15,9 +15,9 @@
 //!
 //! A short message travels in the line of its header: a hop costs one transfer. A long one lies apart, since
 //! the receiver polls the header: it would take a line away that the sender is still writing. Both ends fetch
-//! its first lines ahead of time: the sender those of the next message, the receiver the same ones once it has
-//! looked in vain some times, so that they come with the header. Of headers, a receiver that finds a line full
-//! fetches the next line.
+//! its first lines ahead of time: the sender those of the next message, the receiver the same ones once it
+//! has looked in vain some times, so that they come with the header. Of headers, a receiver that finds a line
+//! full fetches the next line.
 //!
 //! Where CPUs are near, a transfer takes no longer than some hundred instructions. So each end has what it
 //! needs for a message in itself, and both calls become part of their caller, where the length of a message
