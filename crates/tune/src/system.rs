@@ -141,7 +141,34 @@ pub trait System {
 
 /// A file's text; bytes that are no UTF-8 are an error, since we could not write them back.
 pub fn text(system: &dyn System, path: &str) -> io::Result<String> {
-    String::from_utf8(system.read(path)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
+    let read = || String::from_utf8(system.read(path)?).map_err(|_| io::Error::other("it is no UTF-8 text"));
+    match irq_of_mask(path) {
+        Some(irq) => settled(read, || drop(system.read(&format!("/sys/kernel/irq/{irq}/chip_name")))),
+        None => read(),
+    }
+}
+
+/// The interrupt whose CPUs this file sets.
+pub fn irq_of_mask(path: &str) -> Option<u32> {
+    path.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity_list")?.parse().ok()
+}
+
+/// An interrupt's mask, read until two looks agree. Linux may set a new mask only when the interrupt comes
+/// next, and the file shows the new one until then. At that moment Linux first clears the flag for this and
+/// then sets the mask; a reader in between sees the mask before the change, or an empty one, since the file
+/// takes no lock (6.12: `show_irq_affinity()`, `irq_move_masked_irq()`). Between two looks, `wait` takes the
+/// interrupt's lock (`chip_name_show()`).
+fn settled(read: impl Fn() -> io::Result<String>, wait: impl Fn()) -> io::Result<String> {
+    let mut last = read()?;
+    for _ in 0..8 {
+        wait();
+        let again = read()?;
+        if again == last {
+            break;
+        }
+        last = again;
+    }
+    Ok(last)
 }
 
 /// A file's text, with replacements for bytes that are no UTF-8: for what is shown and never written back,

@@ -28,7 +28,7 @@ pub(crate) mod words;
 
 pub use own::OwnPart;
 
-use crate::system::{FileAccess, System};
+use crate::system::{FileAccess, System, irq_of_mask};
 use crate::{Error, Result};
 use files::Kept;
 
@@ -315,9 +315,7 @@ impl Record {
     pub fn refused_interrupts(&self) -> impl Iterator<Item = u32> + '_ {
         let refused = self.steps.iter().filter(|done| matches!(done.outcome, StepOutcome::Refused(_)));
         refused.filter_map(|done| match &done.step {
-            Step::Setting { path, .. } => {
-                path.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity_list")?.parse().ok()
-            }
+            Step::Setting { path, .. } => irq_of_mask(path),
             _ => None,
         })
     }

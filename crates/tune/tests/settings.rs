@@ -19,7 +19,7 @@ use std::time::Duration;
 use machine::CpuSet;
 use tune::plan::{Action, ActionKind, Disruption};
 use tune::runtime;
-use tune::system::{Real, System};
+use tune::system::{self, Real, System};
 use tune::transaction::{self, Record, RecordKind, Restoration, StepOutcome, store};
 
 const CHILD: &str = "ISOLATOR_LIVE_CHILD";
@@ -86,7 +86,7 @@ fn actions() -> Vec<Action> {
 fn state(system: &Real) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     let mut note = |path: String| {
-        if let Some(text) = read(&path) {
+        if let Some(text) = system::word(system, &path) {
             state.insert(path, text);
         }
     };

@@ -235,6 +235,26 @@ fn keeps_and_names_later_changes_of_other_programs() {
 }
 
 #[test]
+fn an_interrupt_that_moves_while_it_is_read_comes_back() {
+    let path = "/proc/irq/1/smp_affinity_list";
+    for passing in ["3\n", "\n"] {
+        let mut system = machine();
+        let before = state(&system);
+        // An earlier change lands: the mask is still that of before it, or empty.
+        system.passing.borrow_mut().insert(path.into(), passing.into());
+        let mut record = record(&mut system);
+        transaction::apply(&mut system, &mut record).unwrap();
+        assert_eq!(system.settings[path].trim(), "0-2");
+        // Our own change lands.
+        system.passing.borrow_mut().insert(path.into(), "0-3\n".into());
+        let undone = transaction::roll_back(&mut system, &mut record);
+        let became = &undone.iter().find(|undone| undone.what.starts_with(path)).unwrap().became;
+        assert_eq!(*became, Restoration::Restored);
+        assert_eq!(state(&system), before);
+    }
+}
+
+#[test]
 fn a_number_given_to_another_task_is_not_that_task() {
     let mut system = machine();
     let mut record = record(&mut system);

@@ -5,6 +5,7 @@
 //! power cut leaves one of the two, and a name may be there before its bytes are. Settings of the kernel
 //! survive a kill and not a power cut.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -59,6 +60,8 @@ pub struct MemoryMachine {
     /// Files of the kernel: their text now.
     pub settings: BTreeMap<String, String>,
     booted: BTreeMap<String, String>,
+    /// Settings that read as this text once, and then as they are.
+    pub passing: RefCell<BTreeMap<String, String>>,
     /// Settings that refuse any write, and with which error.
     pub refuses: BTreeMap<String, i32>,
     /// Tasks and the CPUs they may use; none where they refuse another set.
@@ -205,6 +208,9 @@ impl MemoryMachine {
 
 impl System for MemoryMachine {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        if let Some(text) = self.passing.borrow_mut().remove(path) {
+            return Ok(text.into_bytes());
+        }
         match self.settings.get(path) {
             Some(text) => Ok(text.clone().into_bytes()),
             None => Ok(self.inode(path)?.bytes.clone()),
