@@ -88,7 +88,6 @@ static const char * const stats[ISOLATOR_STAT_MAX] = {
 	[ISOLATOR_STAT_REFUSED_MSR] = "refused_msr",
 	[ISOLATOR_STAT_REFUSED_CPUFREQ] = "refused_cpufreq",
 	[ISOLATOR_STAT_REFUSED_PERF] = "refused_perf",
-	[ISOLATOR_STAT_REFUSED_RESCTRL] = "refused_resctrl",
 	[ISOLATOR_STAT_REFUSED_HOTPLUG] = "refused_hotplug",
 	[ISOLATOR_STAT_REFUSED_MM] = "refused_mm",
 	[ISOLATOR_STAT_STARTS] = "starts",

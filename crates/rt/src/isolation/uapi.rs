@@ -43,7 +43,7 @@ pub(super) const fn mmap_offset(cpu: u32) -> u64 {
 }
 
 /// The counters of a page in order; the header's enumerators are called so, `ISOLATOR_STAT_` before.
-pub(super) const STATS: [&str; 27] = [
+pub(super) const STATS: [&str; 26] = [
     "defer_sync",
     "defer_ktlb",
     "defer_order",
@@ -60,7 +60,6 @@ pub(super) const STATS: [&str; 27] = [
     "refused_msr",
     "refused_cpufreq",
     "refused_perf",
-    "refused_resctrl",
     "refused_hotplug",
     "refused_mm",
     "starts",

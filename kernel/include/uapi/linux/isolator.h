@@ -92,7 +92,6 @@
  * @ISOLATOR_STAT_REFUSED_MSR: MSR and CPUID accesses refused
  * @ISOLATOR_STAT_REFUSED_CPUFREQ: frequency reads and changes refused
  * @ISOLATOR_STAT_REFUSED_PERF: perf events refused
- * @ISOLATOR_STAT_REFUSED_RESCTRL: resctrl changes refused
  * @ISOLATOR_STAT_REFUSED_HOTPLUG: attempts to take the CPU offline refused
  * @ISOLATOR_STAT_REFUSED_MM: changes of an exclusive address space refused
  * @ISOLATOR_STAT_STARTS: times that the CPU was isolated
@@ -123,7 +122,6 @@ enum isolator_stat {
 	ISOLATOR_STAT_REFUSED_MSR,
 	ISOLATOR_STAT_REFUSED_CPUFREQ,
 	ISOLATOR_STAT_REFUSED_PERF,
-	ISOLATOR_STAT_REFUSED_RESCTRL,
 	ISOLATOR_STAT_REFUSED_HOTPLUG,
 	ISOLATOR_STAT_REFUSED_MM,
 	ISOLATOR_STAT_STARTS,
