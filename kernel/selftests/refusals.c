@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Requests of other tasks that the kernel refuses, since they would interrupt
- * an owner. perf_event_open() stands for all: an emulated machine has no other.
+ * an owner: perf_event_open(), and frequencies, which an emulated machine has
+ * only by frequency.asl. `teardown` takes the CPU offline, storms read MSRs.
  *
  * Why: to refuse a request denies a service to others. That takes a right, the
  * administrator can turn it off, and the answer must not tell more than the
  * caller may know.
  *
- * How to read: a line per case. "# SKIP": the kernel has no perf events, or was
- * built without CONFIG_ISOLATOR_REFUSE.
+ * How to read: a line per case. "# SKIP": the kernel has no perf events or the
+ * CPU no frequencies, or it was built without CONFIG_ISOLATOR_REFUSE.
  */
 #include "cases.h"
 
@@ -144,11 +145,63 @@ static int tells_only_the_entitled(void)
 	return reap(pid) ? FAILED : PASSED;
 }
 
+/* A file of the CPU's frequency */
+static const char *frequency_file(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/cpu/cpu%d/cpufreq/%s", cpu, name);
+	return path;
+}
+
+/*
+ * A look at the frequency, and a change of it, are each a function call on the
+ * CPU: see acpi-cpufreq.
+ */
+static int refuses_frequencies(void)
+{
+	const struct isolator_page *page = page_of(fd, cpu);
+	char lowest[32], known[32], now[32] = "";
+	uint64_t refused, broken;
+
+	if (!has_part("refuse"))
+		return skip("a kernel without CONFIG_ISOLATOR_REFUSE");
+	if (read_file(frequency_file("cpuinfo_cur_freq"), known,
+		      sizeof(known)) <= 0)
+		return skip("no frequency");
+	if (read_file(frequency_file("cpuinfo_min_freq"), lowest,
+		      sizeof(lowest)) <= 0 ||
+	    write_file(frequency_file("scaling_governor"), "userspace"))
+		return yes(false, "a governor that takes frequencies");
+	if (!owner_with(true))
+		return yes(false, "an owner");
+	refused = stat_of(page, ISOLATOR_STAT_REFUSED_CPUFREQ);
+	broken = breaches(page);
+	if (read_file(frequency_file("cpuinfo_cur_freq"), now,
+		      sizeof(now)) <= 0 ||
+	    strcmp(now, known) ||
+	    stat_of(page, ISOLATOR_STAT_REFUSED_CPUFREQ) != refused + 1)
+		return yes(false, "the last frequency, and a count");
+	if (write_file(frequency_file("scaling_setspeed"), lowest) != EBUSY ||
+	    stat_of(page, ISOLATOR_STAT_REFUSED_CPUFREQ) != refused + 2)
+		return yes(false, "a change is refused, and counted");
+	if (breaches(page) != broken)
+		return yes(false, "no interrupt");
+	if (write_file(REFUSE, "0"))
+		return yes(false, "the administrator's switch");
+	refused = write_file(frequency_file("scaling_setspeed"), lowest);
+	write_file(REFUSE, "1");
+	return yes(!refused, "a change with the switch off") ||
+	       yes(breaches(page) > broken, "that it interrupts the owner");
+}
+
 static const struct test_case cases[] = {
 	CASE(perf_of_no_cpu),
 	CASE(refuses_others),
 	CASE(refuses_by_right),
 	CASE(tells_only_the_entitled),
+	CASE(refuses_frequencies),
 	{ }
 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts that run a selftest of the isolator in a guest; its output is the table.
 
+use std::path::PathBuf;
+use std::process::Command;
+
 use lab::build;
 
 use crate::claims::{ClaimLab, ClaimResult, Result};
@@ -29,8 +32,12 @@ pub(super) const BY_TURNS: &str = "--by-turns";
 pub(super) const STARVED: &str = "--known sched_tick_remote";
 
 /// The fragments of one kernel for all tests that the lab's own has no options for: core scheduling, KUnit,
-/// memory that goes away.
-const MORE: &str = "core-sched+kunit+memory";
+/// memory that goes away, frequencies.
+const MORE: &str = "core-sched+kunit+memory+cpufreq";
+
+/// The ACPI table that gives a guest's CPU its frequencies, and where Linux looks for it in an initramfs.
+const FREQUENCIES: &str = "kernel/selftests/frequency.asl";
+const FREQUENCIES_IN_GUEST: &str = "kernel/firmware/acpi/frequency.aml";
 
 /// Movable memory for whole blocks of it.
 const MOVABLE: &str = "movablecore=384M";
@@ -74,6 +81,7 @@ pub(super) struct SelftestResult {
 /// is tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with
 /// core scheduling, KUnit and memory that goes away; they are tested if such a kernel is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
+    let files;
     let plain = |program| Test { program, arguments: "--slow 10", options: BY_TURNS, ..Test::default() };
     let errors = Test { cpus: 3, ..plain("errors") };
     let tickless = |program| Test { boot: TICKLESS, cpus: 4, ..plain(program) };
@@ -104,8 +112,25 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     if is_built(MORE)? {
         let with_more = |program, boot| Test { boot, kernel: Some(&more), ..plain(program) };
         tests.extend([with_more("kunit", "kunit.enable=1"), with_more("pages", MOVABLE)]);
+        files = format!("{BY_TURNS} --files {}", frequencies(lab)?.display());
+        tests.push(Test { options: &files, ..with_more("refusals", "") });
     }
     all(lab, &tests)
+}
+
+/// Compiles the table; the folder of it, for a guest's root.
+fn frequencies(lab: &ClaimLab<'_>) -> Result<PathBuf> {
+    let folder = lab.tests.join("frequency");
+    let table = folder.join(FREQUENCIES_IN_GUEST);
+    std::fs::create_dir_all(table.parent().unwrap_or(&folder))?;
+    let said = Command::new("iasl").arg("-p").arg(&table).arg(FREQUENCIES).output();
+    match said {
+        Ok(said) if said.status.success() => Ok(folder),
+        Ok(said) => {
+            Err(format!("cannot compile {FREQUENCIES}: {}", String::from_utf8_lossy(&said.stderr)).into())
+        }
+        Err(error) => Err(format!("cannot run iasl: {error}; install acpica-tools").into()),
+    }
 }
 
 /// Bounded-delay test.
