@@ -32,10 +32,13 @@ pub(super) const BY_TURNS: &str = "--by-turns";
 pub(super) const STARVED: &str = "--known sched_tick_remote";
 
 /// The fragments of one kernel for all tests that the lab's own has no options for: core scheduling, KUnit,
-/// memory that goes away, frequencies.
-const MORE: &str = "core-sched+kunit+memory+cpufreq";
+/// memory that goes away.
+const MORE: &str = "core-sched+kunit+memory";
 
-/// The ACPI table that gives a guest's CPU its frequencies, and where Linux looks for it in an initramfs.
+/// Linux from 6.15 on takes the emulated CPUs for ones whose MSRs set their frequency.
+const HAS_FREQUENCIES: &str = "setcpuid=hw_pstate";
+
+/// The ACPI table of these frequencies, and where Linux looks for it in an initramfs.
 const FREQUENCIES: &str = "kernel/selftests/frequency.asl";
 const FREQUENCIES_IN_GUEST: &str = "kernel/firmware/acpi/frequency.aml";
 
@@ -105,15 +108,18 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
             tests.push(Test { kernel: Some(kernel), options, ..neighbours });
         }
     }
-    let scheduled = with("sched-ext");
+    let (scheduled, changing) = (with("sched-ext"), with("cpufreq"));
     if is_built("sched-ext")? {
         tests.push(Test { kernel: Some(&scheduled), boot: PARTITIONABLE, ..plain("ext") });
     }
     if is_built(MORE)? {
         let with_more = |program, boot| Test { boot, kernel: Some(&more), ..plain(program) };
         tests.extend([with_more("kunit", "kunit.enable=1"), with_more("pages", MOVABLE)]);
+    }
+    if is_built("cpufreq")? {
         files = format!("{BY_TURNS} --files {}", frequencies(lab)?.display());
-        tests.push(Test { options: &files, ..with_more("refusals", "") });
+        let (kernel, options) = (Some(changing.as_str()), files.as_str());
+        tests.push(Test { kernel, boot: HAS_FREQUENCIES, options, ..plain("refusals") });
     }
     all(lab, &tests)
 }
