@@ -255,7 +255,22 @@ pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> 
 fn find(system: &dyn System, asked: &BootSpec<'_>, path: &str) -> Option<String> {
     let partition = asked.boot.folder.trim_end_matches("/loader");
     let names = [path.to_string(), format!("/boot{path}"), format!("{partition}{path}")];
-    names.into_iter().find(|name| system.stat(name).is_ok())
+    let mounted = mounted(system, partition, path);
+    names.into_iter().chain(mounted).find(|name| system.stat(name).is_ok())
+}
+
+/// Where `path` within the file system that holds `folder` lies: a subvolume of it (`/@/boot/vmlinuz` on
+/// btrfs), or a folder, may be what is mounted.
+fn mounted(system: &dyn System, folder: &str, path: &str) -> Option<String> {
+    let below = |path: &str, above: &str| -> Option<String> {
+        let rest = path.strip_prefix(above.trim_end_matches('/'))?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_string())
+    };
+    let mounts = system::text(system, "/proc/self/mountinfo").ok()?;
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let holds = fields.filter(|fields| fields.len() > 4 && below(folder, fields[4]).is_some());
+    let best = holds.max_by_key(|fields| fields[4].len())?;
+    Some(format!("{}{}", best[4].trim_end_matches('/'), below(path, best[3])?))
 }
 
 /// The kernel release that an entry boots, as far as its name says it.

@@ -466,6 +466,25 @@ fn refuses_what_would_not_boot_or_has_another_owner() {
 }
 
 #[test]
+fn files_of_an_entry_are_found_where_a_subvolume_or_a_folder_is_mounted() {
+    let words = boot_words();
+    for (mounts, within) in [
+        ("22 1 0:30 /@ / rw shared:1 - btrfs /dev/nvme0n1p2 rw,subvol=/@\n", "/@/boot"),
+        ("22 1 259:2 / / rw - ext4 /dev/a rw\n23 22 259:3 /os/1 /boot rw - ext4 /dev/b rw\n", "/os/1"),
+    ] {
+        let (mut system, mut boot) = machine("debian");
+        let entry = &mut boot.entries[0];
+        for path in entry.kernel.iter_mut().chain(&mut entry.initrd) {
+            *path = format!("{within}/{}", path.rsplit('/').next().unwrap());
+        }
+        let error = first(&mut system, &asked(&boot, &words)).unwrap_err().to_string();
+        assert!(error.contains(&format!("{within}/vmlinuz-6.12.9-rt-amd64 is not there")), "{error}");
+        system.put("/proc/self/mountinfo", mounts.as_bytes());
+        assert!(first(&mut system, &asked(&boot, &words)).is_ok(), "{mounts}");
+    }
+}
+
+#[test]
 fn an_entry_of_another_kernel_needs_a_ram_disk_that_knows_its_modules_or_a_driver_built_in() {
     let words = boot_words();
     let (mut system, mut boot) = machine("debian");
