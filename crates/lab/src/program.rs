@@ -111,10 +111,38 @@ pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<ProgramOutput, LostGu
             Ok(ProgramOutput { output, status, log, complaint, scope: left.scope })
         }
         _ => {
-            let said = left.console.lines().find(|line| line.starts_with("isolator-guest: cannot"));
-            let why = said.unwrap_or("it did not say why").trim_start_matches("isolator-guest: ");
-            let cure = "build it for the guest's architecture, and static where that is not this machine's";
+            let (why, cure) = without_result(&left.console, asked.known);
             Err(Error::on("run in a guest", file, why, cure).into())
         }
+    }
+}
+
+/// Why a guest ended without a result: its own words, the kernel's complaint, or the last line. And the cure.
+fn without_result(console: &str, known: &[String]) -> (String, &'static str) {
+    if let Some(said) = console.lines().find_map(|line| line.strip_prefix("isolator-guest: cannot")) {
+        let cure = "build it for the guest's architecture, and static where that is not this machine's";
+        return (format!("cannot{said}"), cure);
+    }
+    let last = console.lines().rev().find(|line| !line.trim().is_empty());
+    let judged = log::judge(console, known);
+    let line = judged.warnings.first().map(String::as_str).or(last).unwrap_or("nothing");
+    let why = format!("the guest ended without a result; its console says: {}", line.trim());
+    (why, "run it again; if it ends so again, run another kernel (--kernel), or report this")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_without_a_result_is_told_by_its_console() {
+        let why = |console: &str| without_result(console, &[]).0;
+        assert_eq!(why("x\nisolator-guest: cannot run /p: no such file\n"), "cannot run /p: no such file");
+        let told = "the guest ended without a result; its console says: ";
+        assert_eq!(why("booted\nreboot: Restarting system\n \n"), format!("{told}reboot: Restarting system"));
+        assert!(
+            why("WARNING: CPU: 1 PID: 2 at kernel/smp.c:3 f+0x1\nend\n").contains("says: WARNING: CPU: 1")
+        );
+        assert_eq!(why(""), format!("{told}nothing"));
     }
 }
