@@ -255,22 +255,29 @@ pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> 
 fn find(system: &dyn System, asked: &BootSpec<'_>, path: &str) -> Option<String> {
     let partition = asked.boot.folder.trim_end_matches("/loader");
     let names = [path.to_string(), format!("/boot{path}"), format!("{partition}{path}")];
-    let mounted = mounted(system, partition, path);
-    names.into_iter().chain(mounted).find(|name| system.stat(name).is_ok())
+    let named = names.into_iter().find(|name| system.stat(name).is_ok());
+    named.or_else(|| mounted(system, partition, path).filter(|name| system.stat(name).is_ok()))
 }
 
 /// Where `path` within the file system that holds `folder` lies: a subvolume of it (`/@/boot/vmlinuz` on
 /// btrfs), or a folder, may be what is mounted.
 fn mounted(system: &dyn System, folder: &str, path: &str) -> Option<String> {
-    let below = |path: &str, above: &str| -> Option<String> {
-        let rest = path.strip_prefix(above.trim_end_matches('/'))?;
-        (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_string())
-    };
     let mounts = system::text(system, "/proc/self/mountinfo").ok()?;
+    let mount = mount_of(&mounts, 4, folder)?;
+    Some(format!("{}{}", mount[4].trim_end_matches('/'), below(path, mount[3])?))
+}
+
+/// The fields of the mount that holds `path`; field `at` of a line is where it is mounted.
+fn mount_of<'a>(mounts: &'a str, at: usize, path: &str) -> Option<Vec<&'a str>> {
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let holds = fields.filter(|fields| fields.len() > 4 && below(folder, fields[4]).is_some());
-    let best = holds.max_by_key(|fields| fields[4].len())?;
-    Some(format!("{}{}", best[4].trim_end_matches('/'), below(path, best[3])?))
+    let holds = fields.filter(|fields| fields.get(at).is_some_and(|mount| below(path, mount).is_some()));
+    holds.max_by_key(|fields| fields[at].len())
+}
+
+/// The rest of a path below a folder, empty for the folder itself.
+fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(folder.trim_end_matches('/'))?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 /// The kernel release that an entry boots, as far as its name says it.
@@ -304,15 +311,13 @@ fn root_driver(system: &dyn System) -> Option<String> {
 pub(super) fn loader_can_write(system: &dyn System, path: &str) -> bool {
     let mounts = system::text(system, "/proc/self/mounts").or_else(|_| system::text(system, "/proc/mounts"));
     let Ok(mounts) = mounts else { return false };
-    let below = |rest: &str| rest.is_empty() || rest.starts_with('/');
-    let holds = |mount: &str| mount == "/" || path.strip_prefix(mount).is_some_and(below);
-    let fields =
-        mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|fields| fields.len() > 2);
-    let best = fields.filter(|fields| holds(fields[1])).max_by_key(|fields| fields[1].len());
-    best.is_some_and(|fields| {
+    mount_of(&mounts, 1, path).is_some_and(|fields| {
         let mapped = ["/dev/mapper/", "/dev/md", "/dev/dm-"].iter().any(|start| fields[0].starts_with(start));
         fields[0].starts_with("/dev/")
             && !mapped
-            && matches!(fields[2], "ext2" | "ext3" | "ext4" | "vfat" | "xfs")
+            && matches!(fields.get(2), Some(&("ext2" | "ext3" | "ext4" | "vfat" | "xfs")))
     })
 }
+
+#[cfg(test)]
+mod tests;
