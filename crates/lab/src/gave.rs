@@ -11,7 +11,6 @@ use evidence::taint::{self, Taint};
 use evidence::{Bundle, Row};
 
 use crate::guest::storm;
-use crate::job::{BEGIN, END};
 use crate::qemu::Left;
 use crate::{Error, Result, edges, log, scope, signal, store, witness};
 
@@ -48,11 +47,8 @@ pub(crate) fn read(
 ) -> Result<Gave> {
     let frame = |wanted: &str| left.frames.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
     let Some(archive) = frame("bundle.tar.zst") else {
-        let said = left
-            .console
-            .lines()
-            .find(|line| line.starts_with("isolator") && ![BEGIN, END].contains(line))
-            .unwrap_or("it did not say why");
+        let console = &left.console;
+        let said = log::own_words(console).map_or_else(|| log::without_words(console, known), str::to_string);
         return Err(Error::on("run the scenario", name, said, "try it with isolator lab shell"));
     };
     let mut bundle = unpack(archive)?;

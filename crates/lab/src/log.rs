@@ -3,6 +3,8 @@
 
 use evidence::lab::{GuestLog, LogVerdict};
 
+use crate::job::{BEGIN, END};
+
 /// What the kernel prints when something is wrong with it: BUG and WARNING (lib/bug.c, panic.c), Oops (arch),
 /// stalls (rcu, watchdog.c, hung_task.c, smp.c), lockdep.c, kasan, kcsan, kmemleak and ubsan.
 const WRONG: &[&str] = &[
@@ -64,6 +66,19 @@ pub fn judge(console: &str, known: &[String]) -> GuestLog {
     let warnings = wrong.map(|(_, line)| line.trim().to_string()).collect::<Vec<_>>();
     let verdict = if warnings.is_empty() { LogVerdict::Clean } else { LogVerdict::Bad };
     GuestLog { lines: lines.len() as u64, warnings, verdict }
+}
+
+/// What a guest's own program says on its console, the first time.
+pub fn own_words(console: &str) -> Option<&str> {
+    console.lines().find(|line| line.starts_with("isolator") && ![BEGIN, END].contains(line))
+}
+
+/// Why a guest whose program said nothing left no result: the kernel's complaint, or the last line.
+pub fn without_words(console: &str, known: &[String]) -> String {
+    let last = console.lines().rev().find(|line| !line.trim().is_empty());
+    let judged = judge(console, known);
+    let line = judged.warnings.first().map(String::as_str).or(last).unwrap_or("nothing");
+    format!("the guest ended without a result; its console says: {}", line.trim())
 }
 
 #[cfg(test)]

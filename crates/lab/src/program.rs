@@ -117,17 +117,18 @@ pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<ProgramOutput, LostGu
     }
 }
 
-/// Why a guest ended without a result: its own words, the kernel's complaint, or the last line. And the cure.
+/// Why a guest ended without a result, and the cure.
 fn without_result(console: &str, known: &[String]) -> (String, &'static str) {
-    if let Some(said) = console.lines().find_map(|line| line.strip_prefix("isolator-guest: cannot")) {
-        let cure = "build it for the guest's architecture, and static where that is not this machine's";
-        return (format!("cannot{said}"), cure);
+    match log::own_words(console) {
+        Some(said) => (
+            said.trim_start_matches("isolator-guest: ").to_string(),
+            "build it for the guest's architecture, and static where that is not this machine's",
+        ),
+        None => (
+            log::without_words(console, known),
+            "run it again; if it ends so again, run another kernel (--kernel), or report this",
+        ),
     }
-    let last = console.lines().rev().find(|line| !line.trim().is_empty());
-    let judged = log::judge(console, known);
-    let line = judged.warnings.first().map(String::as_str).or(last).unwrap_or("nothing");
-    let why = format!("the guest ended without a result; its console says: {}", line.trim());
-    (why, "run it again; if it ends so again, run another kernel (--kernel), or report this")
 }
 
 #[cfg(test)]
