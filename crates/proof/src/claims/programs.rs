@@ -82,7 +82,8 @@ pub(super) struct SelftestResult {
 
 /// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that
 /// is tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with
-/// core scheduling, KUnit and memory that goes away; they are tested if such a kernel is built.
+/// core scheduling, KUnit and memory that goes away, or frequencies; they are tested if such a kernel is
+/// built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let files;
     let plain = |program| Test { program, arguments: "--slow 10", options: BY_TURNS, ..Test::default() };
