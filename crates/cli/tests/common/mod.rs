@@ -6,6 +6,7 @@ pub mod looping;
 pub mod pages;
 pub mod stranger;
 
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -28,11 +29,18 @@ pub const UNPRIVILEGED: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a command ended, and what it said.
-#[derive(Debug)]
 pub struct Ran {
     pub status: Option<i32>,
     pub stdout: String,
     pub stderr: String,
+}
+
+/// One line, its errors first: all that is kept of a test that failed may be the beginning of one line.
+impl fmt::Debug for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ran { status, stdout, stderr } = self;
+        write!(f, "ended with {status:?}; standard error {stderr:?}; standard output {stdout:?}")
+    }
 }
 
 impl From<Output> for Ran {
