@@ -190,7 +190,10 @@ fn a_device_is_driven_by_the_probe_and_refused_where_another_main_device_is_on_i
         let going = Going::start(folder.path(), &args[..8]);
         wait_for("a bundle", || going.bundle.join("manifest.json").exists());
         going.wait_for_seconds(1);
+        // Also where no SubDevice answers it.
+        segment.0.signal(Signal::STOP);
         let second = isolator(folder.path(), &short("c", &args)).line();
+        segment.0.signal(Signal::CONT);
         assert!(
             second.starts_with("cannot drive the segment at main: another MainDevice is on the wire"),
             "{second}"

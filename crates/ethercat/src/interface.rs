@@ -16,6 +16,8 @@ use crate::{Error, Result};
 
 /// How long to listen for another MainDevice: the slowest one in use cycles ten times as often.
 pub const LISTEN: Duration = Duration::from_millis(200);
+/// More frames than wait in a socket, so that a flood of others does not make it listen for ever.
+const MOST_WAITING: usize = 4096;
 
 /// What an interface is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -120,36 +122,37 @@ impl Interface {
 
 /// Opens the interface with that name to drive it: if no other MainDevice drives it, or `forced`.
 pub fn take(name: &str, forced: bool) -> Result<Link> {
-    let link = Link::open(name)?;
     if !forced {
-        check_alone(&link, LISTEN)?;
+        check_alone(&Link::listen(name)?, LISTEN)?;
     }
-    Ok(link)
+    Link::open(name)
 }
 
 /// Listens on a wire that we have not sent anything on: a sender of EtherCAT frames there is another
-/// MainDevice.
+/// MainDevice. One on this machine is heard even where no SubDevice answers it.
 pub fn check_alone(link: &Link, listen: Duration) -> Result<()> {
     let mut frame = [0; 2048];
     let end = Instant::now() + listen;
-    while Instant::now() < end {
-        if let Some(length) = link.receive(&mut frame)? {
+    loop {
+        // Asked first: a thread that was kept from running until after the end still hears what came.
+        let left = end.saturating_duration_since(Instant::now());
+        for _ in 0..MOST_WAITING {
+            let Some(length) = link.receive(&mut frame)? else { break };
             if frame.get(12..14) == Some(&ETHERTYPE.to_be_bytes()) && length >= 14 {
                 let sender: Vec<String> = frame[6..12].iter().map(|byte| format!("{byte:02x}")).collect();
+                let sender = sender.join(":");
                 return Err(Error::new(
                     format!("drive the segment at {}", link.name()),
-                    format!(
-                        "another MainDevice is on the wire: EtherCAT frames of {} came",
-                        sender.join(":")
-                    ),
+                    format!("another MainDevice is on the wire: EtherCAT frames of {sender} pass"),
                     "stop the other one, or --force",
                 ));
             }
-        } else {
-            std::thread::sleep(Duration::from_millis(1));
         }
+        if left.is_zero() {
+            return Ok(());
+        }
+        link.wait(left.as_nanos() as u64);
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -81,18 +81,21 @@ impl BusTraffic {
     fn drive<F: Future>(&mut self, future: F, until_ns: u64, waits: bool) -> Result<Option<F::Output>> {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
+        let mut is_over = false;
         loop {
+            // Also after the end: an answer that came before it may wait in the socket.
             if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
                 return Ok(Some(result));
+            }
+            if is_over {
+                return Ok(None);
             }
             self.send();
             if waits {
                 self.link.wait(1_000_000);
             }
             self.receive()?;
-            if monotonic_ns() >= until_ns {
-                return Ok(None);
-            }
+            is_over = monotonic_ns() >= until_ns;
         }
     }
 

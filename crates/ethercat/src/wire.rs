@@ -30,10 +30,14 @@ pub struct Link {
 impl Link {
     /// On the interface with that name, in the calling thread's network.
     pub fn open(name: &str) -> Result<Link> {
-        let number = if_nametoindex(name).map_err(|e| {
-            Error::os(format!("use the interface {name}"), &e.into(), "choose one that is there: ip link")
-        })?;
-        Ok(Link { name: name.to_string(), socket: PacketSocket::open(name, number, ETHERTYPE)? })
+        let socket = PacketSocket::open(name, number(name)?, ETHERTYPE)?;
+        Ok(Link { name: name.to_string(), socket })
+    }
+
+    /// One to listen on: frames of all types, also those that this machine sends on the interface.
+    pub fn listen(name: &str) -> Result<Link> {
+        let socket = PacketSocket::open_to_all(name, number(name)?)?;
+        Ok(Link { name: name.to_string(), socket })
     }
 
     /// The interface's name.
@@ -60,6 +64,12 @@ impl Link {
         // What interrupts it ends the waiting, which its caller repeats.
         let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timespec(longest_ns)));
     }
+}
+
+fn number(name: &str) -> Result<u32> {
+    if_nametoindex(name).map_err(|e| {
+        Error::os(format!("use the interface {name}"), &e.into(), "choose one that is there: ip link")
+    })
 }
 
 /// Makes a private wire: the MainDevice's end, and the segment's.

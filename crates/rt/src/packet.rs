@@ -3,14 +3,13 @@
 //! sees.
 //!
 //! Nothing here waits: a reader polls. What this machine sends on the interface is not received again
-//! (PACKET_IGNORE_OUTGOING, since Linux 4.20). References: packet(7), network_namespaces(7).
+//! (PACKET_IGNORE_OUTGOING, since Linux 4.20), but by a socket that is open to all. References: packet(7),
+//! network_namespaces(7).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::{Error, Result};
@@ -53,26 +52,44 @@ impl PacketSocket {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn open(name: &str, number: u32, frame_type: u16) -> Result<PacketSocket> {
-        let refused = |error: &io::Error| {
-            Error::os(format!("open a raw socket on {name}"), error, "run as root, or grant CAP_NET_RAW")
-        };
-        let protocol = Protocol::from_raw(u32::from(frame_type.to_be()).try_into().map_err(|_| {
-            Error::new(
+        let refused = |error: &io::Error| cannot_open(name, error);
+        if frame_type == 0 {
+            return Err(Error::new(
                 format!("open a raw socket on {name}"),
                 "0 is no type of frames",
                 "report this as a defect",
-            )
-        })?);
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, Some(protocol))
-            .map_err(|error| refused(&error.into()))?;
-        let socket = PacketSocket { socket };
+            ));
+        }
+        let socket = PacketSocket::closed().map_err(|error| refused(&error))?;
         socket.ignore_outgoing().map_err(|error| refused(&error))?;
         socket.bind(number, frame_type).map_err(|error| refused(&error))?;
-        // What came from other interfaces before it was bound to this one.
-        let mut dropped = [0; 2048];
-        while socket.receive(&mut dropped).is_ok_and(|length| length.is_some()) {}
         Ok(socket)
+    }
+
+    /// Opens one for frames of all types, which also receives what this machine's other sockets send there.
+    ///
+    /// ```
+    /// use rt::packet::{PacketSocket, own_network};
+    ///
+    /// // Needs CAP_SYS_ADMIN and CAP_NET_RAW. Interface 1 of a new network is its loopback.
+    /// match own_network().and_then(|()| PacketSocket::open_to_all("lo", 1)) {
+    ///     Ok(socket) => {
+    ///         println!("{socket:?}");
+    ///     }
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn open_to_all(name: &str, number: u32) -> Result<PacketSocket> {
+        let bound = PacketSocket::closed()
+            .and_then(|socket| socket.bind(number, libc::ETH_P_ALL as u16).map(|()| socket));
+        bound.map_err(|error| cannot_open(name, &error))
+    }
+
+    /// A socket that receives nothing until it is bound, so that no frame of another interface gets in.
+    fn closed() -> io::Result<PacketSocket> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        Ok(PacketSocket { socket: socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)? })
     }
 
     fn ignore_outgoing(&self) -> io::Result<()> {
@@ -155,6 +172,10 @@ impl PacketSocket {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn cannot_open(name: &str, error: &io::Error) -> Error {
+    Error::os(format!("open a raw socket on {name}"), error, "run as root, or grant CAP_NET_RAW")
 }
 
 impl AsFd for PacketSocket {
