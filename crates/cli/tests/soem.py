@@ -4,11 +4,14 @@
 Says one line of JSON. Usage: soem.py INTERFACE CYCLES
 """
 import json
+import os
 import sys
 import time
 
 import pysoem
 
+# As programs with SOEM do: it waits a few milliseconds for an answer.
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 interface, cycles = sys.argv[1], int(sys.argv[2])
 main = pysoem.Master()
 main.open(interface)

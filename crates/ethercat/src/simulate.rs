@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rt::Policy;
 use rt::clock::monotonic_ns;
+use rt::setup::Setup;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -79,6 +81,15 @@ impl Simulation {
     /// Of that segment at that end of a wire.
     pub fn new(segment: Segment, link: Link, capture: Option<Capture>) -> Simulation {
         Simulation { segment, link, capture, late: VecDeque::new(), not_sent: 0 }
+    }
+
+    /// Goes on until `stop` is set, before ordinary tasks where the calling thread may have SCHED_FIFO 1: as
+    /// SubDevices have no scheduler. It sleeps but for a frame.
+    pub fn run_first(&mut self, stop: &AtomicBool) -> Result<()> {
+        let first = Setup { cpus: Vec::new(), policy: Policy::Fifo(1), lock_memory: false };
+        // Where it may not, MainDevices see answers that are late at times.
+        let _ = first.apply();
+        self.run(stop)
     }
 
     /// Goes on until `stop` is set.

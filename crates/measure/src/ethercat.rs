@@ -27,9 +27,8 @@ use ethercat::main_device::{CycleResult, MainDevice, SETTLE};
 use ethercat::simulate::{Simulation, on_own_wire};
 use evidence::manifest::{Asked, DC_DRIFT, Exchanged, SYNC0};
 use machine::units::{count, us};
+use rt::Error;
 use rt::clock::{monotonic_ns, timespec};
-use rt::setup::Setup;
-use rt::{Error, Policy};
 
 use crate::error::Result;
 use crate::probe::{HotLoop, LoopOutcome, Opened, Opening, Probe};
@@ -174,12 +173,8 @@ impl Simulator {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let run = move || {
-            // As SubDevices have no scheduler, it goes before ordinary tasks where it may: it sleeps but for
-            // a frame.
-            let first = Setup { cpus: Vec::new(), policy: Policy::Fifo(1), lock_memory: false };
-            let _ = first.apply();
             // Where it fails, no frame comes back, and every cycle says so.
-            let _ = simulation.run(&told);
+            let _ = simulation.run_first(&told);
         };
         let thread = std::thread::Builder::new().name("ethercat-segment".into()).spawn(run);
         let thread =

@@ -47,7 +47,7 @@ fn simulate(args: &SimulateArgs) -> VerbResult {
     let mut simulation = Simulation::new(segment, link, capture);
     let many = if args.devices == 1 { "SubDevice" } else { "SubDevices" };
     args.out.print_text(&format!("{} simulated {many} at {}; Ctrl-C ends it", args.devices, args.interface));
-    let ran = simulation.run(&stop);
+    let ran = simulation.run_first(&stop);
     let did = simulation.did();
     summary(&did).iter().for_each(|line| args.out.print_text(line));
     args.out.json(&Simulated { schema_version: SCHEMA_VERSION, did })?;
