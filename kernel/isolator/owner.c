@@ -27,6 +27,7 @@
 #include <linux/sched/clock.h>
 #include <linux/sched/isolation.h>
 #include <linux/sched/task.h>
+#include <linux/seq_buf.h>
 #include <linux/thread_info.h>
 #include <linux/tick.h>
 
@@ -145,6 +146,7 @@ static int cpu_of(struct task_struct *owner)
  */
 static void report_interrupts(int cpu)
 {
+	DECLARE_SEQ_BUF(lines, 256);
 	const struct cpumask *cpus;
 	struct irq_desc *desc;
 	unsigned int irq;
@@ -154,10 +156,14 @@ static void report_interrupts(int cpu)
 		cpus = irq_data_get_effective_affinity_mask(&desc->irq_data);
 		if (desc->action && !irqd_is_per_cpu(&desc->irq_data) &&
 		    cpumask_test_cpu(cpu, cpus))
-			pr_info_ratelimited("isolator: cpu %d: interrupt %u may come\n",
-					    cpu, irq);
+			seq_buf_printf(&lines, " %u", irq);
 	}
 	irq_unlock_sparse();
+	if (seq_buf_used(&lines))
+		pr_info_ratelimited("isolator: cpu %d: interrupts that may come:%s%s\n",
+				    cpu, seq_buf_str(&lines),
+				    seq_buf_has_overflowed(&lines) ?
+				    " and more" : "");
 }
 
 /**

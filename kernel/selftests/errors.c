@@ -344,7 +344,7 @@ static int tells_of_interrupts(void)
 {
 	static char log[1 << 17];
 	static const char affinity[] = "/proc/irq/4/smp_affinity_list";
-	char before[64], name[64], here[16];
+	char before[64], name[64], here[16], *line, *end;
 	int length, result;
 
 	snprintf(here, sizeof(here), "%d", cpu);
@@ -360,9 +360,15 @@ static int tells_of_interrupts(void)
 		return yes(false, "start, stop");
 	length = syscall(SYS_syslog, 3 /* read all */, log, sizeof(log) - 1);
 	log[length < 0 ? 0 : length] = '\0';
-	snprintf(name, sizeof(name), "isolator: cpu %d: interrupt 4 may come",
+	snprintf(name, sizeof(name), "isolator: cpu %d: interrupts that may come:",
 		 cpu);
-	result = yes(strstr(log, name), name);
+	line = strstr(log, name);
+	end = line ? strchr(line, '\n') : NULL;
+	if (end)
+		*end = '\0';
+	/* " 4" as a word of its own: the list ends there, or a space follows. */
+	line = line ? strstr(line + strlen(name), " 4") : NULL;
+	result = yes(line && (!line[2] || line[2] == ' '), name);
 	return write_file(affinity, before) ? FAILED : result;
 }
 

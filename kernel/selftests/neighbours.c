@@ -12,6 +12,8 @@
  *	fair		FIFO, RR, DEADLINE: its wakeup
  *	FIFO 10		FIFO 20: its wakeup
  *	RR 10		RR 10: the tick, which its wakeup starts
+ *	fair, FIFO 10	FIFO 20, DEADLINE: timers of the owner's CPU, which end
+ *			sleeps and give runtime back
  *	any		fair: a bound of 100 ms, also where a FIFO task never
  *			leaves the only housekeeping CPU
  *	fair		a sibling's task with another core scheduling cookie
@@ -25,6 +27,7 @@
 #define BOUND		"/proc/sys/kernel/isolator_max_defer_ms"
 #define FAIR_SERVER	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
 #define RT_LIMIT	"/proc/sys/kernel/sched_rt_runtime_us"
+#define MIGRATION	"/proc/sys/kernel/timer_migration"
 
 struct shared {
 	int	owner;		/* 1: spins; -errno */
@@ -33,6 +36,7 @@ struct shared {
 	int	hog;		/* 1: spins */
 	long	counter;	/* of a fair task of the housekeeping CPU */
 	long	rounds;		/* of the owner's loop */
+	long	naps;		/* of a neighbour */
 	long	beside;
 };
 
@@ -169,12 +173,6 @@ static void served(const char *name, int owner_policy, int owner_priority,
 	}
 	if (!wait_for(sleeps(neighbour), HANG_MS))
 		die("have the neighbour sleep");
-	/*
-	 * A DEADLINE task that has used its runtime up waits for a timer of this
-	 * CPU, which would wait behind the gate: let some periods pass.
-	 */
-	if (policy < 0)
-		sleep_us(500000);
 	owner = start_owner(owner_policy, owner_priority);
 	if (write(alarm_in, "", 1) != 1)
 		die("wake the neighbour");
@@ -186,6 +184,67 @@ static void served(const char *name, int owner_policy, int owner_priority,
 	reap(neighbour);
 	close(alarm_in);
 	close(alarm_out);
+}
+
+/* ---- a neighbour that timers of the owner's CPU wake ---- */
+
+static void nap(int policy, int priority)
+{
+	pin(cpu);
+	if (policy < 0 && become_deadline()) {
+		set(&shared->neighbour, -errno);
+		_exit(0);
+	}
+	if (policy >= 0)
+		become(policy, priority);
+	for (;;) {
+		__atomic_fetch_add(&shared->naps, 1, __ATOMIC_RELAXED);
+		/* A DEADLINE task's yield lasts until it gets its runtime back. */
+		if (policy < 0)
+			sched_yield();
+		else
+			sleep_us(1000);
+	}
+}
+
+static long napped(void)
+{
+	return __atomic_load_n(&shared->naps, __ATOMIC_RELAXED);
+}
+
+static void wakes_by_timers(const char *name, int owner_policy, int owner_priority,
+			    int policy, int priority)
+{
+	uint64_t breaks = stat_of(page, ISOLATOR_STAT_BREACH_BOUND);
+	pid_t neighbour, owner;
+	long before;
+	bool goes_on;
+
+	memset(shared, 0, sizeof(*shared));
+	/* Timers that start on the CPU are its own. */
+	if (write_file(MIGRATION, "0"))
+		die("keep timers on their CPU");
+	neighbour = child();
+	if (!neighbour)
+		nap(policy, priority);
+	if (!wait_for(napped() > 2 || get(&shared->neighbour) < 0, HANG_MS))
+		die("start a neighbour");
+	if (shared->neighbour < 0) {
+		ok_or_skipped(SKIPPED, name, strerror(-shared->neighbour));
+	} else {
+		owner = start_owner(owner_policy, owner_priority);
+		/* Until the tick has stopped, the gate is open anyway. */
+		sleep_us(500000);
+		before = napped();
+		goes_on = wait_for(napped() > before + 10, HANG_MS / 2);
+		say("%ld naps beside the owner", napped() - before);
+		ok(goes_on && stat_of(page, ISOLATOR_STAT_BREACH_BOUND) == breaks,
+		   "%s", name);
+		end_owner(owner);
+		kill(neighbour, SIGKILL);
+	}
+	reap(neighbour);
+	write_file(MIGRATION, "1");
 }
 
 /* ---- tasks that may wait ---- */
@@ -426,6 +485,14 @@ int main(int argc, char **argv)
 	served("DEADLINE preempts a FIFO owner", SCHED_FIFO, 10, -1, 0);
 	served("RR takes turns with an RR owner of its priority", SCHED_RR, 10,
 	       SCHED_RR, 10);
+	wakes_by_timers("FIFO sleeps and wakes behind a fair owner", SCHED_OTHER, 0,
+			SCHED_FIFO, 99);
+	wakes_by_timers("FIFO sleeps and wakes behind an owner of lower priority",
+			SCHED_FIFO, 10, SCHED_FIFO, 20);
+	wakes_by_timers("DEADLINE gets its runtime back behind a fair owner",
+			SCHED_OTHER, 0, -1, 0);
+	wakes_by_timers("DEADLINE gets its runtime back behind a FIFO owner",
+			SCHED_FIFO, 10, -1, 0);
 	fair_waits_for_the_bound("a fair task behind a fair owner", SCHED_OTHER, 0);
 	fair_waits_for_the_bound("a fair task behind a FIFO owner", SCHED_FIFO, 10);
 	bound_beside_a_hog();

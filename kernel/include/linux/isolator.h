@@ -21,6 +21,7 @@
 
 #include <linux/atomic.h>
 #include <linux/cpumask_types.h>
+#include <linux/hrtimer_types.h>
 #include <linux/instrumentation.h>
 #include <linux/jump_label.h>
 #include <linux/percpu.h>
@@ -325,6 +326,19 @@ static __always_inline void isolator_task_end(struct task_struct *task)
 void __init isolator_register_breach(smp_call_func_t func,
 				     enum isolator_stat what);
 
+/**
+ * hrtimer_isolator_deferrable() - let an owner's clock gate stop a timer
+ * @timer: timer that has just been initialised
+ *
+ * Its work may wait while an owner of the CPU is in user mode: until the
+ * owner's next entry, or the bound. Other timers keep the gate open, but for
+ * those of sleeping tasks that would not preempt the owner.
+ */
+static inline void hrtimer_isolator_deferrable(struct hrtimer *timer)
+{
+	timer->isolator_deferrable = true;
+}
+
 /* Provided by hooks */
 bool hrtimer_isolator_stop(unsigned long *due);	/* kernel/time/hrtimer.c */
 void hrtimer_isolator_resume(void);
@@ -339,6 +353,8 @@ bool sched_isolator_rt_limited(struct task_struct *task);
 bool sched_isolator_bad_policy(struct task_struct *task);
 
 #else /* !CONFIG_ISOLATOR_OWNER */
+
+static inline void hrtimer_isolator_deferrable(struct hrtimer *timer) { }
 
 static inline void isolator_user_exit(void) { }
 static inline unsigned long isolator_user_quiet(unsigned long ti_work,
