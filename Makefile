@@ -35,7 +35,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-units proof-ros2 proof-fleet proof-cluster proof-howtos bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-kernel-short proof-causes proof-faults proof-boot proof-units proof-ros2 proof-fleet proof-cluster proof-howtos bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -143,6 +143,14 @@ proof-kernel: kernel guest ## the claims of the kernel part, seen in guests, the
 	@$(ISOLATOR) kernel build $(KERNEL) --unpatched
 	cargo build --release --locked --package isolator-proof
 	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) docs/results/kernel.md $(PART)
+
+# The kernel that cost needs beside it, without the series, is left out, and so are debug kernels and other versions.
+SHORT_PARTS = tick silence mappings uapi wedge teardown fuzz memory nmi
+proof-kernel-short: kernel guest ## the same on one kernel, with a twentieth of the rounds, into a page beside the program; 40 minutes at most
+	@tools/bootstrap lab $(GUEST)
+	cargo build --release --locked --package isolator-proof
+	@cp docs/results/kernel.md $(TARGET)/kernel.md
+	GUEST=$(GUEST) SHARE=20 $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) $(TARGET)/kernel.md $(SHORT_PARTS)
 
 # PART: trials debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs debian-rt-osnoise debian-7.2-rt-bpf
 # debian-7.2-bpf cost cost-monitor; SHARE=10 does a tenth.

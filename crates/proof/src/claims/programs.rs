@@ -83,7 +83,7 @@ pub(super) struct SelftestResult {
 /// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that
 /// is tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with
 /// core scheduling, KUnit and memory that goes away, or frequencies; they are tested if such a kernel is
-/// built.
+/// built, and the table names those that are not.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let files;
     let plain = |program| Test { program, arguments: "--slow 10", options: BY_TURNS, ..Test::default() };
@@ -95,8 +95,11 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     tests.push(neighbours);
     tests.push(plain("sync"));
     let with = |fragments: &str| format!("isolator:{}+{fragments}", lab.version);
-    let is_built = |fragments: &str| -> Result<bool> {
-        Ok(build::last(&format!("{}+{fragments}", lab.version), lab.architecture, false)?.is_some())
+    let mut missing = Vec::new();
+    let mut is_built = |fragments: &'static str| -> Result<bool> {
+        let built = build::last(&format!("{}+{fragments}", lab.version), lab.architecture, false)?.is_some();
+        missing.extend((!built).then_some(fragments));
+        Ok(built)
     };
     let limiting = with("rt-group");
     if is_built("rt-group")? {
@@ -104,8 +107,9 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     }
     let options = &format!("--siblings {STARVED}");
     let (core, more) = (with("core-sched"), with(MORE));
-    for (fragments, kernel) in [("core-sched", &core), (MORE, &more)] {
-        if is_built(fragments)? {
+    let (core_is_built, more_is_built) = (is_built("core-sched")?, is_built(MORE)?);
+    for (kernel, is_built) in [(&core, core_is_built), (&more, more_is_built)] {
+        if is_built {
             tests.push(Test { kernel: Some(kernel), options, ..neighbours });
         }
     }
@@ -113,7 +117,7 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     if is_built("sched-ext")? {
         tests.push(Test { kernel: Some(&scheduled), boot: PARTITIONABLE, ..plain("ext") });
     }
-    if is_built(MORE)? {
+    if more_is_built {
         let with_more = |program, boot| Test { boot, kernel: Some(&more), ..plain(program) };
         tests.extend([with_more("kunit", "kunit.enable=1"), with_more("pages", MOVABLE)]);
     }
@@ -122,7 +126,13 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         let (kernel, options) = (Some(changing.as_str()), files.as_str());
         tests.push(Test { kernel, boot: HAS_FREQUENCIES, options, ..plain("refusals") });
     }
-    all(lab, &tests)
+    let mut seen = all(lab, &tests)?;
+    if !missing.is_empty() {
+        let missing = missing.iter().map(|fragments| format!("`{}+{fragments}`", lab.version));
+        let missing = missing.collect::<Vec<_>>().join(", ");
+        seen.text += &format!("\nNot built, so that their cases were not run: {missing}.\n");
+    }
+    Ok(seen)
 }
 
 /// Compiles the table; the folder of it, for a guest's root.

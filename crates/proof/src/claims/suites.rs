@@ -82,7 +82,9 @@ fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
         format!("{KEYS} printed no result: {}", String::from_utf8_lossy(&audit.stderr).trim())
     })?;
     let name = name(lab);
-    let _ = writeln!(seen.text, "| {name} | `check-keys vmlinux` | {passed} | {failed} | | |");
+    let series = built.series.get(..12).unwrap_or(&built.series);
+    let _ =
+        writeln!(seen.text, "| {name}, series {series} | `check-keys vmlinux` | {passed} | {failed} | | |");
     if !audit.status.success() {
         seen.wrong.push(format!("{name}: {failed} keys in the danger zone may change at run time"));
     }
