@@ -344,8 +344,9 @@ static int tells_of_interrupts(void)
 {
 	static char log[1 << 17];
 	static const char affinity[] = "/proc/irq/4/smp_affinity_list";
-	char before[64], name[64], here[16], *line, *end;
+	char before[64], name[64], here[16], *line, *end, *item;
 	int length, result;
+	bool named = false;
 
 	snprintf(here, sizeof(here), "%d", cpu);
 	if (read_file(affinity, before, sizeof(before)) <= 0 ||
@@ -362,13 +363,15 @@ static int tells_of_interrupts(void)
 	log[length < 0 ? 0 : length] = '\0';
 	snprintf(name, sizeof(name), "isolator: cpu %d: interrupts that may come:",
 		 cpu);
-	line = strstr(log, name);
-	end = line ? strchr(line, '\n') : NULL;
-	if (end)
-		*end = '\0';
-	/* " 4" as a word of its own: the list ends there, or a space follows. */
-	line = line ? strstr(line + strlen(name), " 4") : NULL;
-	result = yes(line && (!line[2] || line[2] == ' '), name);
+	for (line = log; !named && (line = strstr(line, name)); line = end) {
+		line += strlen(name);
+		end = line + strcspn(line, "\n");
+		if (*end)
+			*end = ' ';
+		item = strstr(line, " 4 ");
+		named = item && item < end;
+	}
+	result = yes(named, name);
 	return write_file(affinity, before) ? FAILED : result;
 }
 
