@@ -104,6 +104,18 @@ static void end_owner(pid_t pid)
 		die("end the owner");
 }
 
+/* A task on the owner's CPU; policy below 0: DEADLINE, if it can be had */
+static void become_neighbour(int policy, int priority)
+{
+	pin(cpu);
+	if (policy < 0 && become_deadline()) {
+		set(&shared->neighbour, -errno);
+		_exit(0);
+	}
+	if (policy >= 0)
+		become(policy, priority);
+}
+
 /* ---- a neighbour: sleeps on the owner's CPU, and runs once it is woken ---- */
 
 static int alarm_in, alarm_out;
@@ -132,13 +144,7 @@ static pid_t sleeper(int policy, int priority)
 	pid = child();
 	if (pid)
 		return pid;
-	pin(cpu);
-	if (policy < 0 && become_deadline()) {
-		set(&shared->neighbour, -errno);
-		_exit(0);
-	}
-	if (policy >= 0)
-		become(policy, priority);
+	become_neighbour(policy, priority);
 	sleep_and_run();
 	_exit(0);
 }
@@ -190,13 +196,7 @@ static void served(const char *name, int owner_policy, int owner_priority,
 
 static void nap(int policy, int priority)
 {
-	pin(cpu);
-	if (policy < 0 && become_deadline()) {
-		set(&shared->neighbour, -errno);
-		_exit(0);
-	}
-	if (policy >= 0)
-		become(policy, priority);
+	become_neighbour(policy, priority);
 	for (;;) {
 		__atomic_fetch_add(&shared->naps, 1, __ATOMIC_RELAXED);
 		/* A DEADLINE task's yield lasts until it gets its runtime back. */
