@@ -44,9 +44,9 @@ DEFINE_RAW_SPINLOCK(isolator_lock);
 struct cpumask isolator_cpus;
 
 /*
- * The lockup detector's timer would wait behind the gate, and the detector
- * would report a lockup. It leaves nohz_full CPUs out unless the administrator
- * changes kernel.watchdog_cpumask.
+ * The lockup detector's timer may not wait: it would interrupt the owner every
+ * few seconds, and keep the gate open. The detector leaves nohz_full CPUs out
+ * unless the administrator changes kernel.watchdog_cpumask.
  */
 static bool watched(int cpu)
 {

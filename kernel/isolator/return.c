@@ -2,12 +2,13 @@
 /*
  * Interrupt isolator: what the owner's entry and return do besides the word.
  *
- *	user mode	gate closed, OWNER set: senders defer all that may wait
+ *	user mode	gate closed if all timers may wait, OWNER set: senders
+ *	    |		defer all that may wait
  *	    | entry	flags = USER; gate opened if a timer waits:
  *	    v		gate_may_stay()
  *	kernel
- *	    | return	batches emptied, tick checked, gate closed,
- *	    v		flags = USER | OWNER
+ *	    | return	batches emptied, tick checked, gate closed if it may
+ *	    v		be, flags = USER | OWNER
  *	user mode
  *
  * RCU watches, and interrupts are off. entry.c sets and clears the flags in the

@@ -178,7 +178,7 @@ static void start_to_look(void *unused)
 /**
  * isolator_watch() - start the watchdog, which runs until no CPU has an owner
  *
- * The timer runs on a housekeeping CPU: here it would wait behind the gate.
+ * The timer runs on a housekeeping CPU: here it would keep the gate open.
  *
  * Context: With cpus_read_lock(); sleeps.
  */

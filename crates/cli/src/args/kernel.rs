@@ -79,8 +79,8 @@ pub struct KernelExportArgs {
     /// The series: a folder laid out as kernel/ of the repository [default: the one in this program]
     #[arg(long, value_name = "DIR")]
     pub series: Option<PathBuf>,
-    /// Export this group only, for a tree that has the group core: ktlb, quiesce, refuse, exclusive,
-    /// messages; for any tree: core, neighbours; may be given again
+    /// Export this group only: core, neighbours for any tree; owner for a tree with core; ktlb, quiesce,
+    /// refuse, exclusive, messages for one with owner; may be given again
     #[arg(long, value_name = "NAME")]
     pub group: Vec<String>,
     /// The folder
