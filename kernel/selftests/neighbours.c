@@ -24,10 +24,8 @@
  */
 #include "selftest.h"
 
-#define BOUND		"/proc/sys/kernel/isolator_max_defer_ms"
 #define FAIR_SERVER	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
 #define RT_LIMIT	"/proc/sys/kernel/sched_rt_runtime_us"
-#define MIGRATION	"/proc/sys/kernel/timer_migration"
 
 struct shared {
 	int	owner;		/* 1: spins; -errno */

@@ -48,6 +48,8 @@
 #define __noreturn	__attribute__((noreturn))
 #define PAGE		4096
 #define HOUSE_CPU	0
+#define BOUND		"/proc/sys/kernel/isolator_max_defer_ms"
+#define MIGRATION	"/proc/sys/kernel/timer_migration"
 
 /* How much slower than a machine of its own this one may be. */
 static long slow = 1;

@@ -103,8 +103,6 @@ static bool naps_go_on_in_calls(int fd, unsigned int flags)
  * A call that neither sleeps nor starts a timer. At its entry a timer waits
  * behind the gate, which has to open for those that fire during the call.
  */
-#define MIGRATION	"/proc/sys/kernel/timer_migration"
-#define BOUND		"/proc/sys/kernel/isolator_max_defer_ms"
 #define MUCH		(64L << 20)
 
 static void long_call(void)

@@ -27,7 +27,6 @@
 #include <sys/syscall.h>
 
 #define TRACING		"/sys/kernel/tracing/"
-#define BOUND		"/proc/sys/kernel/isolator_max_defer_ms"
 
 struct shared {
 	int	owner;		/* 1: spins; -errno */

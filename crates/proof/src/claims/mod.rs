@@ -74,10 +74,14 @@ impl ClaimLab<'_> {
     /// The description of the kernel with the series: its release, and the digest of the series.
     pub fn kernel(&self) -> Result<String> {
         let built = self.built()?;
-        let series = built.series.get(..12).unwrap_or(&built.series);
         let with = built.configuration.split_once(' ').map_or(String::new(), |(_, with)| format!(" {with}"));
-        Ok(format!("{} ({}{with}, series {series})", built.release, built.architecture))
+        Ok(format!("{} ({}{with}, series {})", built.release, built.architecture, series(&built)))
     }
+}
+
+/// The series of a kernel as tables name it: the first digits of its SHA-256.
+fn series(built: &Built) -> &str {
+    built.series.get(..12).unwrap_or(&built.series)
 }
 
 /// The result of a part.

@@ -10,7 +10,7 @@ use lab::architecture::Architecture;
 use lab::build;
 
 use crate::claims::programs::{BY_TURNS, LONG, PATIENT, STARVED, Test, UNBOUNDED, run};
-use crate::claims::{ClaimLab, ClaimResult, Result, scenarios, selftests};
+use crate::claims::{ClaimLab, ClaimResult, Result, scenarios, selftests, series};
 
 /// Linux's own warning with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a preemptible thread there, and
 /// rcu_rdp_is_offloaded() expects one that is not ("Unsafe read of RCU_NOCB offloaded state").
@@ -82,7 +82,7 @@ fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
         format!("{KEYS} printed no result: {}", String::from_utf8_lossy(&audit.stderr).trim())
     })?;
     let name = name(lab);
-    let series = built.series.get(..12).unwrap_or(&built.series);
+    let series = series(&built);
     let _ =
         writeln!(seen.text, "| {name}, series {series} | `check-keys vmlinux` | {passed} | {failed} | | |");
     if !audit.status.success() {
