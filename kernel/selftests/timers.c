@@ -46,6 +46,15 @@ static bool spins_until_it_came(void)
 	return came;
 }
 
+static bool calls_until_it_came(int fd, unsigned int flags)
+{
+	const long until = now_ms() + HANG_MS * slow;
+
+	while (!came && now_ms() < until)
+		tick(fd, flags);
+	return came;
+}
+
 /* Retries: a breach for another reason lets a timer fire as well. */
 static bool comes_by_itself(const struct isolator_page *page, timer_t timer)
 {
@@ -224,6 +233,20 @@ int main(int argc, char **argv)
 	snprintf(bound, sizeof(bound), "%u", status_of(fd, cpu).max_defer_ms);
 	if (write_file(BOUND, "3600000"))
 		die("make the bound longer");
+
+	become_fifo(80);
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT))
+		die("start");
+	arm(timer, SOON_MS);
+	ok(calls_until_it_came(fd, 0), "comes beside short calls of a FIFO owner");
+	arm(timer, 5000);
+	tick(fd, 0);
+	arm(timer, SOON_MS);
+	ok(calls_until_it_came(fd, 0), "comes where a later one was armed before");
+	arm(timer, SOON_MS);
+	ok(calls_until_it_came(fd, ISOLATOR_TICK_SCHED),
+	   "comes beside calls that have the tick looked at");
+	stop(fd);
 
 	/* PREEMPT_RT runs its function in a thread, of FIFO 1 in 7.2. */
 	start_fair(fd);
