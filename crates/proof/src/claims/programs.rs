@@ -18,6 +18,9 @@ pub(super) const UNBOUNDED: &str = "sysctl.kernel.sched_rt_runtime_us=-1";
 /// A tickless CPU that the scheduler uses, beside the isolated one.
 const TICKLESS: &str = "isolcpus=managed_irq,domain,3 nohz_full=2-3 rcu_nocbs=2-3 tsc=reliable";
 
+/// A line with which Linux watches its clocks, since it does not say that they are reliable.
+pub(super) const WATCHED: &str = "isolcpus=managed_irq,domain,1 nohz_full=1 rcu_nocbs=1";
+
 /// A tickless CPU that the scheduler uses; none that boot isolates, which sched_ext refuses.
 const PARTITIONABLE: &str = "isolcpus=managed_irq,1 nohz_full=1 rcu_nocbs=1 tsc=reliable";
 
@@ -94,6 +97,7 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let neighbours = Test { options: STARVED, ..plain("neighbours") };
     tests.push(neighbours);
     tests.push(plain("sync"));
+    tests.push(Test { boot: WATCHED, ..plain("remote") });
     let with = |fragments: &str| format!("isolator:{}+{fragments}", lab.version);
     let mut missing = Vec::new();
     let mut is_built = |fragments: &'static str| -> Result<bool> {
@@ -106,18 +110,12 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         tests.push(Test { kernel: Some(&limiting), ..errors });
     }
     let options = &format!("--siblings {STARVED}");
-    let (core, more) = (with("core-sched"), with(MORE));
-    let (core_is_built, more_is_built) = (is_built("core-sched")?, is_built(MORE)?);
-    for (kernel, is_built) in [(&core, core_is_built), (&more, more_is_built)] {
-        if is_built {
-            tests.push(Test { kernel: Some(kernel), options, ..neighbours });
-        }
-    }
-    let (scheduled, changing) = (with("sched-ext"), with("cpufreq"));
+    let (more, scheduled, changing) = (with(MORE), with("sched-ext"), with("cpufreq"));
     if is_built("sched-ext")? {
         tests.push(Test { kernel: Some(&scheduled), boot: PARTITIONABLE, ..plain("ext") });
     }
-    if more_is_built {
+    if is_built(MORE)? {
+        tests.push(Test { kernel: Some(&more), options, ..neighbours });
         let with_more = |program, boot| Test { boot, kernel: Some(&more), ..plain(program) };
         tests.extend([with_more("kunit", "kunit.enable=1"), with_more("pages", MOVABLE)]);
     }

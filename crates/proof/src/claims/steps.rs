@@ -22,7 +22,7 @@ const CLEAN: &str = "clean";
 
 /// The selftests that tell what a kernel has, by the CPUs of their guests. They skip what a part that is not
 /// there would do.
-const PROGRAMS: [(&str, u32); 9] = [
+const PROGRAMS: [(&str, u32); 10] = [
     ("sync", 2),
     ("errors", 3),
     ("exclusive", 2),
@@ -32,6 +32,7 @@ const PROGRAMS: [(&str, u32); 9] = [
     ("rings", 2),
     ("timers", 2),
     ("neighbours", 2),
+    ("remote", 2),
 ];
 
 /// A row for each patch, and one for each group.

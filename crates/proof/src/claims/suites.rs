@@ -9,7 +9,7 @@ use std::process::Command;
 use lab::architecture::Architecture;
 use lab::build;
 
-use crate::claims::programs::{BY_TURNS, LONG, PATIENT, STARVED, Test, UNBOUNDED, run};
+use crate::claims::programs::{BY_TURNS, LONG, PATIENT, STARVED, Test, UNBOUNDED, WATCHED, run};
 use crate::claims::{ClaimLab, ClaimResult, Result, scenarios, selftests, series};
 
 /// Linux's own warning with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a preemptible thread there, and
@@ -119,6 +119,7 @@ fn suite(lab: &ClaimLab<'_>, slow: u32, seen: &mut ClaimResult) -> Result<()> {
         Test { program: "rings", arguments: &plain, ..Test::default() },
         Test { program: "timers", arguments: &plain, ..Test::default() },
         Test { program: "neighbours", arguments: &plain, options: STARVED, ..Test::default() },
+        Test { program: "remote", arguments: &plain, boot: WATCHED, options: BY_TURNS, ..Test::default() },
         Test { program: "wedge", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
         Test { program: "teardown", arguments: &teardown, options: LONG, ..Test::default() },
         Test { program: "fuzz", arguments: &fuzz, boot: UNBOUNDED, options: LONG, ..Test::default() },
