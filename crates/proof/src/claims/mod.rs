@@ -9,11 +9,13 @@
 //! A table has all results, deviations too.
 
 pub mod cost;
+pub mod findings;
 pub mod others;
 pub mod programs;
 pub mod scenarios;
 pub mod steps;
 pub mod suites;
+pub mod tree;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -105,6 +107,7 @@ pub const PARTS: &[ClaimPart] = &[
     ("storms", scenarios::storms),
     ("mappings", scenarios::mappings),
     ("uapi", programs::uapi),
+    ("findings", findings::findings),
     ("wedge", programs::wedge),
     ("teardown", programs::teardown),
     ("fuzz", programs::fuzz),

@@ -34,6 +34,9 @@ pub(super) const BY_TURNS: &str = "--by-turns";
 /// real-time task keep the housekeeping CPU, which may take as long in an emulator.
 pub(super) const STARVED: &str = "--known sched_tick_remote";
 
+/// And with two CPUs on one core, for core scheduling.
+const SIBLINGS: &str = "--siblings --known sched_tick_remote";
+
 /// The fragments of one kernel for all tests that the lab's own has no options for: core scheduling, KUnit,
 /// memory that goes away.
 const MORE: &str = "core-sched+kunit+memory";
@@ -72,6 +75,7 @@ impl Default for Test<'_> {
 }
 
 /// The output of a selftest, and its deviations.
+#[derive(Debug, Default)]
 pub(super) struct SelftestResult {
     /// The numbers of passed, failed and skipped tests.
     pub counts: [usize; 3],
@@ -83,21 +87,33 @@ pub(super) struct SelftestResult {
     pub wrong: Vec<String>,
 }
 
+/// A selftest of the uapi as it is run everywhere; on `more`, a kernel with fragments of the configuration
+/// beside the lab's, for what only that kernel has.
+pub(super) fn selftest(program: &str, more: bool) -> Test<'_> {
+    let (boot, cpus, options) = match program {
+        "errors" => ("", 3, BY_TURNS),
+        "neighbours" if more => ("", 2, SIBLINGS),
+        "neighbours" => ("", 2, STARVED),
+        "remote" => (WATCHED, 2, BY_TURNS),
+        "ext" => (PARTITIONABLE, 2, BY_TURNS),
+        "kunit" => ("kunit.enable=1", 2, BY_TURNS),
+        "pages" => (MOVABLE, 2, BY_TURNS),
+        _ => ("", 2, BY_TURNS),
+    };
+    Test { program, arguments: "--slow 10", boot, cpus, options, kernel: None }
+}
+
 /// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that
 /// is tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with
 /// core scheduling, KUnit and memory that goes away, or frequencies; they are tested if such a kernel is
 /// built, and the table names those that are not.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let files;
-    let plain = |program| Test { program, arguments: "--slow 10", options: BY_TURNS, ..Test::default() };
-    let errors = Test { cpus: 3, ..plain("errors") };
+    let plain = |program| selftest(program, false);
     let tickless = |program| Test { boot: TICKLESS, cpus: 4, ..plain(program) };
-    let mut tests = vec![errors, tickless("errors"), tickless("ends")];
-    tests.extend(["exclusive", "calls", "refusals", "rings", "timers"].map(plain));
-    let neighbours = Test { options: STARVED, ..plain("neighbours") };
-    tests.push(neighbours);
-    tests.push(plain("sync"));
-    tests.push(Test { boot: WATCHED, ..plain("remote") });
+    let mut tests = vec![plain("errors"), tickless("errors"), tickless("ends")];
+    let programs = ["exclusive", "calls", "refusals", "rings", "timers", "neighbours", "sync", "remote"];
+    tests.extend(programs.map(plain));
     let with = |fragments: &str| format!("isolator:{}+{fragments}", lab.version);
     let mut missing = Vec::new();
     let mut is_built = |fragments: &'static str| -> Result<bool> {
@@ -105,24 +121,20 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         missing.extend((!built).then_some(fragments));
         Ok(built)
     };
-    let limiting = with("rt-group");
+    let [limiting, scheduled, more, changing] = ["rt-group", "sched-ext", MORE, "cpufreq"].map(with);
+    let on = |kernel, program| Test { kernel: Some(kernel), ..selftest(program, true) };
     if is_built("rt-group")? {
-        tests.push(Test { kernel: Some(&limiting), ..errors });
+        tests.push(on(&limiting, "errors"));
     }
-    let options = &format!("--siblings {STARVED}");
-    let (more, scheduled, changing) = (with(MORE), with("sched-ext"), with("cpufreq"));
     if is_built("sched-ext")? {
-        tests.push(Test { kernel: Some(&scheduled), boot: PARTITIONABLE, ..plain("ext") });
+        tests.push(on(&scheduled, "ext"));
     }
     if is_built(MORE)? {
-        tests.push(Test { kernel: Some(&more), options, ..neighbours });
-        let with_more = |program, boot| Test { boot, kernel: Some(&more), ..plain(program) };
-        tests.extend([with_more("kunit", "kunit.enable=1"), with_more("pages", MOVABLE)]);
+        tests.extend(["neighbours", "kunit", "pages"].map(|program| on(&more, program)));
     }
     if is_built("cpufreq")? {
         files = format!("{BY_TURNS} --files {}", frequencies(lab)?.display());
-        let (kernel, options) = (Some(changing.as_str()), files.as_str());
-        tests.push(Test { kernel, boot: HAS_FREQUENCIES, options, ..plain("refusals") });
+        tests.push(Test { boot: HAS_FREQUENCIES, options: &files, ..on(&changing, "refusals") });
     }
     let mut seen = all(lab, &tests)?;
     if !missing.is_empty() {

@@ -7,14 +7,12 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use lab::build;
-use lab::build::make::KernelTree;
 use lab::build::series::PatchSeries;
-use lab::build::source;
+use lab::build::{Built, source};
 
 use crate::claims::programs::{BY_TURNS, STARVED, Test, run};
+use crate::claims::tree::ScratchTree;
 use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
@@ -52,7 +50,7 @@ pub fn steps(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         for patch in tree.patches(&group)? {
             let name = patch.name.clone();
             tree.apply(patch)?;
-            let (builds, boots) = match tree.image(&built.image) {
+            let (builds, boots) = match tree.copy.image(&built) {
                 Ok(new) => {
                     let boots = boot(lab, &new)?;
                     image = Some(new);
@@ -91,9 +89,7 @@ struct Step {
 
 /// A kernel tree that gets patches and loses them again.
 struct StepTree<'a> {
-    make: KernelTree,
-    /// The configuration with all parts. Without a part's patches, `make` knows no option of it.
-    config: PathBuf,
+    copy: ScratchTree,
     series: &'a PatchSeries,
     version: &'a str,
     /// Where the patches are exported to.
@@ -103,19 +99,11 @@ struct StepTree<'a> {
 
 impl<'a> StepTree<'a> {
     /// A copy of the tree of a kernel, with its objects for this architecture and without the series.
-    fn new(lab: &ClaimLab<'_>, series: &'a PatchSeries, built: &'a build::Built) -> Result<StepTree<'a>> {
-        let tree = copy(&build::tree(&built.version)?, &lab.scratch.join("steps"))?;
-        source::remove(series, &built.version, &tree)?;
-        let make = KernelTree {
-            objects: tree.join(format!("objects-lab-{}", lab.architecture)),
-            architecture: lab.architecture,
-            variables: Vec::new(),
-            tree,
-        };
-        fs::create_dir_all(&make.objects)?;
+    fn new(lab: &ClaimLab<'_>, series: &'a PatchSeries, built: &'a Built) -> Result<StepTree<'a>> {
+        let copy = ScratchTree::copy(built, lab.architecture, &lab.scratch.join("steps"))?;
+        source::remove(series, &built.version, copy.source())?;
         Ok(StepTree {
-            make,
-            config: Path::new(&built.folder).join("config"),
+            copy,
             series,
             version: &built.version,
             exported: lab.scratch.join("exported"),
@@ -143,9 +131,7 @@ impl<'a> StepTree<'a> {
     }
 
     fn apply(&mut self, step: Step) -> Result<()> {
-        let name = &step.name;
-        source::patch(&self.make.tree, &step.text, &[])
-            .map_err(|why| format!("cannot apply {name}: {why}"))?;
+        self.copy.patch(&step.name, &step.text, &[])?;
         self.applied.push(step);
         Ok(())
     }
@@ -153,9 +139,7 @@ impl<'a> StepTree<'a> {
     /// Takes out the patches of all groups but these, and applies those of these that lack.
     fn keep_only(&mut self, groups: &[String]) -> Result<()> {
         while let Some(step) = self.applied.pop_if(|step| !groups.contains(&step.group)) {
-            let (name, text) = (&step.name, &step.text);
-            source::patch(&self.make.tree, text, &["-R"])
-                .map_err(|why| format!("cannot take {name} out: {why}"))?;
+            self.copy.patch(&step.name, &step.text, &["-R"])?;
         }
         for group in groups {
             if self.applied.iter().all(|step| step.group != *group) {
@@ -164,23 +148,6 @@ impl<'a> StepTree<'a> {
         }
         Ok(())
     }
-
-    /// Builds the tree as it is.
-    fn image(&self, name: &str) -> lab::Result<PathBuf> {
-        let make = &self.make;
-        let config = make.objects.join(".config");
-        fs::copy(&self.config, &config)
-            .map_err(|e| lab::Error::io("copy the configuration to", &config, &e))?;
-        make.ask(&["olddefconfig"])?;
-        make.run(&[name], 0, &make.objects.join("steps.log"), &|_| {})?;
-        Ok(make.objects.join(build::image(make.architecture).0))
-    }
-}
-
-/// A copy of a tree with its objects, with their times for make.
-fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
-    let done = Command::new("cp").args(["-a", "--reflink=auto"]).args([from, to]).status()?;
-    done.success().then(|| to.to_path_buf()).ok_or_else(|| format!("cannot copy {}", from.display()).into())
 }
 
 /// The kernel's log of a few quiet seconds.
