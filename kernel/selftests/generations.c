@@ -28,7 +28,8 @@
  * How to read: a line per kind: generations, stale observations (must be 0),
  * and how often the owner looked. --rounds N generations of each, --seed N,
  * --slow K. --every-function: only that test, the function tracer without a
- * filter. --without-start does the same without isolation, to tell faults of
+ * filter. --sample N: the CPU's PMU interrupts it every N cycles meanwhile, by
+ * an NMI. --without-start does the same without isolation, to tell faults of
  * the isolator from others. Under QEMU 7.2 with thread=multi the kernel hits
  * breakpoints there, too, long after their removal (Oops: int3); with
  * thread=single it did not.
@@ -43,7 +44,7 @@
 #define TRACING	"/sys/kernel/tracing/"
 #define LOOKS	3		/* calls of the owner per generation */
 
-static long rounds = 200, seed = 1, without_start, every_function;
+static long rounds = 200, seed = 1, without_start, every_function, cycles;
 static int cpu;
 static uint64_t state;
 
@@ -523,12 +524,15 @@ int main(int argc, char **argv)
 		{ "--rounds", &rounds, false }, { "--seed", &seed, false },
 		{ "--slow", &slow, false },
 		{ "--without-start", &without_start, true },
-		{ "--every-function", &every_function, true }, { } });
+		{ "--every-function", &every_function, true },
+		{ "--sample", &cycles, false }, { } });
 	close(open_isolator());
 	cpu = isolated_cpu();
 	state = seed * 0x9e3779b97f4a7c15ULL | 1;
 	shared = share(PAGE);
 	pin(HOUSE_CPU);
+	if (cycles)
+		sample(cpu, cycles);
 
 	for (i = 0; i < sizeof(texts) / sizeof(*texts); i++)
 		if (texts[i].more == every_function)
@@ -544,5 +548,7 @@ int main(int argc, char **argv)
 		      "no BPF, or no CONFIG_ISOLATOR_KTLB");
 	for (i = 0; i < sizeof(memories) / sizeof(*memories); i++)
 		ok(run_memory(&memories[i]) == PASSED, "%s", memories[i].name);
+	if (cycles)
+		ok(samples_of(cpu) > 0, "%ld samples meanwhile", samples_of(cpu));
 	return finish();
 }

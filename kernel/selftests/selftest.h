@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/klog.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -39,6 +40,7 @@
 #include <unistd.h>
 
 #include <linux/isolator.h>
+#include <linux/perf_event.h>
 
 #define PASSED		0
 #define FAILED		1
@@ -244,6 +246,34 @@ static inline bool list_has(const char *path, int cpu)
 
 #define CPUS		"/sys/devices/system/cpu/"
 
+/*
+ * Interrupts that a CPU has received, of the line of /proc/interrupts with this
+ * text; -1: there is none
+ */
+static inline long interrupts_of(int cpu, const char *what)
+{
+	static char text[1 << 18];
+	char *line, *rest = text, *at;
+	int column = -1, i;
+	long count = -1;
+
+	if (read_file("/proc/interrupts", text, sizeof(text)) <= 0)
+		return -1;
+	line = strsep(&rest, "\n");
+	for (i = 0, at = strtok(line, " "); at; at = strtok(NULL, " "), i++)
+		if (!strncmp(at, "CPU", 3) && atoi(at + 3) == cpu)
+			column = i;
+	while (column >= 0 && (line = strsep(&rest, "\n"))) {
+		if (!strstr(line, what))
+			continue;
+		at = strchr(line, ':');
+		for (i = 0; at && i <= column; i++)
+			count = strtol(at + (i == 0), &at, 10);
+		break;
+	}
+	return count;
+}
+
 static inline int cpu_count(void)
 {
 	return sysconf(_SC_NPROCESSORS_CONF);
@@ -375,6 +405,43 @@ static inline int tick(int fd, unsigned int flags)
 static inline int stop(int fd)
 {
 	return ioctl(fd, ISOLATOR_IOC_STOP, 0);
+}
+
+/* ---- samples of a CPU, for NMIs at any point ---- */
+
+/* Whether the kernel's log has this text */
+static inline bool logged(const char *text)
+{
+	static char log[1 << 20];
+	int size = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
+
+	return size > 0 && strstr(log, text);
+}
+
+/*
+ * Has the PMU of @cpu interrupt it every @cycles, which needs an NMI (on arm64
+ * irqchip.gicv3_pseudo_nmi=1). To be called before there is an owner: later it
+ * is refused.
+ */
+static inline void sample(int cpu, long cycles)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr),
+		.config = PERF_COUNT_HW_CPU_CYCLES, .sample_period = cycles,
+	};
+
+	/* Else samples of a CPU without a tick are throttled, and need one. */
+	write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+	write_file("/proc/sys/kernel/perf_event_max_sample_rate", "1000000000");
+	if (!logged("using NMIs"))
+		skip_all("the PMU has no NMIs");
+	if (syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0) < 0)
+		die("have the PMU sample a CPU");
+}
+
+static inline long samples_of(int cpu)
+{
+	return interrupts_of(cpu, "arm-pmu");
 }
 
 /* ---- windows of who counts from outside (lab/scope): nothing to a processor ---- */

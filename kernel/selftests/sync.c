@@ -33,26 +33,7 @@ static struct {
 /* Function calls that the CPU has received; -1 if the kernel does not say */
 static long calls_received(void)
 {
-	static char text[1 << 18];
-	char *line, *rest = text, *at;
-	int column = -1, i;
-	long count = -1;
-
-	if (read_file("/proc/interrupts", text, sizeof(text)) <= 0)
-		die("read /proc/interrupts");
-	line = strsep(&rest, "\n");
-	for (i = 0, at = strtok(line, " "); at; at = strtok(NULL, " "), i++)
-		if (!strncmp(at, "CPU", 3) && atoi(at + 3) == cpu)
-			column = i;
-	while (column >= 0 && (line = strsep(&rest, "\n"))) {
-		if (!strstr(line, "Function call interrupts"))
-			continue;
-		at = strchr(line, ':');
-		for (i = 0; at && i <= column; i++)
-			count = strtol(at + (i == 0), &at, 10);
-		break;
-	}
-	return count;
+	return interrupts_of(cpu, "Function call interrupts");
 }
 
 /* Switches the key; how many calls the CPU received meanwhile */

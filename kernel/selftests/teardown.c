@@ -603,7 +603,7 @@ static void look_around(void)
 
 int main(int argc, char **argv)
 {
-	long rounds = 400, seed = 1, number, failed = 0;
+	long rounds = 400, seed = 1, cycles = 0, number, failed = 0;
 	int to[2], i;
 	pid_t pid;
 
@@ -616,7 +616,7 @@ int main(int argc, char **argv)
 	}
 	arguments(argc, argv, (const struct argument[]){
 		{ "--rounds", &rounds, false }, { "--seed", &seed, false },
-		{ "--slow", &slow, false },
+		{ "--slow", &slow, false }, { "--sample", &cycles, false },
 		{ "--no-hotplug", &no_hotplug, true }, { } });
 	cpu = isolated_cpu();
 	fd = open_isolator();
@@ -624,6 +624,8 @@ int main(int argc, char **argv)
 	shared = share(PAGE);
 	seed_now = seed * 0x9e3779b97f4a7c15ULL | 1;
 	look_around();
+	if (cycles)
+		sample(cpu, cycles);
 	start_alone(cpu);
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, to))
@@ -667,5 +669,7 @@ int main(int argc, char **argv)
 		ok_or_skipped(did[i].skipped || !did[i].rounds ? SKIPPED :
 			      did[i].failures ? FAILED : PASSED, kinds[i].name,
 			      did[i].skipped ? did[i].skipped : "not drawn");
+	if (cycles)
+		ok(samples_of(cpu) > 0, "%ld samples meanwhile", samples_of(cpu));
 	return finish();
 }

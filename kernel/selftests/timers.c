@@ -134,21 +134,7 @@ static void long_call(void)
 /* Number of irq_work interrupts of a CPU; -1: the kernel does not count them */
 static long irq_works(int cpu)
 {
-	static char text[1 << 16];
-	char *line, *at;
-	int i;
-
-	if (read_file("/proc/interrupts", text, sizeof(text)) <= 0)
-		return -1;
-	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		if (!strstr(line, "IRQ work interrupts"))
-			continue;
-		at = strchr(line, ':') + 1;
-		for (i = 0; i < cpu; i++)
-			strtol(at, &at, 10);
-		return strtol(at, NULL, 10);
-	}
-	return -1;
+	return interrupts_of(cpu, "IRQ work interrupts");
 }
 
 /*

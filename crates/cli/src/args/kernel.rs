@@ -43,7 +43,7 @@ pub struct KernelBuildArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
     pub config: String,
     /// Merge a fragment into the configuration: debug, kasan, kcsan, kunit, torture, rt-group, core-sched,
-    /// sched-ext, memory, cpufreq, voluntary, stock, core (no owner; with owner, no other part; with ktlb,
+    /// sched-ext, memory, cpufreq, pmu, voluntary, stock, core (no owner; with owner, no other part; with ktlb,
     /// quiesce, refuse, exclusive, messages one more), or a file; may be given again
     #[arg(long, value_name = "NAME|FILE")]
     pub with: Vec<String>,

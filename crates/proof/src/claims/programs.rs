@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use lab::architecture::Architecture;
 use lab::build;
 
 use crate::claims::{ClaimLab, ClaimResult, Result};
@@ -38,8 +39,8 @@ pub(super) const STARVED: &str = "--known sched_tick_remote";
 const SIBLINGS: &str = "--siblings --known sched_tick_remote";
 
 /// The fragments of one kernel for all tests that the lab's own has no options for: core scheduling, KUnit,
-/// memory that goes away.
-const MORE: &str = "core-sched+kunit+memory";
+/// memory that goes away, groups' limits of real-time bandwidth, BPF schedulers.
+const MORE: &str = "core-sched+kunit+memory+rt-group+sched-ext";
 
 /// Linux from 6.15 on takes the emulated CPUs for ones whose MSRs set their frequency.
 const HAS_FREQUENCIES: &str = "setcpuid=hw_pstate";
@@ -104,9 +105,8 @@ pub(super) fn selftest(program: &str, more: bool) -> Test<'_> {
 }
 
 /// Refusals, ends of isolation, messages, timers, and tasks that preempt an owner. Some cases need a CPU that
-/// is tickless and not isolated, others a kernel that limits the real-time bandwidth of groups, or one with
-/// core scheduling, KUnit and memory that goes away, or frequencies; they are tested if such a kernel is
-/// built, and the table names those that are not.
+/// is tickless and not isolated, others a kernel with what the lab's own has no options for, or frequencies;
+/// they are tested if such a kernel is built, and the table names those that are not.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let files;
     let plain = |program| selftest(program, false);
@@ -121,16 +121,10 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         missing.extend((!built).then_some(fragments));
         Ok(built)
     };
-    let [limiting, scheduled, more, changing] = ["rt-group", "sched-ext", MORE, "cpufreq"].map(with);
+    let [more, changing] = [MORE, "cpufreq"].map(with);
     let on = |kernel, program| Test { kernel: Some(kernel), ..selftest(program, true) };
-    if is_built("rt-group")? {
-        tests.push(on(&limiting, "errors"));
-    }
-    if is_built("sched-ext")? {
-        tests.push(on(&scheduled, "ext"));
-    }
     if is_built(MORE)? {
-        tests.extend(["neighbours", "kunit", "pages"].map(|program| on(&more, program)));
+        tests.extend(["errors", "neighbours", "ext", "kunit", "pages"].map(|program| on(&more, program)));
     }
     if is_built("cpufreq")? {
         files = format!("{BY_TURNS} --files {}", frequencies(lab)?.display());
@@ -212,24 +206,34 @@ pub fn memory(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     )
 }
 
-/// The same under NMIs.
+/// The same under NMIs: from the emulator's monitor, or on arm64, where the monitor has none, from the PMU.
 pub fn nmi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
-    let boot = "apic_extnmi=all";
-    let rounds = &format!("--rounds {} --slow 10", 400 / lab.share);
-    all(
-        lab,
-        &[
-            Test {
-                program: "generations",
-                arguments: rounds,
-                boot: &format!("{boot} {PATIENT}"),
-                options: "--by-turns --nmi 2ms",
-                ..Test::default()
-            },
-            Test { program: "teardown", arguments: rounds, boot, options: "--nmi 2ms", ..Test::default() },
-        ],
-    )
+    let rounds = 400 / lab.share;
+    let sampled = format!("isolator:{}+pmu", lab.version);
+    let (kernel, boot, arguments, by) = match lab.architecture {
+        Architecture::X86_64 => {
+            (None, "apic_extnmi=all", format!("--rounds {rounds} --slow 10"), "--nmi 2ms")
+        }
+        Architecture::Aarch64 => {
+            let arguments = format!("--rounds {rounds} --slow 10 --sample {SAMPLED_CYCLES}");
+            (Some(sampled.as_str()), "irqchip.gicv3_pseudo_nmi=1", arguments, "")
+        }
+    };
+    let generations = Test {
+        program: "generations",
+        arguments: &arguments,
+        boot: &format!("{boot} {PATIENT}"),
+        kernel,
+        options: &format!("{BY_TURNS} {by}"),
+        ..Test::default()
+    };
+    let teardown =
+        Test { program: "teardown", arguments: &arguments, boot, kernel, options: by, ..Test::default() };
+    all(lab, &[generations, teardown])
 }
+
+/// QEMU's PMU counts a cycle for each nanosecond.
+const SAMPLED_CYCLES: u32 = 2_000_000;
 
 /// Runs them one after the other.
 fn all(lab: &ClaimLab<'_>, tests: &[Test<'_>]) -> Result<ClaimResult> {
