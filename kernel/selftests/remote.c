@@ -19,7 +19,7 @@
  *
  * How to read: a line per case. The first ones fail on a kernel without the
  * group "neighbours". Those with an owner are skipped on a kernel without their
- * part; with --all they fail there. --slow K
+ * part. --slow K
  */
 #include "selftest.h"
 
@@ -37,7 +37,6 @@ static struct shared {
 	int	leave;
 } *shared;
 static int cpu;
-static long all;
 
 /* ---- a real-time thread that spins on the isolated CPU ---- */
 
@@ -208,10 +207,9 @@ static int fd = -1;
 /* Whether a case with an owner can run; if not, says so */
 static bool has(const char *part, const char *name)
 {
-	if (fd >= 0 && (has_part(part) || all))
+	if (fd >= 0 && has_part(part))
 		return true;
-	ok_or_skipped(all ? FAILED : SKIPPED, name,
-		      "a kernel without this part");
+	ok_or_skipped(SKIPPED, name, "a kernel without this part");
 	return false;
 }
 
@@ -285,7 +283,7 @@ int main(int argc, char **argv)
 	char text[16];
 
 	arguments(argc, argv, (const struct argument[]){
-		{ "--all", &all, true }, { "--slow", &slow, false }, { } });
+		{ "--slow", &slow, false }, { } });
 	cpu = isolated_cpu();
 	pin(HOUSE_CPU);
 	shared = share(sizeof(*shared));

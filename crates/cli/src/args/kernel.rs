@@ -43,8 +43,8 @@ pub struct KernelBuildArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
     pub config: String,
     /// Merge a fragment into the configuration: debug, kasan, kcsan, kunit, torture, rt-group, core-sched,
-    /// sched-ext, memory, cpufreq, pmu, voluntary, stock, core (no owner; with owner, no other part; with ktlb,
-    /// quiesce, refuse, exclusive, messages one more), or a file; may be given again
+    /// sched-ext, memory, cpufreq, pmu, voluntary, stock, core (no owner; with owner, no other part; with
+    /// ktlb, quiesce, refuse, exclusive, messages one more), or a file; may be given again
     #[arg(long, value_name = "NAME|FILE")]
     pub with: Vec<String>,
     /// The source: a folder, which is not changed, or an archive [default: the package linux-source-VERSION]
