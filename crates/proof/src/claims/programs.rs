@@ -39,8 +39,9 @@ pub(super) const STARVED: &str = "--known sched_tick_remote";
 const SIBLINGS: &str = "--siblings --known sched_tick_remote";
 
 /// The fragments of one kernel for all tests that the lab's own has no options for: core scheduling, KUnit,
-/// memory that goes away, groups' limits of real-time bandwidth, BPF schedulers.
-const MORE: &str = "core-sched+kunit+memory+rt-group+sched-ext";
+/// memory that goes away, BPF schedulers. Limits of real-time bandwidth would be those of all groups, the first
+/// too, which leaves no room for real-time owners.
+const MORE: &str = "core-sched+kunit+memory+sched-ext";
 
 /// Linux from 6.15 on takes the emulated CPUs for ones whose MSRs set their frequency.
 const HAS_FREQUENCIES: &str = "setcpuid=hw_pstate";
@@ -121,10 +122,13 @@ pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         missing.extend((!built).then_some(fragments));
         Ok(built)
     };
-    let [more, changing] = [MORE, "cpufreq"].map(with);
+    let [limiting, more, changing] = ["rt-group", MORE, "cpufreq"].map(with);
     let on = |kernel, program| Test { kernel: Some(kernel), ..selftest(program, true) };
+    if is_built("rt-group")? {
+        tests.push(on(&limiting, "errors"));
+    }
     if is_built(MORE)? {
-        tests.extend(["errors", "neighbours", "ext", "kunit", "pages"].map(|program| on(&more, program)));
+        tests.extend(["neighbours", "ext", "kunit", "pages"].map(|program| on(&more, program)));
     }
     if is_built("cpufreq")? {
         files = format!("{BY_TURNS} --files {}", frequencies(lab)?.display());
