@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lab::build::{self, Built};
 
@@ -21,47 +21,61 @@ use crate::claims::{ClaimLab, ClaimResult, Result};
 const FOLDER: &str = "kernel/findings";
 
 /// A mend that is undone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Fault {
+    /// The patch's file.
     name: String,
-    /// Numbers of the review's findings, or the group of the series that the mend is.
+    /// Fragments of the kernel's configuration, if the lab's own kernel does not have what the tests need.
+    fragments: Option<String>,
+    shown: Vec<Shown>,
+    patch: Vec<u8>,
+}
+
+/// What such a kernel does wrong: lines `Finding`, `Title` and `Fails` of the patch's head.
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    /// The review's number, or the group of the series that the mend is.
     finding: String,
     title: String,
-    /// Fragments of the kernel's configuration, if the lab's own kernel does not have what the test needs.
-    fragments: Option<String>,
-    /// Programs, and parts of the names of their cases that fail.
-    fails: Vec<(String, Vec<String>)>,
-    patch: Vec<u8>,
+    program: String,
+    /// Parts of the names of the cases that fail.
+    cases: Vec<String>,
 }
 
 impl Fault {
     fn parse(name: &str, patch: &str) -> std::result::Result<Fault, String> {
         let head = patch.split_once("\n\n").map_or(patch, |(head, _)| head);
-        let fields = |key: &'static str| head.lines().filter_map(move |line| line.strip_prefix(key));
-        let field = |key| fields(key).next().map(str::to_string);
-        let needed = |key| field(key).ok_or_else(|| format!("{FOLDER}/{name} has no line '{key}'"));
-        let fails = fields("Fails: ").filter_map(|line| {
-            let (program, cases) = line.split_once(": ")?;
-            Some((program.to_string(), cases.split("; ").map(str::to_string).collect()))
-        });
-        let fault = Fault {
-            name: name.to_string(),
-            finding: needed("Finding: ")?,
-            title: needed("Title: ")?,
-            fragments: field("Kernel: "),
-            fails: fails.collect(),
-            patch: patch.as_bytes().to_vec(),
-        };
-        if fault.fails.is_empty() {
-            return Err(format!("{FOLDER}/{name} has no line 'Fails: PROGRAM: CASE; CASE'"));
+        let (mut finding, mut title, mut fragments, mut shown) = ("", "", None, Vec::new());
+        for (key, value) in head.lines().filter_map(|line| line.split_once(": ")) {
+            match key {
+                "Finding" => finding = value,
+                "Title" => title = value,
+                "Kernel" => fragments = Some(value.to_string()),
+                "Fails" => {
+                    let (program, cases) = value.split_once(": ").unwrap_or((value, ""));
+                    let [finding, title, program] = [finding, title, program].map(str::to_string);
+                    let cases = cases.split("; ").map(str::to_string).collect();
+                    shown.push(Shown { finding, title, program, cases });
+                }
+                _ => {}
+            }
         }
-        Ok(fault)
+        let is_whole = |one: &Shown| {
+            ![&one.finding, &one.title, &one.program, &one.cases[0]].into_iter().any(String::is_empty)
+        };
+        if shown.is_empty() || !shown.iter().all(is_whole) {
+            return Err(format!(
+                "{FOLDER}/{name} needs lines 'Finding: …', 'Title: …' and 'Fails: PROGRAM: CASE; CASE'"
+            ));
+        }
+        Ok(Fault { name: name.to_string(), fragments, shown, patch: patch.as_bytes().to_vec() })
     }
+}
 
+impl Shown {
     /// By number; groups of the series last.
-    fn order(&self) -> (u32, &str, &str) {
-        let number = self.finding.split(", ").next().and_then(|text| text.parse().ok());
-        (number.unwrap_or(u32::MAX), &self.finding, &self.name)
+    fn order(&self) -> (u32, &str) {
+        (self.finding.parse().unwrap_or(u32::MAX), &self.finding)
     }
 }
 
@@ -73,7 +87,7 @@ fn faults() -> Result<Vec<Fault>> {
         faults.push(Fault::parse(&name, &fs::read_to_string(&file)?)?);
     }
     // One kernel's after the other: another configuration compiles everything anew.
-    faults.sort_by(|a, b| (&a.fragments, a.order()).cmp(&(&b.fragments, b.order())));
+    faults.sort_by(|a, b| (&a.fragments, &a.name).cmp(&(&b.fragments, &b.name)));
     Ok(faults)
 }
 
@@ -83,55 +97,47 @@ pub fn findings(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let tree = ScratchTree::copy(&lab.built()?, lab.architecture, &lab.scratch.join("findings"))?;
     let mut mended = BTreeMap::new();
     let mut rows = Vec::new();
-    for fault in faults()? {
-        let version = match &fault.fragments {
-            Some(fragments) => format!("{}+{fragments}", lab.version),
-            None => lab.version.clone(),
-        };
+    for Fault { name, fragments, shown, patch } in faults()? {
+        let version =
+            [Some(lab.version.clone()), fragments].into_iter().flatten().collect::<Vec<_>>().join("+");
+        let more = version != lab.version;
         let Some((built, _)) = build::last(&version, lab.architecture, false)? else {
-            let text = format!("| {} | {} | `{version}` is not built | | |\n", fault.finding, fault.title);
-            rows.push((fault, text));
+            seen.wrong.push(format!("{name}: {version} is not built"));
             continue;
         };
-        let image = undone(&tree, &fault, &built)?.display().to_string();
-        let mut text = String::new();
-        for (program, cases) in &fault.fails {
-            let test = selftest(program, fault.fragments.is_some());
+        let image = undone(&tree, &name, &patch, &built)?.display().to_string();
+        for one in shown {
+            let test = selftest(&one.program, more);
             let options = format!("{} --time-limit 1200s", test.options);
             let on = |kernel: &str| run(lab, &Test { kernel: Some(kernel), options: &options, ..test });
-            let key = (program.clone(), version.clone());
+            let key = (one.program.clone(), version.clone());
             if !mended.contains_key(&key) {
                 mended.insert(key.clone(), on(&format!("isolator:{version}"))?);
             }
-            let (with, without) = (&mended[&key], on(&image)?);
-            let found = compare(cases, with, &without);
-            eprintln!("proof-kernel: findings: {}: {program}: {found:?}", fault.name);
-            let Compared { numbers, with, without, is_shown } = found;
-            let _ = writeln!(
-                text,
-                "| {} | {} | `{program}` {numbers} | {with} | {without} |",
-                fault.finding, fault.title
-            );
-            if !is_shown {
-                seen.wrong
-                    .push(format!("{}: {program}: {with} with the mend, {without} without", fault.name));
+            let found = compare(&one.cases, &mended[&key], &on(&image)?);
+            eprintln!("proof-kernel: findings: {name}: {}: {found:?}", one.program);
+            if !found.is_shown() {
+                let Compared { with, without, .. } = &found;
+                seen.wrong.push(format!("{name}: {}: {with} with the mend, {without} without", one.program));
             }
+            rows.push((one, found));
         }
-        rows.push((fault, text));
     }
     rows.sort_by(|(a, _), (b, _)| a.order().cmp(&b.order()));
-    seen.text.extend(rows.into_iter().map(|(_, text)| text));
+    for (Shown { finding, title, program, .. }, Compared { numbers, with, without }) in rows {
+        let _ = writeln!(seen.text, "| {finding} | {title} | `{program}` {numbers} | {with} | {without} |");
+    }
     Ok(seen)
 }
 
 const HEAD: &str = "| finding | fault | test | with the mend | without |\n|---|---|---|---|---|\n";
 
 /// The image of a kernel with the fault; the tree stays as it was.
-fn undone(tree: &ScratchTree, fault: &Fault, built: &Built) -> Result<std::path::PathBuf> {
-    let name = Path::new(FOLDER).join(&fault.name).display().to_string();
-    tree.patch(&name, &fault.patch, &[])?;
+fn undone(tree: &ScratchTree, name: &str, patch: &[u8], built: &Built) -> Result<PathBuf> {
+    let name = Path::new(FOLDER).join(name).display().to_string();
+    tree.patch(&name, patch, &[])?;
     let image = tree.image(built);
-    tree.patch(&name, &fault.patch, &["-R"])?;
+    tree.patch(&name, patch, &["-R"])?;
     Ok(image.map_err(|why| format!("{name}: {why}"))?)
 }
 
@@ -142,8 +148,13 @@ struct Compared {
     numbers: String,
     with: String,
     without: String,
-    /// Whether each case passes with the mend alone.
-    is_shown: bool,
+}
+
+impl Compared {
+    /// Whether each case passes with the mend, and none without.
+    fn is_shown(&self) -> bool {
+        self.with == "ok" && self.without == "not ok"
+    }
 }
 
 fn compare(cases: &[String], with: &SelftestResult, without: &SelftestResult) -> Compared {
@@ -158,8 +169,7 @@ fn compare(cases: &[String], with: &SelftestResult, without: &SelftestResult) ->
     };
     let (with, without) = (found(with), found(without));
     let numbers = with.iter().map(|(number, _)| number.as_str()).collect::<Vec<_>>().join(", ");
-    let (with, without) = (all(&with), all(&without));
-    Compared { numbers, is_shown: with == "ok" && without == "not ok", with, without }
+    Compared { numbers, with: all(&with), without: all(&without) }
 }
 
 /// The number and the result of the case with these words in its name.
@@ -177,19 +187,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_names_its_finding_and_the_cases_that_fail() {
-        let text = "# SPDX\nFinding: 11, 12\nTitle: they wait\nFault: all.\nKernel: sched-ext\n\
-                    Fails: neighbours: FIFO sleeps; DEADLINE gets\n\
-                    Fails: timers: each\n\n--- a/x\nFails: no\n";
+    fn a_patch_names_its_findings_and_the_cases_that_fail() {
+        let text = "# SPDX\nFinding: 11\nTitle: they wait\nFails: neighbours: FIFO sleeps; DEADLINE gets\n\
+                    Finding: 12\nTitle: bimodal\nFails: timers: each\nKernel: sched-ext\n\n--- a/x\nFails: no\n";
         let fault = Fault::parse("timers.patch", text).unwrap();
-        assert_eq!((fault.finding.as_str(), fault.fragments.as_deref()), ("11, 12", Some("sched-ext")));
-        let cases = ["FIFO sleeps".to_string(), "DEADLINE gets".to_string()].to_vec();
-        assert_eq!(
-            fault.fails,
-            [("neighbours".to_string(), cases), ("timers".to_string(), vec!["each".to_string()])]
-        );
-        let why = Fault::parse("x.patch", "Finding: 1\nTitle: none\n\n").unwrap_err();
-        assert!(why.contains("has no line 'Fails: "), "{why}");
+        let shown = |finding: &str, title: &str, program: &str, cases: &[&str]| Shown {
+            finding: finding.into(),
+            title: title.into(),
+            program: program.into(),
+            cases: cases.iter().map(ToString::to_string).collect(),
+        };
+        let first = shown("11", "they wait", "neighbours", &["FIFO sleeps", "DEADLINE gets"]);
+        assert_eq!(fault.shown, [first, shown("12", "bimodal", "timers", &["each"])]);
+        assert_eq!(fault.fragments.as_deref(), Some("sched-ext"));
+        for wrong in
+            ["Finding: 1\nTitle: x\n\n", "Finding: 1\nFails: a: b\n\n", "Finding: 1\nTitle: x\nFails: a\n"]
+        {
+            assert!(Fault::parse("x.patch", wrong).unwrap_err().contains("x.patch needs lines"));
+        }
+    }
+
+    #[test]
+    fn each_patch_names_selftests_that_exist() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for entry in fs::read_dir(root.join(FOLDER)).unwrap() {
+            let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+            for Shown { program, cases, .. } in Fault::parse("it", &text).unwrap().shown {
+                let source = root.join(format!("kernel/selftests/{program}.c"));
+                let source = fs::read_to_string(source).unwrap();
+                // KUnit's cases are the kernel's own.
+                let tests = fs::read_to_string(root.join("kernel/isolator/owner_test.c")).unwrap();
+                for case in cases {
+                    assert!(
+                        source.contains(&case) || tests.contains(&case),
+                        "{program} has no case '{case}'"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
@@ -197,19 +232,16 @@ mod tests {
         let said = |text: &str| SelftestResult { said: text.to_string(), ..SelftestResult::default() };
         let cases = ["naps".to_string(), "comes".to_string()];
         let mended = said("ok 1 - naps go on\n# a - comes\nok 2 - comes\n");
-        let found = compare(&cases, &mended, &said("not ok 1 - naps go on\nnot ok 2 - comes\n"));
-        let shown = |with: &str, without: &str, is_shown| Compared {
-            numbers: "1, 2".into(),
-            with: with.into(),
-            without: without.into(),
-            is_shown,
-        };
-        assert_eq!(found, shown("ok", "not ok", true));
-        let found = compare(&cases, &mended, &said("not ok 1 - naps go on\nok 2 - comes\n"));
-        assert_eq!(found, shown("ok", "not ok, ok", false));
-        let found = compare(&cases, &mended, &said("not ok 1 - naps go on\nok 2 - comes # SKIP no\n"));
-        assert_eq!(found, shown("ok", "not ok, skipped", false));
-        let found = compare(&cases, &mended, &said("ok 2 - comes\n"));
-        assert_eq!(found, shown("ok", "no result, ok", false));
+        for (without, results, is_shown) in [
+            ("not ok 1 - naps go on\nnot ok 2 - comes\n", "not ok", true),
+            ("not ok 1 - naps go on\nok 2 - comes\n", "not ok, ok", false),
+            ("not ok 1 - naps go on\nok 2 - comes # SKIP no\n", "not ok, skipped", false),
+            ("ok 2 - comes\n", "no result, ok", false),
+        ] {
+            let found = compare(&cases, &mended, &said(without));
+            assert_eq!((found.numbers.as_str(), found.with.as_str()), ("1, 2", "ok"));
+            assert_eq!((found.without.as_str(), found.is_shown()), (results, is_shown));
+        }
+        assert!(!compare(&cases, &said("not ok 1 - naps\n"), &said("not ok 1 - naps\n")).is_shown());
     }
 }

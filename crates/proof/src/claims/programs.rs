@@ -39,8 +39,8 @@ pub(super) const STARVED: &str = "--known sched_tick_remote";
 const SIBLINGS: &str = "--siblings --known sched_tick_remote";
 
 /// The fragments of one kernel for all tests that the lab's own has no options for: core scheduling, KUnit,
-/// memory that goes away, BPF schedulers. Limits of real-time bandwidth would be those of all groups, the first
-/// too, which leaves no room for real-time owners.
+/// memory that goes away, BPF schedulers. It has no limits of real-time bandwidth: all groups would have one,
+/// so no real-time task could be an owner.
 const MORE: &str = "core-sched+kunit+memory+sched-ext";
 
 /// Linux from 6.15 on takes the emulated CPUs for ones whose MSRs set their frequency.
