@@ -137,7 +137,7 @@ kernel: build ## Linux with the isolator, for the lab; KERNEL="--config debian" 
 	@tools/bootstrap kernel $(GUEST)
 	@$(ISOLATOR) kernel build $(KERNEL)
 
-# PART: steps cost tick silence storms mappings uapi wedge teardown fuzz memory nmi debug kasan kcsan elsewhere others; VERSION: 6.12, 6.12+debug; SHARE=10 does a tenth.
+# PART: steps cost tick silence storms mappings uapi findings wedge teardown fuzz memory nmi debug kasan kcsan elsewhere others; VERSION: 6.12, 6.12+debug; SHARE=10 does a tenth.
 proof-kernel: kernel guest ## the claims of the kernel part, seen in guests, their tables into docs/results/kernel.md; hours, PART="wedge cost" for some
 	@tools/bootstrap lab $(GUEST)
 	@$(ISOLATOR) kernel build $(KERNEL) --unpatched

@@ -102,7 +102,9 @@ pub fn findings(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
             [Some(lab.version.clone()), fragments].into_iter().flatten().collect::<Vec<_>>().join("+");
         let more = version != lab.version;
         let Some((built, _)) = build::last(&version, lab.architecture, false)? else {
-            seen.wrong.push(format!("{name}: {version} is not built"));
+            let with = version.split('+').skip(1).map(|fragment| format!(" --with {fragment}"));
+            let cure = format!("isolator kernel build{}", with.collect::<String>());
+            seen.wrong.push(format!("{name}: {version} is not built; {cure} makes it"));
             continue;
         };
         let image = undone(&tree, &name, &patch, &built)?.display().to_string();
