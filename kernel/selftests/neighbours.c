@@ -164,11 +164,15 @@ static bool sleeps(pid_t pid)
 	return state && state[2] == 'S';
 }
 
-/* A neighbour sleeps on the CPU, an owner starts, the neighbour is woken */
-static void served(const char *name, int owner_policy, int owner_priority,
-		   int policy, int priority)
+#define BY_ANOTHER	(-1)	/* it ran, by another cause's interrupt */
+
+/*
+ * A neighbour sleeps on the CPU, an owner starts, the neighbour is woken. It ran
+ * by its own wakeup if an interrupt for a reschedule was delivered.
+ */
+static int serve(int owner_policy, int owner_priority, int policy, int priority)
 {
-	uint64_t breaks = stat_of(page, ISOLATOR_STAT_BREACH_BOUND);
+	uint64_t breaks = stat_of(page, ISOLATOR_STAT_BREACH_BOUND), delivered;
 	pid_t neighbour, owner;
 	bool ran;
 
@@ -177,23 +181,36 @@ static void served(const char *name, int owner_policy, int owner_priority,
 	if (!wait_for(get(&shared->neighbour), HANG_MS))
 		die("start a neighbour");
 	if (shared->neighbour < 0) {
-		ok_or_skipped(SKIPPED, name, strerror(-shared->neighbour));
 		reap(neighbour);
-		return;
+		return SKIPPED;
 	}
 	if (!wait_for(sleeps(neighbour), HANG_MS))
 		die("have the neighbour sleep");
 	owner = start_owner(owner_policy, owner_priority);
+	delivered = stat_of(page, ISOLATOR_STAT_BREACH_RESCHED);
 	if (write(alarm_in, "", 1) != 1)
 		die("wake the neighbour");
 	ran = wait_for(get(&shared->neighbour) == 3, HANG_MS / 2);
-	ok(ran && stat_of(page, ISOLATOR_STAT_BREACH_BOUND) == breaks,
-	   "%s", name);
+	delivered = stat_of(page, ISOLATOR_STAT_BREACH_RESCHED) - delivered;
 	end_owner(owner);
 	kill(neighbour, SIGKILL);
 	reap(neighbour);
 	close(alarm_in);
 	close(alarm_out);
+	if (!ran || stat_of(page, ISOLATOR_STAT_BREACH_BOUND) != breaks)
+		return FAILED;
+	return delivered ? PASSED : BY_ANOTHER;
+}
+
+static void served(const char *name, int owner_policy, int owner_priority,
+		   int policy, int priority)
+{
+	int result, times = 5;
+
+	do
+		result = serve(owner_policy, owner_priority, policy, priority);
+	while (result == BY_ANOTHER && --times);
+	ok_or_skipped(result, name, strerror(-shared->neighbour));
 }
 
 /* ---- a neighbour that timers of the owner's CPU wake ---- */

@@ -29,6 +29,7 @@
 #define TRACING		"/sys/kernel/tracing"
 #define INSTANCE	TRACING "/instances/isolator-selftest"
 #define VISITS		6	/* of the clocksource watchdog */
+#define VISIT_MS	500
 #define TOUCHED		5	/* pages; fewer than a batch has */
 #define MAP_BYTES	(16 << 20)
 #define MAPS		40	/* until unmapped ranges are flushed */
@@ -190,7 +191,7 @@ static void watchdog(void)
 		return;
 	}
 	/* Without the spinner first: is there a watchdog? */
-	wait_for(visits(&isolated) >= 2, HANG_MS);
+	wait_for(visits(&isolated) >= 2, 6 * VISIT_MS);
 	if (visits(&isolated) < 2) {
 		ok_or_skipped(SKIPPED, name, "no clocksource is watched here");
 	} else {
