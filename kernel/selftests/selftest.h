@@ -247,15 +247,15 @@ static inline bool list_has(const char *path, int cpu)
 #define CPUS		"/sys/devices/system/cpu/"
 
 /*
- * Interrupts that a CPU has received, of the line of /proc/interrupts with this
- * text; -1: there is none
+ * Interrupts that a CPU has received, of the lines of /proc/interrupts with this
+ * text; -1: there are none
  */
 static inline long interrupts_of(int cpu, const char *what)
 {
 	static char text[1 << 18];
 	char *line, *rest = text, *at;
+	long count = -1, of_line;
 	int column = -1, i;
-	long count = -1;
 
 	if (read_file("/proc/interrupts", text, sizeof(text)) <= 0)
 		return -1;
@@ -267,9 +267,9 @@ static inline long interrupts_of(int cpu, const char *what)
 		if (!strstr(line, what))
 			continue;
 		at = strchr(line, ':');
-		for (i = 0; at && i <= column; i++)
-			count = strtol(at + (i == 0), &at, 10);
-		break;
+		for (i = 0, of_line = 0; at && i <= column; i++)
+			of_line = strtol(at + (i == 0), &at, 10);
+		count = (count < 0 ? 0 : count) + of_line;
 	}
 	return count;
 }
