@@ -110,7 +110,7 @@ pub fn findings(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
         let image = undone(&tree, &name, &patch, &built)?.display().to_string();
         for one in shown {
             let test = selftest(&one.program, more);
-            let options = format!("{} --time-limit 600s", test.options);
+            let options = format!("{} --time-limit 1200s", test.options);
             let on = |kernel: &str| run(lab, &Test { kernel: Some(kernel), options: &options, ..test });
             let key = (one.program.clone(), version.clone());
             if !mended.contains_key(&key) {
