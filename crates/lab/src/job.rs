@@ -26,6 +26,9 @@ pub const PORT_MODULES: &[&str] = &[
 /// Name of the port that frames go through.
 pub const PORT: &str = "isolator";
 
+/// How the words of a guest begin whose emulator never gave that name to a port.
+pub const NO_PORT: &str = "this guest has no virtio port";
+
 /// A guest's first line, once its program runs.
 pub const BEGIN: &str = "isolator-guest: begin";
 

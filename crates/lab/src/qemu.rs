@@ -17,7 +17,7 @@ use evidence::lab::Mode;
 use crate::architecture::Architecture;
 use crate::child::{self, MOST_BYTES};
 use crate::exchange::GuestFiles;
-use crate::job::{BEGIN, END};
+use crate::job::{BEGIN, END, NO_PORT, PORT};
 use crate::kernel::GuestKernel;
 use crate::patience::Patience;
 use crate::shared::SharedFile;
@@ -132,7 +132,7 @@ const SEES_PATCHED_TEXT: u32 = 8;
 /// What x86's kernel says of a breakpoint that it does not know.
 const STALE_TEXT: &str = "Oops: int3";
 
-/// How often a guest is run whose emulator keeps meeting stale text.
+/// How often a guest is run whose emulator keeps failing it.
 const TRIES: usize = 5;
 
 /// Whether an emulator of that version may run stale text.
@@ -140,25 +140,31 @@ fn runs_stale_text(version: &str) -> bool {
     version.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|n: u32| n < SEES_PATCHED_TEXT)
 }
 
-/// Runs a guest to its end. Where the emulator ran stale text, what came of it is no result of the guest's:
-/// it runs again.
+/// Runs a guest to its end. Where the emulator failed it, what came of it is no result of the guest's: it
+/// runs again.
 pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, LostGuest> {
-    let on_threads = guest.mode == Mode::Count && !guest.how.by_turns;
     for _ in 1..TRIES {
         let ran = run_once(guest);
         let console = ran.as_ref().map_or_else(|lost| &lost.console, |left| &left.console);
-        if !on_threads || !console.contains(STALE_TEXT) {
-            return ran;
-        }
-        let version = version(guest.kernel.architecture)?;
-        if !runs_stale_text(&version) {
-            return ran;
-        }
-        eprintln!(
-            "isolator: run the guest again: QEMU {version} ran text that the guest's kernel had patched"
-        );
+        let Some(why) = emulators_fault(guest, console)? else { return ran };
+        eprintln!("isolator: run the guest again: {why}");
     }
     run_once(guest)
+}
+
+/// What the emulator did wrong, by a guest's console.
+fn emulators_fault(guest: &Guest<'_>, console: &str) -> Result<Option<String>> {
+    // Nothing of the guest's task had begun.
+    if console.contains(NO_PORT) {
+        return Ok(Some("it was not told the name of its port".into()));
+    }
+    let on_threads = guest.mode == Mode::Count && !guest.how.by_turns;
+    if !on_threads || !console.contains(STALE_TEXT) {
+        return Ok(None);
+    }
+    let version = version(guest.kernel.architecture)?;
+    let stale = || format!("QEMU {version} ran text that the guest's kernel had patched");
+    Ok(runs_stale_text(&version).then(stale))
 }
 
 fn run_once(guest: &Guest<'_>) -> std::result::Result<Left, LostGuest> {
@@ -445,7 +451,7 @@ fn command_line(guest: &Guest<'_>, files: &GuestFiles, console: Console) -> Vec<
     // With an ioeventfd another host thread would serve the port, and when it does is not the guest's time.
     add(&["-device", "virtio-serial-pci,ioeventfd=off"]);
     add(&["-chardev", &format!("file,id=frames,path={}", files.frames.path())]);
-    add(&["-device", &format!("virtserialport,chardev=frames,name={}", crate::job::PORT)]);
+    add(&["-device", &format!("virtserialport,chardev=frames,name={PORT}")]);
     if let Some(sockets) = &files.edges {
         add(&sockets.arguments().iter().map(String::as_str).collect::<Vec<_>>());
     }

@@ -22,18 +22,20 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
 
-use crate::job::{BEGIN, END, GuestJob, GuestTask, JOB, PORT};
+use crate::job::{BEGIN, END, GuestJob, GuestTask, JOB, NO_PORT, PORT};
 use crate::{disk, frame};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How long the measuring program may take until it measures, and a disk or a port until it comes up once its
-/// driver is there: a load may have files to write first, on a host with ten times as many running threads as
-/// CPUs.
+/// How long the measuring program may take until it measures, and a disk until it comes up once its driver is
+/// there: a load may have files to write first, on a host with ten times as many running threads as CPUs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How often something is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How often the port is looked for: for a minute, and longer on a busy host.
+const LOOKS_FOR_PORT: u32 = 6000;
 
 /// MODULE_INIT_COMPRESSED_FILE of finit_module(2).
 const COMPRESSED: i32 = 4;
@@ -134,21 +136,30 @@ fn mount_disk() -> Result<()> {
 
 /// The port whose name is [`PORT`].
 ///
-/// The host tells its name after the driver is there, a moment later where the host is busy.
+/// The host tells its name after the driver is there, a moment later where the host is busy. Looks are
+/// counted, not time: a guest's clock jumps where its host stopped.
 fn port() -> Result<File> {
-    let began = Instant::now();
-    while began.elapsed() < PATIENCE {
-        for entry in fs::read_dir("/sys/class/virtio-ports")? {
-            let entry = entry?;
-            if fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT) {
-                return Ok(OpenOptions::new()
-                    .write(true)
-                    .open(PathBuf::from("/dev").join(entry.file_name()))?);
-            }
+    for _ in 0..LOOKS_FOR_PORT {
+        if let Some((device, _)) = ports()?.iter().find(|(_, name)| name.as_deref() == Some(PORT)) {
+            return Ok(OpenOptions::new().write(true).open(Path::new("/dev").join(device))?);
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    Err(format!("this guest has no virtio port named {PORT}").into())
+    Err(format!("{NO_PORT} named {PORT}; it has {:?}", ports()?).into())
+}
+
+/// Each virtio port's device and, as soon as the host told it, name.
+fn ports() -> Result<Vec<(String, Option<String>)>> {
+    let mut ports = Vec::new();
+    for entry in fs::read_dir("/sys/class/virtio-ports")? {
+        let entry = entry?;
+        let name = fs::read_to_string(entry.path().join("name")).ok();
+        ports.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            name.map(|name| name.trim().to_string()),
+        ));
+    }
+    Ok(ports)
 }
 
 fn send(port: &mut File, name: &str, bytes: &[u8]) -> Result<()> {
