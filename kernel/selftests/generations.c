@@ -384,22 +384,9 @@ static void *read_stamps(void *unused)
 	return unused;
 }
 
-static void *fresh_pages(long stamp)
-{
-	char *at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int page;
-
-	if (at == MAP_FAILED)
-		die("map");
-	for (page = 0; page < PAGES; page++)
-		*(long *)(at + page * PAGE) = stamp;
-	return at;
-}
-
 static void replace(long generation)
 {
-	void *fresh = fresh_pages(generation);
+	void *fresh = fresh_pages(PAGES, generation);
 
 	/* Unmaps the old pages, and frees them. */
 	if (mremap(fresh, PAGES * PAGE, PAGES * PAGE,
@@ -501,7 +488,7 @@ static int run_memory(const struct memory *memory)
 	pthread_t thread;
 
 	memset(shared, 0, sizeof(*shared));
-	area = fresh_pages(0);
+	area = fresh_pages(PAGES, 0);
 	pthread_create(&thread, NULL, memory->owner, NULL);
 	if (!owner_ready())
 		result = FAILED;

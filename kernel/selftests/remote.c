@@ -29,7 +29,7 @@
 #define TRACING		"/sys/kernel/tracing"
 #define INSTANCE	TRACING "/instances/isolator-selftest"
 #define VISITS		6	/* of the clocksource watchdog */
-#define VISIT_MS	500
+#define VISIT_MS	500	/* from one to the next */
 #define TOUCHED		5	/* pages; fewer than a batch has */
 #define MAP_BYTES	(16 << 20)
 #define MAPS		40	/* until unmapped ranges are flushed */
@@ -42,20 +42,6 @@ static int cpu;
 
 /* ---- a real-time thread that spins on the isolated CPU ---- */
 
-/* Faults, by which the kernel batches pages and counts there */
-static void touch_pages(void)
-{
-	char *at = mmap(NULL, TOUCHED * PAGE, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int page;
-
-	if (at == MAP_FAILED)
-		die("map");
-	/* Not MAP_POPULATE, which empties the batches in the end. */
-	for (page = 0; page < TOUCHED; page++)
-		((volatile char *)at)[page * PAGE] = 1;
-}
-
 /* @mask 0: it owns nothing. @touches: its CPU gets batches and counts */
 static void spin(unsigned int mask, bool touches)
 {
@@ -64,7 +50,6 @@ static void spin(unsigned int mask, bool touches)
 	pin(cpu);
 	if (mlockall(MCL_CURRENT))
 		die("lock memory");
-	shared->ready = 0;
 	if (!touches)
 		write_file("/proc/sys/vm/stat_refresh", "1");
 	become_fifo(80);
@@ -72,8 +57,9 @@ static void spin(unsigned int mask, bool touches)
 		__atomic_store_n(&shared->ready, -errno, __ATOMIC_RELEASE);
 		_exit(1);
 	}
+	/* Faults, by which the kernel batches pages and counts */
 	if (touches)
-		touch_pages();
+		fresh_pages(TOUCHED, 1);
 	__atomic_store_n(&shared->ready, 1, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&shared->leave, __ATOMIC_ACQUIRE))
 		relax();
@@ -206,7 +192,7 @@ static long visits(long *isolated)
 	return count;
 }
 
-static void watchdog(void)
+static void clocks(void)
 {
 	const char *name = "the clocksource watchdog stays away";
 	long isolated = 0, count = 0;
@@ -217,8 +203,7 @@ static void watchdog(void)
 		return;
 	}
 	/* Without the spinner first: is there a watchdog? */
-	wait_for(visits(&isolated) >= 2, 6 * VISIT_MS);
-	if (visits(&isolated) < 2) {
+	if (!wait_for(visits(&isolated) >= 2, 6 * VISIT_MS)) {
 		ok_or_skipped(SKIPPED, name, "no clocksource is watched here");
 	} else {
 		spinner = start_spinner(0, false);
@@ -230,6 +215,18 @@ static void watchdog(void)
 		ok(count >= VISITS && !isolated, "%s", name);
 	}
 	write_file(TRACING "/events/timer/timer_start/enable", "0");
+}
+
+static void tracer(void)
+{
+	const char *name = "the function tracer's end does not wait for the CPU";
+
+	if (mkdir(INSTANCE, 0755)) {
+		ok_or_skipped(SKIPPED, name, "no instances of tracing");
+		return;
+	}
+	ok(leaves_out(trace_functions), "%s", name);
+	rmdir(INSTANCE);
 }
 
 /* ---- owners ---- */
@@ -327,16 +324,10 @@ int main(int argc, char **argv)
 	shared = share(sizeof(*shared));
 	mount("tracefs", TRACING, "tracefs", 0, NULL);
 
-	watchdog();
+	clocks();
 	ok(leaves_out(stat_refresh),
 	   "vm.stat_refresh leaves a CPU without counts out");
-	if (mkdir(INSTANCE, 0755))
-		ok_or_skipped(SKIPPED, "the function tracer's end does not wait for the CPU",
-			      "no instances of tracing");
-	else
-		ok(leaves_out(trace_functions),
-		   "the function tracer's end does not wait for the CPU");
-	rmdir(INSTANCE);
+	tracer();
 
 	fd = open("/dev/isolator", O_RDWR | O_CLOEXEC);
 	if (fd >= 0) {

@@ -258,7 +258,7 @@ static inline long interrupts_of(int cpu, const char *what)
 	int column = -1, i;
 
 	if (read_file("/proc/interrupts", text, sizeof(text)) <= 0)
-		return -1;
+		die("read /proc/interrupts");
 	line = strsep(&rest, "\n");
 	for (i = 0, at = strtok(line, " "); at; at = strtok(NULL, " "), i++)
 		if (!strncmp(at, "CPU", 3) && atoi(at + 3) == cpu)
@@ -430,11 +430,11 @@ static inline void sample(int cpu, long cycles)
 		.config = PERF_COUNT_HW_CPU_CYCLES, .sample_period = cycles,
 	};
 
+	if (!logged("using NMIs"))
+		skip_all("the PMU has no NMIs");
 	/* Else samples of a CPU without a tick are throttled, and need one. */
 	write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
 	write_file("/proc/sys/kernel/perf_event_max_sample_rate", "1000000000");
-	if (!logged("using NMIs"))
-		skip_all("the PMU has no NMIs");
 	if (syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0) < 0)
 		die("have the PMU sample a CPU");
 }
@@ -504,6 +504,23 @@ static inline void *share(size_t size)
 
 	if (at == MAP_FAILED)
 		die("share memory");
+	return at;
+}
+
+/*
+ * Memory of its own, in which each page begins with @stamp. Not MAP_POPULATE,
+ * which would empty the CPU's batches in the end.
+ */
+static inline void *fresh_pages(int pages, long stamp)
+{
+	char *at = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int page;
+
+	if (at == MAP_FAILED)
+		die("map");
+	for (page = 0; page < pages; page++)
+		*(volatile long *)(at + page * PAGE) = stamp;
 	return at;
 }
 

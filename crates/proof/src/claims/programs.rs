@@ -20,7 +20,7 @@ pub(super) const UNBOUNDED: &str = "sysctl.kernel.sched_rt_runtime_us=-1";
 const TICKLESS: &str = "isolcpus=managed_irq,domain,3 nohz_full=2-3 rcu_nocbs=2-3 tsc=reliable";
 
 /// A line with which Linux watches its clocks, since it does not say that they are reliable.
-pub(super) const WATCHED: &str = "isolcpus=managed_irq,domain,1 nohz_full=1 rcu_nocbs=1";
+const WATCHED: &str = "isolcpus=managed_irq,domain,1 nohz_full=1 rcu_nocbs=1";
 
 /// A tickless CPU that the scheduler uses; none that boot isolates, which sched_ext refuses.
 const PARTITIONABLE: &str = "isolcpus=managed_irq,1 nohz_full=1 rcu_nocbs=1 tsc=reliable";
@@ -89,11 +89,11 @@ pub(super) struct SelftestResult {
     pub wrong: Vec<String>,
 }
 
-/// A selftest of the uapi as it is run everywhere; on `more`, a kernel with fragments of the configuration
+/// A selftest as it is run everywhere; on `more`, a kernel with fragments of the configuration
 /// beside the lab's, for what only that kernel has.
 pub(super) fn selftest(program: &str, more: bool) -> Test<'_> {
     let (boot, cpus, options) = match program {
-        "errors" => ("", 3, BY_TURNS),
+        "errors" | "wedge" => ("", 3, BY_TURNS),
         "neighbours" if more => ("", 2, SIBLINGS),
         "neighbours" => ("", 2, STARVED),
         "remote" => (WATCHED, 2, BY_TURNS),
@@ -160,19 +160,8 @@ fn frequencies(lab: &ClaimLab<'_>) -> Result<PathBuf> {
 
 /// Bounded-delay test.
 pub fn wedge(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
-    all(
-        lab,
-        &[
-            Test { program: "wedge", arguments: "--slow 10", cpus: 3, options: BY_TURNS, ..Test::default() },
-            Test {
-                program: "wedge",
-                arguments: "--without-start --slow 1",
-                cpus: 3,
-                options: BY_TURNS,
-                ..Test::default()
-            },
-        ],
-    )
+    let with_start = selftest("wedge", false);
+    all(lab, &[with_start, Test { arguments: "--without-start --slow 1", ..with_start }])
 }
 
 /// Teardown stress test.

@@ -11,27 +11,16 @@ use std::path::{Path, PathBuf};
 use lab::build::series::PatchSeries;
 use lab::build::{Built, source};
 
-use crate::claims::programs::{BY_TURNS, STARVED, Test, run};
+use crate::claims::programs::{BY_TURNS, STARVED, Test, run, selftest};
 use crate::claims::tree::ScratchTree;
 use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
 const CLEAN: &str = "clean";
 
-/// The selftests that tell what a kernel has, by the CPUs of their guests. They skip what a part that is not
-/// there would do.
-const PROGRAMS: [(&str, u32); 10] = [
-    ("sync", 2),
-    ("errors", 3),
-    ("exclusive", 2),
-    ("calls", 2),
-    ("refusals", 2),
-    ("ends", 2),
-    ("rings", 2),
-    ("timers", 2),
-    ("neighbours", 2),
-    ("remote", 2),
-];
+/// The selftests that tell what a kernel has. They skip what a part that is not there would do.
+const PROGRAMS: [&str; 10] =
+    ["sync", "errors", "exclusive", "calls", "refusals", "ends", "rings", "timers", "neighbours", "remote"];
 
 /// A row for each patch, and one for each group.
 pub fn steps(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
@@ -169,16 +158,9 @@ fn selftests(
 ) -> Result<([usize; 3], String)> {
     let kernel = image.display().to_string();
     let (mut sums, mut logs) = ([0; 3], Vec::new());
-    for (program, cpus) in PROGRAMS {
-        let options = format!("{BY_TURNS} {STARVED}");
-        let test = Test {
-            program,
-            arguments: "--slow 10",
-            cpus,
-            kernel: Some(&kernel),
-            options: &options,
-            ..Test::default()
-        };
+    let options = format!("{BY_TURNS} {STARVED}");
+    for program in PROGRAMS {
+        let test = Test { kernel: Some(&kernel), options: &options, ..selftest(program, false) };
         let mut ran = run(lab, &test)?;
         // A program that needs an owner ends so on a kernel that knows of none.
         if ran.said.lines().any(|line| line.starts_with("1..0 # SKIP")) {

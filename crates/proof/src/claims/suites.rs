@@ -9,7 +9,7 @@ use std::process::Command;
 use lab::architecture::Architecture;
 use lab::build;
 
-use crate::claims::programs::{BY_TURNS, LONG, PATIENT, STARVED, Test, UNBOUNDED, WATCHED, run};
+use crate::claims::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run, selftest};
 use crate::claims::{ClaimLab, ClaimResult, Result, scenarios, selftests, series};
 
 /// Linux's own warning with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a preemptible thread there, and
@@ -110,17 +110,20 @@ fn suite(lab: &ClaimLab<'_>, slow: u32, seen: &mut ClaimResult) -> Result<()> {
     let fuzz = format!("--calls {} --threads 4 --slow {slow}", 1_000_000 / lab.share);
     let generations = format!("--rounds {} --slow {slow}", 40 / lab.share.min(10));
     let by_turns = format!("{BY_TURNS} {LONG}");
+    let usual = |program| Test { arguments: &plain, ..selftest(program, false) };
+    // CPUs of the guest at the same time, on a host thread each.
+    let threads = |program| Test { options: "", ..usual(program) };
     let tests = [
-        Test { program: "errors", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
-        Test { program: "exclusive", arguments: &plain, ..Test::default() },
-        Test { program: "calls", arguments: &plain, ..Test::default() },
-        Test { program: "refusals", arguments: &plain, ..Test::default() },
-        Test { program: "ends", arguments: &plain, ..Test::default() },
-        Test { program: "rings", arguments: &plain, ..Test::default() },
-        Test { program: "timers", arguments: &plain, ..Test::default() },
-        Test { program: "neighbours", arguments: &plain, options: STARVED, ..Test::default() },
-        Test { program: "remote", arguments: &plain, boot: WATCHED, options: BY_TURNS, ..Test::default() },
-        Test { program: "wedge", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
+        usual("errors"),
+        threads("exclusive"),
+        threads("calls"),
+        threads("refusals"),
+        threads("ends"),
+        threads("rings"),
+        threads("timers"),
+        usual("neighbours"),
+        usual("remote"),
+        usual("wedge"),
         Test { program: "teardown", arguments: &teardown, options: LONG, ..Test::default() },
         Test { program: "fuzz", arguments: &fuzz, boot: UNBOUNDED, options: LONG, ..Test::default() },
         Test {
