@@ -307,7 +307,7 @@ fn a_panic_is_told_in_the_kernels_own_words() {
     }
 }
 
-/// A lab that has all its parts, and a kernel for it; `None`, with the reason printed, where some are missing.
+/// A lab that has all its parts, and a kernel; `None`, with the reason printed, where some are missing.
 fn whole_lab() -> Option<(Lab, String)> {
     let kernel = real_kernel();
     let parts = ["isolator-x86_64", "isolator-scope.so"].map(beside);
