@@ -39,7 +39,7 @@ static void arm(timer_t timer, long ms)
  */
 static bool spins_until_it_came(void)
 {
-	/* A second at least; minutes in an emulator. */
+	/* Longer than SOON_MS on each machine; minutes in an emulator */
 	long rounds = 100000000;
 
 	while (!came && --rounds)
