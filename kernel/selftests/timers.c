@@ -34,13 +34,26 @@ static void arm(timer_t timer, long ms)
 		die("start a timer");
 }
 
+/* Rounds of spins_until_it_came() that take about HANG_MS */
+static long hang_rounds;
+
+static void measure_rounds(void)
+{
+	const long until = now_ms() + HANG_MS / 100;
+	long rounds = 0, i;
+
+	for (; now_ms() < until; rounds += 1000)
+		for (i = 0; i < 1000 && !came; i++)
+			relax();
+	hang_rounds = rounds * 100;
+}
+
 /*
  * Without a system call: clock_gettime() may be one if the vDSO has no clock.
  */
 static bool spins_until_it_came(void)
 {
-	/* Longer than SOON_MS on each machine; minutes in an emulator */
-	long rounds = 100000000;
+	long rounds = hang_rounds;
 
 	while (!came && --rounds)
 		relax();
@@ -214,6 +227,7 @@ int main(int argc, char **argv)
 	page = page_of(fd, cpu);
 	naps = share(PAGE);
 	pin(cpu);
+	measure_rounds();
 	if (sigaction(SIGUSR1, &action, NULL) ||
 	    timer_create(CLOCK_MONOTONIC, &event, &timer))
 		die("make a timer");
