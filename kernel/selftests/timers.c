@@ -45,17 +45,15 @@ static void measure_rounds(void)
 	for (; now_ms() < until; rounds += 1000)
 		for (i = 0; i < 1000 && !came; i++)
 			relax();
-	hang_rounds = rounds * 100;
+	hang_rounds = rounds * 100 * slow;
 }
 
 /*
  * Without a system call: clock_gettime() may be one if the vDSO has no clock.
  */
-static bool spins_until_it_came(void)
+static bool spins_until_it_came(long *rounds)
 {
-	long rounds = hang_rounds;
-
-	while (!came && --rounds)
+	while (!came && --*rounds > 0)
 		relax();
 	return came;
 }
@@ -72,13 +70,14 @@ static bool calls_until_it_came(int fd, unsigned int flags)
 /* Retries: a breach for another reason lets a timer fire as well. */
 static bool comes_by_itself(const struct isolator_page *page, timer_t timer)
 {
+	long rounds = hang_rounds;
 	uint64_t breaks;
 	int tries;
 
 	for (tries = 0; tries < 3; tries++) {
 		breaks = breaches(page);
 		arm(timer, SOON_MS);
-		if (!spins_until_it_came())
+		if (!spins_until_it_came(&rounds))
 			return false;
 		if (breaches(page) == breaks)
 			return true;
@@ -184,11 +183,12 @@ static void returns_without_an_interrupt(int fd, int cpu, timer_t cpu_timer)
 static bool each_shot_comes(const struct isolator_page *page, timer_t timer)
 {
 	uint64_t breaks = stat_of(page, ISOLATOR_STAT_BREACH_SIGNAL);
+	long rounds = hang_rounds;	/* of all: late ones are none */
 	int shot;
 
 	for (shot = 0; shot < SHOTS; shot++) {
 		arm(timer, 1);
-		if (!spins_until_it_came())
+		if (!spins_until_it_came(&rounds))
 			break;
 	}
 	breaks = stat_of(page, ISOLATOR_STAT_BREACH_SIGNAL) - breaks;
@@ -218,6 +218,7 @@ int main(int argc, char **argv)
 	uint64_t times, closed;
 	pid_t short_naps, long_naps;
 	int cpu, fd, sleeper;
+	long rounds;
 	char bound[16];
 
 	arguments(argc, argv, (const struct argument[]){
@@ -272,7 +273,8 @@ int main(int argc, char **argv)
 	   "wakes its owner, who armed it two calls before");
 	arm(timer, SOON_MS);
 	tick(fd, 0);
-	ok(!stop(fd) && spins_until_it_came(),
+	rounds = hang_rounds;
+	ok(!stop(fd) && spins_until_it_came(&rounds),
 	   "comes without a call once the CPU was given back");
 
 	/* The later one is queued before each of the others. */
