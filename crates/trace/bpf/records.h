@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Types of threads.bpf.c: the fields of the kernel that it reads, the records that it writes, and the state of a watched thread and of a
+ * CPU. src/bpf/record.rs has the same records, by their offsets.
+ */
+
+/* Only the fields that are read; the loader finds their offsets in this kernel. */
+struct hrtimer_clock_base {
+	u64 offset;
+} CORE;
+
+struct hrtimer {
+	u64 _softexpires;
+	void *function;
+	struct hrtimer_clock_base *base;
+} CORE;
+
+struct sched_dl_entity {
+	struct hrtimer dl_timer;
+} CORE;
+
+struct sched_info {
+	u64 last_arrival;
+} CORE;
+
+struct task_struct {
+	int pid;
+	int tgid;
+	int prio;
+	u32 policy;
+	u32 flags;
+	u32 __state;
+	void *stack;
+	int on_rq; /* one byte since 7.2 */
+	int wake_cpu;
+	struct sched_dl_entity dl;
+	struct sched_info sched_info;
+	char comm[16];
+} CORE;
+
+/* The same for a number that has fewer bytes in some kernels. */
+#define READ_SIZED(to, pointer, type, field)                                                         \
+	bpf_probe_read_kernel(&(to), __builtin_preserve_field_info(((type *)0)->field, 1), &((const type *)(pointer))->field)
+
+enum {
+	CPUS = 1024,
+	THREADS = 4096, /* < 1 << 16 */
+	THREADS_IN_GROUP = 32,
+	MOST_THREADS = 4 << 20, /* the kernel's own limit (PID_MAX_LIMIT) */
+	RING_BYTES = 4 << 20,
+	CALLERS = 30,		/* some ten functions of the interrupt, and twenty that it interrupted */
+	KERNEL_STACK_BYTES = 1 << 14,	/* the least that a kernel's stack has */
+	TASK_RUNNING = 0,
+	SCHED_DEADLINE = 6,
+	STACK_BYTES = 4096,
+	STACK_PART = 512,
+	/* The most of one thread in a tenth of a second: a thread that waits more often has stacks of its first waits only. */
+	STACKS = 128,
+	STACKS_WINDOW_NS = 100000000,
+	/* Waits of the same kind until they are a thread's usual one. */
+	USUAL = 8,
+	USUAL_MOST = 64,
+};
+
+enum { RING_USED = 0 };
+
+/* The answer to a request to watch a thread. */
+enum { NO_ROOM = 0, WATCHED_NOW, WATCHED_BEFORE };
+
+/* A futex's operations, and the value of a lock's word that has waiters (glibc's, musl's, Rust's). */
+enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13, FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
+
+enum kind {
+	STAY = 1, /* a stay on a CPU has ended */
+	STACK,	  /* the kernel stack at a wakeup */
+	SWITCH,	  /* another thread got the CPU for which a watched one waits */
+	FAULT,	  /* a page fault of a watched thread */
+	STARTED,  /* a watched process has a new thread */
+	FORKED,	  /* a watched thread made a process */
+	EXECUTED, /* a watched thread runs another program from here */
+	EXITED,
+	USER_STACK, /* a thread's position in its program */
+	FAULT_OVER, /* the kernel has handled a page fault */
+	MOVED,	    /* a watched thread was moved to another CPU */
+	BEGINS,	    /* a stay has reached BEGIN, which the user named; the next one goes on from there */
+	ENDS,
+};
+
+/* The occasion of a copied stack. */
+enum stack_of {
+	AT_WAIT = 1, /* the thread began to wait */
+	AT_RELEASE,  /* another thread released the lock that it waited for */
+	AT_FAULT,    /* it took a page fault */
+};
+
+/* How a thread was woken. */
+enum {
+	BY_TIMER = 1,	/* within a timer's function */
+	OVER_IDLE = 2,	/* on a CPU that was idle: by an interrupt */
+	AWAKE = 4,	/* it had not gone to sleep yet */
+	UNSEEN = 8,	/* no tracepoint showed when it got the CPU */
+	ELSEWHERE = 16, /* on another CPU than the one that it then waits for */
+	INHERITED = 32, /* by a watched thread whose stay a timer had begun, or that had inherited one: due_ns and timer are that one's */
+	GOES_ON = 64,	/* it was not: it goes on from a begin or an end of a cycle */
+};
+
+struct record {
+	u16 kind;
+	u16 cpu;
+	u32 thread;
+	u64 at_ns;
+	u64 woken_ns; /* 0: it had only been preempted */
+	u64 in_ns;
+	u64 due_ns; /* by its timer, CLOCK_MONOTONIC; 0 without one */
+	u64 timer; /* 0 for one on a stack */
+	u32 waker;
+	u32 how;
+	char waker_name[16];
+	u32 state; /* when it left: 0 if it was runnable */
+	u32 next;
+	int next_prio;
+	u32 next_policy;
+	char next_name[16];
+	u64 call; /* the system call that it left in, -1 in none */
+	u64 argument[4];
+	u32 word[4]; /* of the futex that it waits for: the lock, and what glibc keeps beside it */
+	int prio;
+	u32 policy;
+	u32 faults;
+	u32 migrations;
+	u32 after; /* the thread that had the CPU until this one got it, as it left; 0 is the idle one */
+	int after_prio;
+	u32 after_flags;
+	u32 unused;
+	char after_name[16];
+};
+
+struct stack {
+	u16 kind;
+	u16 cpu;
+	u32 thread;
+	u64 at_ns; /* when its thread was woken */
+	u64 caller[CALLERS];
+};
+
+struct switched {
+	u16 kind;
+	u16 cpu;
+	u32 thread; /* that got the CPU */
+	u64 at_ns;
+	int prio;
+	u32 policy;
+	u32 flags;
+	u32 from;
+	char name[16];
+	char from_name[16]; /* as it left */
+	int from_prio;
+	u32 from_flags;
+};
+
+struct user_stack {
+	u16 kind;
+	u16 cpu;
+	u32 thread; /* the watched one */
+	u64 at_ns;  /* when it left its CPU, was woken, or took the fault */
+	u32 of;
+	u32 whose; /* the thread whose stack this is */
+	u64 ip;
+	u64 sp;
+	u64 bp;
+	u64 lr;
+	u64 bytes;
+	u8 stack[STACK_BYTES];
+};
+
+struct note {
+	u16 kind;
+	u16 cpu;
+	u32 thread;
+	u64 at_ns;
+	u64 first;
+	u64 second;
+	char name[16];
+};
+
+/* A wakeup on another CPU while the thread was still leaving its own: it belongs to the next stay. */
+struct waking {
+	u64 woken_ns; /* 0: there was none */
+	u64 due_ns;
+	u64 timer;
+	u32 waker;
+	u32 how;
+	char waker_name[16];
+};
+
+/* A watched thread, with its current or next stay. */
+struct thread {
+	u32 waits_on; /* the CPU that it is runnable on without running there, plus one */
+	u32 has_waking_stack;
+	u32 yields; /* of a DEADLINE thread: until its next period */
+	u32 stacks; /* that were copied since `stacks_since_ns` */
+	u64 slept_ns;
+	u64 left_ns; /* its CPU, asleep or not */
+	u64 ahead_ns; /* CLOCK_MONOTONIC of the scheduler's own clock */
+	struct waking early;
+	struct record stay;
+	u64 waking_stack[CALLERS];
+	u64 usual_call; /* its most frequent wait, and the depth in its program */
+	u64 usual_sp;
+	u32 is_usual; /* how often it was that, less how often it was not */
+	u32 has_lock; /* it waits for a lock */
+	u64 stacks_since_ns;
+	u64 fault_ns; /* when it took its last page fault */
+	u64 arrived_ns; /* when it was last seen to get a CPU */
+};
+
+/* The state of a CPU. */
+struct here {
+	u64 timer;   /* the timer whose function runs */
+	u64 due_ns;  /* by the timer */
+	u64 context; /* the address of this program's arguments, as a number */
+	u32 waiters; /* watched threads that wait for this CPU */
+	u32 reads_user;	 /* this program itself reads user memory, and may fault */
+	u32 is_on_stack; /* the timer is on a stack */
+	u32 unused[7];
+};
