@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * For each kernel part (*.bpf.c): the kernel's helpers by their numbers, what its structures are read with, and the shape of maps.
+ * For each BPF part (*.bpf.c): the kernel's helpers by their numbers, what its structures are read with, and the shape of maps.
  *
  * Numbers and arguments of helpers are those of the kernel's <linux/bpf.h>, which is an interface. Of the kernel's structures each
  * part declares the fields that it reads; the loader finds where they lie in this kernel (BPF CO-RE).

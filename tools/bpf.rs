@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For build scripts: compiles a kernel part with clang. Where there is none, the program is built without it
+//! For build scripts: compiles a BPF part with clang. Where clang is missing, the program is built without it
 //! and says so when it is asked for: an empty file stands for the object.
 
 use std::env;

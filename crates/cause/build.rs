@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel part goes into the program.
+//! The BPF part goes into the program.
 
 #[path = "../../tools/bpf.rs"]
 mod bpf;

@@ -13,6 +13,8 @@
  * function may end all of them. The object belongs to the caller until it is passed to
  * the function that ends it: once, and never used afterwards.
  *
+ * A program includes this one header, hence its length.
+ *
  * Functions may be called from any thread at any time, objects only as the
  * group of their functions says.
  *

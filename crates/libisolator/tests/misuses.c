@@ -4,7 +4,7 @@
  *
  * Silent where it is survived as docs/library.md says; status 77 where this machine cannot try it.
  *
- * One file although it is long: each function is a misuse, run in a process of its own, and all check by the same few helpers.
+ * Each function is a misuse, run in a process of its own. All check by the same few helpers and stay in one file, hence its length.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -255,7 +255,7 @@ const FEW: usize = 16;
 /// How often memory that is free goes back to the kernel.
 const SWEEP_EVERY_NS: u64 = 60_000_000_000;
 
-/// Looks that bring what the kernel part's ring holds.
+/// Looks that bring all records in the BPF part's ring.
 const LOOKS: usize = 16;
 
 /// Late cycles of one look whose causes are worked out in flight: a program that is late all the time must

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Drives the plugin with a fake QEMU and compares what it writes, line by line. Each test is a process of its own, as
- * each plugin is. Host times are written as T. In one file, since all tests are made of the same few steps.
+ * each plugin is. Host times are written as T. All tests are made of the same few steps, which
+ * one file has, hence its length.
  */
 #include <fcntl.h>
 #include <stdlib.h>

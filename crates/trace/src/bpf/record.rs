@@ -3,7 +3,7 @@
 //! structures.
 //!
 //! Times that one record tells, and the stays of one thread, go forward from here on. In the kernel they need
-//! not: two CPUs may read its clock some nanoseconds apart, and where the kernel part is preempted at a
+//! not: two CPUs may read its clock some nanoseconds apart, and where the BPF part is preempted at a
 //! boundary, the stay that ends there overlaps the one before. A due time may go back from one cycle to the
 //! next: a clock was set, or the program asked for that.
 
@@ -173,7 +173,7 @@ mod tests {
 
     const THREAD: u32 = 71;
 
-    /// A stay that a timer began, as the kernel part writes it down.
+    /// A stay that a timer began, as the BPF part writes it.
     fn bytes([woken_ns, in_ns, due_ns, out_ns]: [u64; 4]) -> Vec<u8> {
         let mut bytes = [1u16, 0].map(u16::to_ne_bytes).concat();
         bytes.extend(THREAD.to_ne_bytes());
