@@ -12,7 +12,7 @@ use machine::{CpuSet, Snapshot};
 use crate::finding::{Conclusion, Evidence, read_in};
 use crate::{DoctorQuestion, Profile, Use};
 
-/// What checks look at.
+/// The facts that checks look at.
 pub struct CheckFacts<'a> {
     pub(crate) machine: &'a Snapshot,
     pub(crate) inventory: &'a Inventory,
@@ -36,7 +36,7 @@ const PARTITIONS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
 
 static NOTHING: std::sync::LazyLock<Inventory> = std::sync::LazyLock::new(Inventory::default);
 
-/// What keeps a file from being read, and what would help.
+/// The cure for a file that cannot be read.
 pub(crate) const AS_ROOT: &str = "run isolator doctor as root";
 pub(crate) const ON_HOST: &str = "run isolator doctor on the host";
 pub(crate) const BY_SAMPLE: &str = "isolator doctor --sample 10s";
@@ -71,7 +71,7 @@ impl<'a> CheckFacts<'a> {
         facts
     }
 
-    /// What the table of advice goes by: the isolated CPUs, or those that a plan chooses.
+    /// The CPUs of the table of advice: the isolated ones, or those that a plan chooses.
     pub(crate) fn aim(&self) -> Aim<'a> {
         Aim {
             machine: self.machine,
@@ -121,7 +121,7 @@ impl<'a> CheckFacts<'a> {
         self.isolation_unknown.is_none()
     }
 
-    /// What a file says; else why that is not known, or that this machine has no such thing.
+    /// A file's text; else the reason why that is not known, or that this machine has no such thing.
     pub(crate) fn text(&self, path: &str) -> Result<&'a str, Conclusion> {
         self.text_or(path, || Conclusion::not_applicable(format!("this kernel has no {path}")))
     }
@@ -189,13 +189,13 @@ impl<'a> CheckFacts<'a> {
         read_in(self.config_source(), format!("CONFIG_{name}={value}"))
     }
 
-    /// What to say where the configuration would decide and could not be read.
+    /// The conclusion where the configuration would decide and could not be read.
     pub(crate) fn config_unknown(&self) -> Conclusion {
         let cure = "modprobe configs, or install the kernel's package with its /boot/config";
         Conclusion::unknown(self.config_source(), "no configuration could be read", cure)
     }
 
-    /// What to say where an option would decide: the configuration could not be read, or this kernel need not
+    /// The conclusion where an option would decide: the configuration could not be read, or this kernel need not
     /// know it.
     pub(crate) fn option_unknown(&self, name: &str) -> Conclusion {
         if self.machine.kernel.config_source.is_none() {
@@ -371,7 +371,7 @@ impl<'a> CheckFacts<'a> {
     }
 }
 
-/// What a captured tree does not hold.
+/// The conclusion where a captured tree lacks a file.
 pub(crate) fn not_captured(path: &str) -> Conclusion {
     Conclusion::unknown(
         path,

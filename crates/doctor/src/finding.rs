@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a check found.
+//! The result of a check.
 
 use std::fmt;
 
@@ -136,7 +136,7 @@ pub struct Finding {
     pub source: String,
 }
 
-/// What a check's function hands back; the rest of the [`Finding`] is the check's own.
+/// A check's function returns this; the rest of the [`Finding`] is the check's own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     pub(crate) result: FindingOutcome,
@@ -171,7 +171,7 @@ impl Conclusion {
         Conclusion { advice: Some(advice), ..Conclusion::new(FindingOutcome::Fail, evidence, says) }
     }
 
-    /// What could not be read, why, and what would help.
+    /// The conclusion where a fact could not be read: why, and what would help.
     pub(crate) fn unknown(
         source: impl fmt::Display,
         why: impl fmt::Display,

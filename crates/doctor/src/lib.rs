@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What on this machine stands between a program and its deadline.
+//! Obstacles on this machine between a program and its deadline.
 //!
 //! Checks are pure functions over a [`machine::Snapshot`] that was read whole: what they say of a snapshot is
 //! what they say of the machine. Each says what it found and where, why it matters, and how to change it.
-//! What could not be read is [`FindingOutcome::Unknown`], never a fault; a captured tree that lacks a file is
-//! no machine that lacks it.
+//! A fact that could not be read is [`FindingOutcome::Unknown`], never a fault; a captured tree that lacks a file
+//! is no machine that lacks it.
 //!
 //! How much a finding weighs depends on what the machine is for ([`Profile`]): the tick that a program which
 //! polls must be rid of is no matter to one that sleeps each period. There is no score.
@@ -25,7 +25,7 @@ pub use report::{FindingCounts, Report};
 
 use machine::Snapshot;
 
-/// What is asked.
+/// A question to the machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DoctorQuestion {
     /// The purpose of the machine.

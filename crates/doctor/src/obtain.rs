@@ -65,7 +65,7 @@ pub fn command(machine: &Snapshot) -> String {
     command.trim_end_matches('.').to_string()
 }
 
-/// What the running real-time kernel lacks so that one would have to be built, where it lacks something.
+/// Options that the running real-time kernel lacks, so that one would have to be built; `None` if it has all.
 pub fn custom_kernel(machine: &Snapshot) -> Option<String> {
     let lacks: Vec<&str> = ["NO_HZ_FULL", "RCU_NOCB_CPU", "CPU_ISOLATION", "CPUSETS"]
         .into_iter()

@@ -95,7 +95,7 @@ fn machine(facts: &CheckFacts) -> String {
     parts.join(" · ")
 }
 
-/// What a use asks of the machine.
+/// The demands of a use on the machine.
 fn asks(purpose: &Use) -> String {
     let thread = |thread: &machine::purpose::UseThread| {
         let limit = exact_us(thread.limit.ns(thread.period_ns));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is not there, may not be read, or makes no sense passes no check: each file of a machine on which
+//! Files that are absent, unreadable or senseless pass no check: each file of a machine on which
 //! much is wrong is taken away, kept from the reader and overwritten, one at a time, and no fault may turn
 //! into a PASS.
 
@@ -28,7 +28,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("net-irq", "/actions", "overwritten"),
 ];
 
-/// What each check says for each profile.
+/// Each check's outcome for each profile.
 fn outcomes(root: &Path) -> BTreeMap<(String, String), (FindingOutcome, String)> {
     let machine = machine::read_whole(root);
     let mut all = BTreeMap::new();

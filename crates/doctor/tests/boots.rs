@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the checks of the boot loader say of machines after public reports.
+//! The checks of the boot loader, on machines after public reports.
 
 use doctor::FindingOutcome::{self, *};
 use doctor::Profile::Periodic;
@@ -7,7 +7,7 @@ use doctor::Report;
 
 use crate::machines;
 
-/// What the check `id` says of the machine `name`: the outcome, the sentence, and the cure.
+/// The check `id` of the machine `name`: the outcome, the sentence, and the cure.
 fn outcome_of(report: &Report, id: &str) -> (FindingOutcome, String, String) {
     let finding = report.checks.iter().find(|finding| finding.id == id).unwrap();
     (finding.result, finding.says.clone(), finding.fix.clone().unwrap_or_default())

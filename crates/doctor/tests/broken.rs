@@ -31,7 +31,7 @@ fn changed(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     machine
 }
 
-/// What a check says to do.
+/// A check's fix.
 fn fix(machine: &Snapshot, id: &str) -> String {
     finding(machine, Periodic, id).fix.unwrap_or_default()
 }

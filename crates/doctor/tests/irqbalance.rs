@@ -9,7 +9,7 @@ const STAT: &str = "700 (irqbalance) S 1 700 700 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0
 const UNIT: &str = "usr/lib/systemd/system/irqbalance.service";
 const DEFAULT: &str = "etc/default/irqbalance";
 
-/// What the check says where irqbalance runs as a service, CPUs 6 and 7 are isolated, and these files are
+/// The check where irqbalance runs as a service, CPUs 6 and 7 are isolated, and these files are
 /// there.
 #[track_caller]
 fn judged(files: &[(&str, &str)], result: FindingOutcome, words: &str) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the session may do, and services that tune the machine beside each other.
+//! The session's rights, and services that tune the machine beside each other.
 
 use crate::common::*;
 use doctor::FindingOutcome::{Fail, Pass, Unknown, Warn};

@@ -11,7 +11,7 @@ use std::path::Path;
 /// A result with this error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What failed, on what, why, what to do.
+/// The operation, its object, the reason, and the cure.
 ///
 /// ```
 /// # use error::Error;
@@ -20,11 +20,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What was tried, and on what: `read /etc/fstab`.
+    /// The operation and its object: `read /etc/fstab`.
     pub what: String,
     /// Why it failed.
     pub why: String,
-    /// What to do.
+    /// The cure.
     pub cure: String,
     /// The system's error number; 0 where the system did not refuse.
     pub errno: i32,

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::{Error, Result};
 
-/// What begins the file: little-endian, times in nanoseconds, version 2.4, no zone, no accuracy stated,
+/// The file's header: little-endian, times in nanoseconds, version 2.4, no zone, no accuracy stated,
 /// whole frames, Ethernet.
 const HEADER: [u32; 6] = [0xA1B2_3C4D, 2 | 4 << 16, 0, 0, 65_535, 1];
 

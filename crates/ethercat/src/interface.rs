@@ -19,7 +19,7 @@ pub const LISTEN: Duration = Duration::from_millis(200);
 /// More frames than wait in a socket, so that a flood of others does not make it listen for ever.
 const MOST_WAITING: usize = 4096;
 
-/// What an interface is.
+/// The kind of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
     /// Its name.

@@ -26,14 +26,14 @@ const SUB_DEVICES: usize = 3;
 /// From one of their clocks to the next, as crystals differ.
 const DRIFT_PPB: i64 = 20_000;
 
-/// What is driven where there is no device: the MainDevice's end of a wire of its own, and the segment at the
+/// A segment where there is no device: the MainDevice's end of a wire of its own, and the segment at the
 /// other, to be run.
 pub fn on_own_wire() -> Result<(Link, Simulation)> {
     let (main, segment) = own_wire()?;
     Ok((main, Simulation::new(Segment::new(SUB_DEVICES, DRIFT_PPB, Vec::new()), segment, None)))
 }
 
-/// What a simulated segment did.
+/// The work of a simulated segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Did")]
 pub struct SimulationOutcome {
@@ -138,7 +138,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// What it did so far.
+    /// Its work so far.
     pub fn did(&self) -> SimulationOutcome {
         let Passed { frames, process_data, ignored, faults } = self.segment.passed();
         let sub_devices = self.segment.devices().iter().map(|device| SubDeviceDid {

@@ -40,13 +40,13 @@ const COLLECTION: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/collect
 /// How to get Ansible.
 const CURE: &str = "install it: pip install ansible-core, or your distribution's package";
 
-/// What has SSH notice that a machine is gone.
+/// Options by which SSH notices that a machine is gone.
 const ALIVE: &str = "-o ServerAliveInterval=10 -o ServerAliveCountMax=3";
 
 /// Where events go, below the run's folder.
 const EVENTS: &str = "events.jsonl";
 
-/// What is to be done.
+/// The verb of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AnsibleVerb {
     #[default]
@@ -233,7 +233,7 @@ fn play(job: &AnsibleJob, playbook: &Path, events: &Path) -> Result<(i32, bool)>
     Ok((status.code().unwrap_or(-1), interrupted.load(Ordering::Relaxed)))
 }
 
-/// What the playbook is told. They go before those of the inventory, so that only what was given is among
+/// The playbook's variables. They go before those of the inventory, so that only what was given is among
 /// them.
 fn variables(job: &AnsibleJob) -> Result<Map<String, Value>> {
     let mut all = Map::new();

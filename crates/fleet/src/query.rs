@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::document::FleetDocument;
 use crate::parts::parts;
 
-/// What asks DuckDB.
+/// The program that asks DuckDB.
 const PROGRAM: &str = "duckdb";
 
 /// How to get it.
@@ -29,7 +29,7 @@ pub struct Query {
     sql: &'static str,
 }
 
-/// What every question stands on.
+/// The views that every question stands on.
 const VIEWS: &str = include_str!("sql/views.sql");
 
 /// All questions; those of a report are fields of [`FleetDocument`].
@@ -59,7 +59,7 @@ impl Query {
             .ok_or_else(|| Error::on("ask", name, "there is no such query", format!("choose one of {names}")))
     }
 
-    /// What it answers, in a sentence.
+    /// Its subject, in a sentence.
     pub fn about(&self) -> String {
         let lines = self.sql.lines().skip(1).map_while(|line| line.strip_prefix("-- "));
         let text = lines.collect::<Vec<_>>().join(" ");
@@ -116,7 +116,7 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
     serde_json::from_value(Value::Object(document)).map_err(|e| strange(e.to_string()))
 }
 
-/// What `duckdb` prints for `text`, a line an answer.
+/// The output of `duckdb` for `text`, a line an answer.
 fn duckdb(folder: &Path, text: &str) -> Result<String> {
     let cannot = |e: std::io::Error| match e.kind() {
         ErrorKind::NotFound => Error::on("run", PROGRAM, "it is not installed", CURE),

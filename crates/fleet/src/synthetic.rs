@@ -36,7 +36,7 @@ pub struct FleetSize {
 /// Classes of machines.
 const CLASSES: u64 = 8;
 
-/// What is wrong repeats after so many machines.
+/// The number of machines after which faults repeat.
 const ROUND: u64 = 500;
 
 const LOADS: [&str; 8] = ["idle", "cpu", "l2", "storage", "system", "net", "ipi", "timers"];

@@ -48,7 +48,7 @@ pub fn line(asked: &str, cpus: u32) -> Result<String> {
     Ok(filled.trim().to_string())
 }
 
-/// What a guest boots with: what is asked, and after it, so that nothing asked takes it away, what the lab
+/// A guest's whole boot line: the requested words, and after them, so that none takes it away, what the lab
 /// needs.
 pub fn whole(architecture: Architecture, asked: &str) -> String {
     let console = scope::console(architecture);

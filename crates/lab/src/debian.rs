@@ -185,7 +185,7 @@ impl Apt {
         Ok(())
     }
 
-    /// What a program printed; it is ended on request.
+    /// The output of a program; it is ended on request.
     fn output(&self, command: &mut Command) -> io::Result<Output> {
         // A group of its own: a terminal's Ctrl-C is for this program, which says so and ends the other.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Its size: twice what the largest load writes, and room for the file system itself.
 pub const BYTES: u64 = 1 << 30;
 
-/// What a guest calls it.
+/// The guest's name for it.
 pub const DEVICE: &str = "vda";
 
 /// Where a guest mounts it: where loads look first for a folder that is not in memory.
@@ -21,7 +21,7 @@ pub const FOLDER: &str = "/var/tmp";
 /// Its file system.
 pub const KIND: &str = "ext4";
 
-/// What a guest needs for it, where a kernel has it as modules.
+/// Modules that a guest needs for it, where a kernel has it as modules.
 pub const MODULES: &[&str] = &["virtio_blk", "crc16", "crc32c_generic", "mbcache", "jbd2", "ext4"];
 
 /// Loads and storms that write files and flush them.

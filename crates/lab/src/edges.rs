@@ -37,7 +37,7 @@ pub fn register(line: u32) -> u64 {
     CONTROLLER + (1 << (line + 2))
 }
 
-/// What the generator saw.
+/// The generator's own counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratorReport {
     /// Those answered.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this program and an emulator exchange: files in memory without a name. Nothing of them is left
+//! Files that this program and an emulator exchange: in memory, without a name. Nothing of them is left
 //! behind, however either of the two ends.
 
 use std::io::{self, Write};
@@ -16,11 +16,11 @@ use crate::{Error, Result, disk, signal};
 /// The files of one guest.
 #[derive(Debug)]
 pub struct GuestFiles {
-    /// What the guest boots with.
+    /// The guest's initramfs.
     pub initramfs: SharedFile,
-    /// What is on its console.
+    /// The text on its console.
     pub console: SharedFile,
-    /// What it sends through its port.
+    /// The frames that it sends through its port.
     pub frames: SharedFile,
     /// The scope's record.
     pub scope: SharedFile,

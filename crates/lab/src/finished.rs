@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What finished guests left, kept by the content of all that went into them.
+//! Results of finished guests, kept by the content of all that went into them.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub fn forget(guest: &Guest<'_>) -> Result<()> {
     std::fs::remove_file(&file).map_err(|e| Error::io("remove", &file, &e))
 }
 
-/// What a guest left: of the run before, where everything that goes into it is the same, else of a new one.
+/// The result of a guest: of the run before, where everything that goes into it is the same, else of a new one.
 pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<Left> {
     let file = file(guest)?;
     if !fresh && let Some(left) = std::fs::read(&file).ok().and_then(|bytes| parse(&bytes)) {

@@ -87,7 +87,7 @@ pub fn allowed(before: u64) -> u64 {
     before + SLACK_COUNT.max((before as f64 * SLACK_SHARE) as u64)
 }
 
-/// What grew beyond the slack, worst first, and what the baseline counted and the run did not.
+/// Judges growth beyond the slack, worst first, and rows that the baseline counted and the run did not.
 pub fn judge(baseline: &LabDocument, now: &LabDocument) -> GateDocument {
     let (mut growth, mut not_counted, mut windows) = (Vec::new(), Vec::new(), Vec::new());
     let mut not_judged = Vec::new();
@@ -129,7 +129,7 @@ pub fn judge(baseline: &LabDocument, now: &LabDocument) -> GateDocument {
     }
 }
 
-/// What the baseline counted in a row, and the run did not.
+/// A baseline's row that the run did not count.
 fn gone(before: &LabRow, after: Option<&LabRow>) -> Option<String> {
     let what = match after {
         None => "",

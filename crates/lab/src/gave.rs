@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest left, made into what it means: rows, storms, load, the judged log, the witness and the
+//! A guest's result, with its meaning: rows, storms, load, the judged log, the witness and the
 //! bundle.
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::guest::storm;
 use crate::qemu::Left;
 use crate::{Error, Result, edges, log, scope, signal, store, witness};
 
-/// What one scenario gave.
+/// The result of one scenario.
 #[derive(Debug)]
 pub(crate) struct Gave {
     pub rows: Vec<LabRow>,
@@ -109,7 +109,7 @@ pub(crate) fn read(
     Ok(Gave { rows, storms, load, log, complained, witness, bundle })
 }
 
-/// What the load says in a guest's bundle that it did: one that did nothing taints it.
+/// The load's own report in a guest's bundle: one that did nothing taints it.
 fn load_did(scenario: &str, bundle: &Bundle) -> LoadDid {
     let taint = bundle.manifest.taints.iter().find(|taint| taint.code == taint::LOAD);
     let words = bundle.manifest.rows.iter().find_map(|row| row.load_did.clone());
@@ -117,7 +117,7 @@ fn load_did(scenario: &str, bundle: &Bundle) -> LoadDid {
     LoadDid { scenario: scenario.to_string(), took_effect: taint.is_none(), did }
 }
 
-/// What the guest measured by its own clock is kept only where that clock means something.
+/// Keeps the guest's measurements by its own clock only where that clock means something.
 fn means(mode: Mode, scenario: &str, bundle: &mut Bundle) {
     bundle.manifest.asked.loads = vec![scenario.to_string()];
     match mode {

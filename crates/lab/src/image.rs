@@ -5,7 +5,7 @@
 
 use crate::architecture::Architecture;
 
-/// What a file must hold where: the signs of images that QEMU boots.
+/// The bytes and places by which a file is known: the signs of images that QEMU boots.
 const SIGNS: &[(Architecture, usize, &[u8])] = &[
     (Architecture::X86_64, 0x202, b"HdrS"),
     (Architecture::X86_64, 0, b"\x7fELF"),

@@ -41,7 +41,7 @@ pub fn guest_program(architecture: Architecture) -> Result<PathBuf> {
     ))
 }
 
-/// What goes into a guest besides its job; all of it files of this machine.
+/// The content of a guest besides its job; all of it files of this machine.
 #[derive(Debug, Clone)]
 pub struct Parts<'a> {
     /// Its init.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest shall do: the host writes it into the initramfs as `/job.json`, the guest's init reads it.
+//! A guest's job: the host writes it into the initramfs as `/job.json`, the guest's init reads it.
 
 use machine::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub const PROGRAM: &str = "/program";
 /// The file through which edges reach a probe that answers them.
 pub const SIGNAL: &str = "/run/signal";
 
-/// What the guest's port needs, where a kernel has it as modules.
+/// The modules that the guest's port needs, where a kernel has it as modules.
 pub const PORT_MODULES: &[&str] = &[
     "virtio_ring",
     "virtio",
@@ -42,11 +42,11 @@ pub struct GuestJob {
     pub modules: Vec<String>,
     /// Whether there is a scratch disk to mount.
     pub disk: bool,
-    /// What to do then.
+    /// Its task.
     pub task: GuestTask,
 }
 
-/// What to do.
+/// The task of a guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestTask {
@@ -89,8 +89,8 @@ pub struct Measure {
     pub seed: u64,
     /// The collector in the guest that shall watch the measured CPUs too.
     pub witness: Option<String>,
-    /// What the isolator is asked to defer where the owner shall have its memory for itself; then a process
-    /// of a single thread spins on the first measured CPU, and the arguments are not used.
+    /// The isolator's mask where the owner shall have its memory for itself; then a process of a
+    /// single thread spins on the first measured CPU, and the arguments are not used.
     #[serde(default)]
     pub alone: Option<String>,
 }

@@ -11,7 +11,7 @@ use crate::{Error, Result, build, debian, image, store};
 /// A kernel that a guest can boot.
 #[derive(Debug, Clone)]
 pub struct GuestKernel {
-    /// What it was asked for as: `debian-rt`, a path.
+    /// The request for it, as given: `debian-rt`, a path.
     pub asked: String,
     /// Its release, as `uname -r` says; for a file whose modules are not at hand, the file's name.
     pub release: String,

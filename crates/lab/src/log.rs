@@ -5,7 +5,7 @@ use evidence::lab::{GuestLog, LogVerdict};
 
 use crate::job::{BEGIN, END};
 
-/// What the kernel prints when something is wrong with it: BUG and WARNING (lib/bug.c, panic.c), Oops (arch),
+/// Words by which the kernel reports a fault of its own: BUG and WARNING (lib/bug.c, panic.c), Oops (arch),
 /// stalls (rcu, watchdog.c, hung_task.c, smp.c), lockdep.c, kasan, kcsan, kmemleak and ubsan.
 const WRONG: &[&str] = &[
     "BUG:",
@@ -68,7 +68,7 @@ pub fn judge(console: &str, known: &[String]) -> GuestLog {
     GuestLog { lines: lines.len() as u64, warnings, verdict }
 }
 
-/// What a guest's own program says on its console, the first time.
+/// The first words of a guest's own program on its console.
 pub fn own_words(console: &str) -> Option<&str> {
     console.lines().find(|line| line.starts_with("isolator") && ![BEGIN, END].contains(line))
 }

@@ -32,7 +32,7 @@ pub struct Matrix {
     /// A description of it.
     pub about: String,
     step: Vec<MatrixBundle>,
-    /// What an article measured in the same places.
+    /// An article's figures of the same places.
     #[serde(default)]
     pub published: Vec<Published>,
 }
@@ -52,11 +52,11 @@ struct MatrixBundle {
     loads: Vec<String>,
 }
 
-/// What an article measured.
+/// An article's figure.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What the article calls it.
+    /// The article's name for it.
     pub row: String,
     /// The kernel, as steps name it.
     pub kernel: String,
@@ -74,7 +74,7 @@ struct MatrixFile {
     matrix: Vec<Matrix>,
 }
 
-/// What a user may choose of a matrix.
+/// The user's choice of a matrix.
 #[derive(Debug, Clone)]
 pub struct MatrixChoice {
     /// The guests' architecture.
@@ -236,7 +236,7 @@ fn step_cells(
     labels.map(cell).collect()
 }
 
-/// What each cell changed against the first one of the same scenario, load and mode: excursions, or the
+/// Sets each cell's change against the first one of the same scenario, load and mode: excursions, or the
 /// latency.
 fn set_changes(cells: &mut [MatrixCell]) {
     let figure = |cell: &MatrixCell| cell.excursions.or(cell.max_ns).map(|figure| figure as f64);

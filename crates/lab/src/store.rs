@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the lab keeps between runs, by content: kernels, their symbols, finished guests. All of it can be
+//! The lab's store between runs, by content: kernels, their symbols, finished guests. All of it can be
 //! deleted.
 
 use std::path::{Path, PathBuf};

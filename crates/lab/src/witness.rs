@@ -20,7 +20,7 @@ const LONGEST: usize = 20_000;
 /// How many differences are listed.
 const TOLD: usize = 5;
 
-/// What the collector calls an excursion, and the functions that the kernel enters for the same thing: the
+/// The collector's names of an excursion, and the functions that the kernel enters for the same thing: the
 /// scope sees those. One excursion may hold several: an interrupt that comes while another is served does not
 /// begin a new one.
 const NAMES: &[(&str, &str)] = &[
@@ -71,19 +71,19 @@ pub fn compare(scenario: &str, cpu: u32, trace: &str, record: &str) -> Witness {
     }
 }
 
-/// What is aligned of a list, and how many are beyond.
+/// The aligned entries of a list, and how many are beyond.
 fn longest(mut list: impl Iterator<Item = String>) -> (Vec<String>, u64) {
     let compared = list.by_ref().take(LONGEST).collect();
     (compared, list.count() as u64)
 }
 
-/// What a line names: `12345678 local timer`.
+/// The event of a line: `12345678 local timer`.
 fn event(line: &str) -> Option<String> {
     let name = line.split_once(' ')?.1.trim();
     NAMES.iter().any(|(event, _)| *event == name).then(|| name.to_string())
 }
 
-/// What was served in one excursion, as the collector calls it; an excursion that holds none that is known
+/// The events of one excursion, as the collector names them; an excursion that holds none that is known
 /// stands for itself.
 fn served(excursion: Excursion) -> Vec<String> {
     let mut served = Vec::new();

@@ -83,7 +83,7 @@ pub(crate) fn failure(errno: c_int, what: &str, why: &str, cure: &str) -> Error 
     Error { errno, ..Error::new(what, why, cure) }
 }
 
-/// What a call needs and was not given.
+/// An error for an argument that a call needs and was not given.
 pub(crate) fn null(what: &str) -> Error {
     failure(libc::EINVAL, what, "a pointer is NULL", "give the address that the header asks for")
 }

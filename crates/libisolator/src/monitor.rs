@@ -14,7 +14,7 @@ use crate::error::{call_through, failure, make, null};
 use crate::nested::Unnested;
 use crate::single::{self, Handle, Refused, Single};
 
-/// What records a loop. One thread at a time: what a signal handler records in the middle of a call is left
+/// Records a loop. One thread at a time: a record by a signal handler in the middle of a call is left
 /// out.
 pub struct isolator_monitor(Unnested<Monitor>);
 
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn isolator_monitor_close(monitor: *mut isolator_monitor) 
 
 const _: () = assert!(MARKS == 3, "the header says three");
 
-/// What reads the loop of another program. One call at a time: while isolator_reader_poll() runs, also from
+/// Reads the loop of another program. One call at a time: while isolator_reader_poll() runs, also from
 /// within its `each`, another poll of the same reader is refused with -EBUSY, from whichever thread.
 pub struct isolator_reader {
     reader: Single<Reader>,

@@ -12,7 +12,7 @@ use rt::fork::Home;
 
 use crate::single::Refused;
 
-/// What a call that runs keeps from calls that are nested in it.
+/// An object that a running call keeps from calls that are nested in it.
 pub(crate) struct Unnested<T> {
     value: UnsafeCell<T>,
     runs: AtomicBool,

@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use rt::isolation::{self, Mask};
 use rt::{Error, Result, setup, thread};
 
-/// What to defer: names of [`Mask::named`].
+/// The work to defer: names of [`Mask::named`].
 const VARIABLE: &str = "ISOLATOR_SESSION";
 
 /// Called by the dynamic linker.

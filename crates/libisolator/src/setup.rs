@@ -34,7 +34,7 @@ pub type isolator_rt_report = Option<
     unsafe extern "C-unwind" fn(step: *const c_char, result: c_int, text: *const c_char, data: *mut c_void),
 >;
 
-/// What a thread asks for. Begin with isolator_rt_defaults().
+/// A thread's request. Begin with isolator_rt_defaults().
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct isolator_rt_config {

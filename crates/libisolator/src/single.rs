@@ -37,12 +37,12 @@ impl<T> Single<T> {
     }
 }
 
-/// What C has a pointer to, made by [`made`].
+/// An object to which C has a pointer, made by [`made`].
 ///
 /// # Safety
 /// All bytes zero are a handle; its `Single` is always the same.
 pub(crate) unsafe trait Handle: Sized {
-    /// What one call uses at a time.
+    /// The value that one call uses at a time.
     type Value;
     /// Where that is.
     fn single(&self) -> &Single<Self::Value>;

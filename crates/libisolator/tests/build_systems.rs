@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `make install-lib` puts there, as CMake, Meson and pkg-config find it: a program is configured, built
+//! The files of `make install-lib`, as CMake, Meson and pkg-config find them: a program is configured, built
 //! against the shared and the static library, and run; and `make uninstall` leaves no file.
 
 mod common;

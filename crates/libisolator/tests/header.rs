@@ -20,7 +20,7 @@ fn header() -> String {
     std::fs::read_to_string(here("include/isolator.h")).unwrap()
 }
 
-/// What the sources export, as declarations of C.
+/// The exports of the sources, as declarations of C.
 fn exported() -> String {
     let config = cbindgen::Config::from_file(here("cbindgen.toml")).unwrap();
     let mut made = Vec::new();
@@ -224,7 +224,7 @@ fn accepted(name: &str, lines: &str, compilers: &[&str], standards: &[&str], war
 const C: [&str; 4] = ["c99", "c11", "c17", "c2x"];
 const CPP: [&str; 3] = ["c++17", "c++20", "c++2b"];
 
-/// What clang's -Weverything finds in any header: padding, constructs of newer or older standards, and
+/// Findings of clang's -Weverything in any header: padding, constructs of newer or older standards, and
 /// commands in comments that it does not know; in those of C++ alone, classes without a source file.
 const EVERYTHING: [&str; 9] = [
     "-Weverything",

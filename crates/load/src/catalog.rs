@@ -166,7 +166,7 @@ fn named(name: &str) -> Result<Vec<Load>, LoadError> {
     if found.is_empty() { Err(unknown(name)) } else { Ok(found) }
 }
 
-/// What a list of loads may hold, by name.
+/// The names that a list of loads may hold.
 pub fn names() -> Vec<&'static str> {
     let mut known: Vec<&str> = rows().iter().map(|row| row.load.name()).filter(|n| *n != "custom").collect();
     known.push("all");
@@ -182,7 +182,7 @@ fn unknown(name: &str) -> LoadError {
     LoadError::Unknown { name: name.to_string(), cure }
 }
 
-/// What loads a GPU on this machine; else the package that is missing.
+/// The program that loads a GPU on this machine; else the package that is missing.
 pub(crate) fn gpu_engine() -> Result<GpuWork, &'static str> {
     let has_display = std::env::var_os("DISPLAY").is_some();
     gpu::engine(has_display, Path::new("/"), |name| find_program(name).is_some())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a load did, and whether that was a load at all.
+//! A load's work, and whether that was a load at all.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ mod not_loaded {
 }
 
 impl LoadOutcome {
-    /// What the idle load does.
+    /// The work of the idle load.
     pub(crate) fn nothing() -> LoadOutcome {
         LoadOutcome { loaded: Ok(()), ..LoadOutcome::unknown("nothing ran".to_string()) }
     }
@@ -60,7 +60,7 @@ impl LoadOutcome {
     }
 }
 
-/// What the supervisor tells the control thread, a line of JSON each.
+/// The supervisor's messages to the control thread, a line of JSON each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum SupervisorEvent {
     /// Everything was started.
@@ -77,7 +77,7 @@ pub(crate) enum SupervisorEvent {
     Did(LoadOutcome),
 }
 
-/// What was measured of a load, for [`judge`].
+/// The measurements of a load, for [`judge`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MeasuredLoad {
     /// Seconds for which it loaded; `None` where it never began to.
@@ -90,7 +90,7 @@ pub(crate) struct MeasuredLoad {
     pub saturates: bool,
     /// How it ended by itself.
     pub ended: Option<String>,
-    /// What it did nothing of.
+    /// The kind of work that it did not do.
     pub lacks: Option<String>,
     /// How it worked, second by second.
     pub worked: Worked,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a load's programs say that they did, and whether that is anything.
+//! Figures that a load's programs report, and whether they amount to anything.
 //!
 //! Every figure is a count; names end in their unit where it is not the thing itself (`read_bytes`).
 #![forbid(unsafe_code)]
@@ -43,12 +43,12 @@ pub enum FigureSource {
     Nothing,
 }
 
-/// What was heard of a part.
+/// The figures that a part reported.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HeardFigures {
     /// Counts by name.
     pub counts: BTreeMap<String, u64>,
-    /// What rendered or computed, as the driver names itself; several where one after the other does.
+    /// The renderers or devices, as the driver names itself; several where one after the other does.
     pub renderers: Vec<String>,
     /// How busy it says GPUs are.
     pub busy: DeviceMeans,
@@ -113,7 +113,7 @@ impl HeardFigures {
             .then(|| counts.map(|(name, count)| (name.clone(), *count)).collect())
     }
 
-    /// What did nothing; `None` where all did something, or where nothing can be known.
+    /// The part that did nothing; `None` where all did something, or where nothing can be known.
     pub fn lacks(&self, source: &FigureSource) -> Option<String> {
         let count = |name: &str| self.counts.get(name).copied().unwrap_or(0);
         let none_of = |name: &String| (count(name) == 0).then(|| format!("no {}", name.replace('_', " ")));
@@ -144,7 +144,7 @@ impl HeardFigures {
         }
     }
 
-    /// What matters of it in words: `1,706 cpu operations`, `1.2 GB read`.
+    /// The figures that matter, in words: `1,706 cpu operations`, `1.2 GB read`.
     pub fn describe(&self, source: &FigureSource) -> String {
         let shown = |name: &str| {
             if name.ends_with("_cpu_ms") {
@@ -209,7 +209,7 @@ struct FioSide {
     io_bytes: u64,
 }
 
-/// What fio read and wrote. It may say that it was terminated before the JSON begins.
+/// The bytes that fio read and wrote. It may say that it was terminated before the JSON begins.
 fn transferred(text: &str) -> BTreeMap<String, u64> {
     let json = text.find('{').map_or("", |at| &text[at..]);
     let Ok(report) = serde_json::from_str::<FioReport>(json) else { return BTreeMap::new() };
@@ -226,8 +226,8 @@ fn gears(line: &str) -> Option<u64> {
     rest.ends_with("FPS").then(|| frames.parse().ok())?
 }
 
-/// What glxgears and glmark2 (GL_RENDERER), vkmark (Device Name), clpeak (Device) or vkpeak (device) say that
-/// they use.
+/// The device in a line of glxgears and glmark2 (GL_RENDERER), vkmark (Device Name), clpeak (Device) or vkpeak
+/// (device).
 fn renderer(line: &str) -> Option<String> {
     let names = ["GL_RENDERER", "Device Name", "Device", "device"];
     let rest = names.iter().find_map(|name| line.strip_prefix(name))?.trim_start();

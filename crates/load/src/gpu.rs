@@ -15,7 +15,7 @@ const RENDERERS: [&str; 3] = ["glmark2", "vkmark", "glxgears"];
 /// The programs that compute (OpenCL, Vulkan), best first. Each ends after a while and is run again.
 const COMPUTERS: [&str; 2] = ["clpeak", "vkpeak"];
 
-/// What would run.
+/// The program that would run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuWork {
     /// It renders on the display that there is.
@@ -31,7 +31,7 @@ pub enum GpuWork {
     },
 }
 
-/// What runs here; else the Debian package that is missing.
+/// The program that runs here; else the Debian package that is missing.
 pub fn engine(
     has_display: bool,
     root: &Path,

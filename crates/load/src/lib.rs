@@ -90,7 +90,7 @@ pub enum LoadError {
     /// The list of loads names none that exists.
     #[error("cannot load the machine with '{name}': there is no such load; {cure}")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The likely name, or those that exist.
         cure: String,
@@ -110,9 +110,9 @@ pub enum LoadError {
     Failed {
         /// The load's name.
         load: String,
-        /// What went wrong.
+        /// The reason.
         reason: String,
-        /// What to do.
+        /// The cure.
         cure: String,
     },
 }
@@ -145,7 +145,7 @@ pub fn find_program(name: impl AsRef<Path>) -> Option<PathBuf> {
         .find(|file| file.is_file() && executable(file))
 }
 
-/// What the system says of a failure, in lower case and without its number.
+/// The system's text for a failure, in lower case and without its number.
 pub(crate) fn why(error: impl Into<std::io::Error>) -> String {
     error::reason(&error.into())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the control thread orders from the supervisor: the parts of a load, and how each becomes a process.
+//! The control thread's order to the supervisor: the parts of a load, and how each becomes a process.
 #![forbid(unsafe_code)]
 
 use std::os::unix::process::CommandExt;
@@ -25,7 +25,7 @@ pub struct LoadOrder {
     pub folder: PathBuf,
     /// The load's own cgroup, where one may be possible.
     pub cgroup: Option<PathBuf>,
-    /// What runs, in the order of starting; ended in reverse.
+    /// The programs, in the order of starting; ended in reverse.
     pub parts: Vec<LoadProgram>,
     /// Whether the housekeeping CPUs must hardly be idle under it.
     pub saturates: bool,
@@ -40,7 +40,7 @@ pub struct LoadOrder {
 /// One program of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadProgram {
-    /// What people call it.
+    /// Its usual name.
     pub name: String,
     /// The program's path and arguments.
     pub command: Vec<String>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each load runs on this machine, within what room there is.
+//! The programs of each load on this machine, within its memory and disk space.
 //!
 //! stress-ng's options are those that all of 0.13 to 0.19 have.
 #![forbid(unsafe_code)]
@@ -21,13 +21,13 @@ const MIB: u64 = 1 << 20;
 /// The file that fio reads and writes.
 const STORAGE_BYTES: u64 = 256 * MIB;
 
-/// What each of stress-ng's file writers writes before it begins anew.
+/// Bytes that each of stress-ng's file writers writes before it begins anew.
 const WRITER_BYTES: u64 = 64 * MIB;
 
 /// A load takes at most this part of the available memory.
 const MEMORY_SHARE: u64 = 4;
 
-/// What a memory worker takes where there is plenty, more than any level 2 cache holds.
+/// Bytes of a memory worker where there is plenty, more than any level 2 cache holds.
 const MEMORY_WORKER_BYTES: u64 = 256 * MIB;
 
 /// With less than this a worker's memory would stay within caches.
@@ -227,7 +227,7 @@ fn targets(place: &Placement) -> CpuSet {
 const AGAIN: &str =
     r#"while :; do began=$(date +%s); "$0" || exit; [ "$(date +%s)" -gt $((began + 1)) ] || exit 1; done"#;
 
-/// What loads a GPU here.
+/// The programs that load a GPU here.
 fn gpu(order: &mut LoadOrder) {
     let folder = Some(order.folder.clone());
     // Missing programs were reported already.

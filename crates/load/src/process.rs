@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use machine::CpuSet;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What is read of one process or thread.
+/// The state of one process or thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
@@ -116,7 +116,7 @@ pub fn descendants(root: u32) -> Vec<Process> {
     found
 }
 
-/// What is wrong with where and how `process` may run: threads outside `allowed`, real-time policies.
+/// Faults in where and how `process` may run: threads outside `allowed`, real-time policies.
 pub fn strays(process: &Process, allowed: &CpuSet) -> BTreeSet<String> {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", process.pid)) else { return BTreeSet::new() };
     let paths = threads.flatten().map(|thread| thread.path());

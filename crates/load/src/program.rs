@@ -18,13 +18,13 @@ const LONGEST_LINE: usize = 4096;
 
 /// A started program; its number is its process group's too.
 pub struct StartedProgram {
-    /// What was ordered.
+    /// Its order.
     pub part: LoadProgram,
     /// Its process.
     pub pid: u32,
     /// How it ended, if it did.
     pub status: Option<WaitStatus>,
-    /// What it said so far.
+    /// Its reports so far.
     pub heard: HeardFigures,
     output: Option<PipeReader>,
     line: Vec<u8>,
@@ -88,7 +88,7 @@ impl StartedProgram {
         }
     }
 
-    /// What it did: `fio: 1.2 GB read`.
+    /// Its work: `fio: 1.2 GB read`.
     pub fn describe(&self) -> Option<String> {
         let words = self.heard.describe(&self.part.source);
         (!words.is_empty()).then(|| format!("{}: {words}", self.part.name))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a load may take: memory, disk space; and where scratch files belong.
+//! Memory and disk space that a load may take; and where scratch files belong.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -81,7 +81,7 @@ fn limits(groups: &str) -> Vec<LimitFiles> {
     files
 }
 
-/// What is left of a limit; `None` where there is no limit ("max") or no such file.
+/// The rest of a limit; `None` where there is no limit ("max") or no such file.
 fn headroom((limit, usage): &LimitFiles) -> Option<u64> {
     let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     Some(number(limit)?.saturating_sub(number(usage)?))

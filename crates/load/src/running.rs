@@ -92,7 +92,7 @@ impl Running {
     }
 }
 
-/// What the supervisor told.
+/// The supervisor's reports.
 #[derive(Debug, Default)]
 struct SupervisorState {
     started: bool,

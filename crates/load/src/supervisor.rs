@@ -245,7 +245,7 @@ impl Supervisor {
             .extend(family.iter().flat_map(|member| process::strays(member, &self.order.house_keeping)));
     }
 
-    /// What there is to see of its work.
+    /// The visible traces of its work.
     fn seen(&self, family: &[process::Process]) -> LoadLook {
         let beside = |program: &&StartedProgram| {
             matches!(program.part.source, FigureSource::Display | FigureSource::Utilisation)

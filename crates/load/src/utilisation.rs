@@ -34,7 +34,7 @@ pub struct Utilisation {
     pub busy_percent: f64,
 }
 
-/// What GPUs are called in devfreq: most by what they are, some of Tegra's by their chip.
+/// The names of GPUs in devfreq: most by what they are, some of Tegra's by their chip.
 const GPUS: [&str; 4] = ["gpu", "gp10b", "gv11b", "ga10b"];
 
 /// How busy a load that used `renderers` kept a GPU, where they name themselves; `said` is what nvidia-smi
@@ -91,10 +91,10 @@ pub fn of(means: &DeviceMeans) -> Option<Utilisation> {
 /// An engine of a device, by driver, address and class.
 type EngineKey = (String, String, String);
 
-/// What engines did for each client, by its number.
+/// The work of engines for each client, by its number.
 type EngineCounters = BTreeMap<(EngineKey, String), Busy>;
 
-/// What an engine did for one client.
+/// An engine's work for one client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Busy {
     Ns(u64),
@@ -120,7 +120,7 @@ struct Client {
 #[derive(Debug)]
 pub struct Meter {
     root: PathBuf,
-    /// What each client's engines had done at the last look, and when that was.
+    /// Each client's engines at the last look, and the time of that.
     last: Option<(Instant, EngineCounters)>,
     /// Seconds for which the load kept engines busy, of so many.
     busy_s: BTreeMap<EngineKey, f64>,
@@ -206,7 +206,7 @@ fn clients(root: &Path, process: u32) -> Vec<Client> {
     files.filter_map(|file| client(&fs::read_to_string(file.path()).ok()?)).collect()
 }
 
-/// What a file of `fdinfo` says, where it is a GPU's.
+/// The client in a file of `fdinfo`, where it is a GPU's.
 fn client(text: &str) -> Option<Client> {
     let mut client = Client::default();
     let mut cycles = BTreeMap::<String, [u64; 2]>::new();

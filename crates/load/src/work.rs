@@ -90,7 +90,7 @@ pub(crate) struct LoadLook {
     pub may_wait: bool,
 }
 
-/// What was seen of a load so far.
+/// The observations of a load so far.
 #[derive(Debug, Default)]
 pub(crate) struct WorkSoFar {
     last: Option<(Instant, LoadLook)>,
@@ -130,7 +130,7 @@ impl WorkSoFar {
         self.last = Some((now, look));
     }
 
-    /// What was seen so far.
+    /// The work seen so far.
     pub fn worked(&self) -> Worked {
         self.worked.clone()
     }

@@ -200,7 +200,7 @@ impl Calibration {
         Calibration { hz, multiplier: ((1_000_000_000u128 << 32) / u128::from(hz.max(1))) as u64 }
     }
 
-    /// What ticks are multiplied by, before 32 bits are dropped.
+    /// The multiplier of ticks, before 32 bits are dropped.
     ///
     /// ```
     /// // One nanosecond a tick, times 2^32.
@@ -241,7 +241,7 @@ impl Calibration {
         }
     }
 
-    /// What was measured before, by its multiplier.
+    /// An earlier calibration, by its multiplier.
     ///
     /// ```
     /// use rt::clock::Calibration;

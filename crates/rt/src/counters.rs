@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// What can be counted with.
+/// A value to count with.
 ///
 /// # Safety
 ///

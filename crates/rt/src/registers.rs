@@ -29,7 +29,7 @@ const MEMORY: &str = "/dev/mem";
 /// Its device number (Documentation/admin-guide/devices.txt).
 const ALL_MEMORY: u64 = libc::makedev(1, 1);
 
-/// What lies where.
+/// The map of physical addresses.
 const IOMEM: &str = "/proc/iomem";
 
 /// Where the first signal (a file's words, [`Registers::file`]) of a program is mapped, unless something else
@@ -110,7 +110,7 @@ unsafe impl Send for Register {}
 unsafe impl Sync for Register {}
 
 impl Register {
-    /// What it holds now.
+    /// Its present value.
     ///
     /// ```
     /// use rt::registers::Registers;
@@ -332,7 +332,7 @@ fn open(what: &str, path: &Path, flags: libc::c_int) -> Result<File> {
     })
 }
 
-/// What to do where the kernel forbids it to root too.
+/// The cure where the kernel forbids it to root too.
 const FORBIDDEN: &str = "the kernel forbids it: boot without lockdown (/sys/kernel/security/lockdown) and, if it was built \
      with CONFIG_STRICT_DEVMEM, with iomem=relaxed; or use a UIO device";
 

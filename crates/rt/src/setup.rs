@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// Stack that is touched where nothing else is asked; deeper call chains fault once.
 pub const STACK_BYTES: usize = 128 * 1024;
 
-/// What a thread asks for.
+/// A thread's request.
 ///
 /// ```
 /// use rt::Policy;
@@ -38,7 +38,7 @@ pub struct Setup {
     pub lock_memory: bool,
 }
 
-/// What it got; a step that failed says why.
+/// The granted set-up; a step that failed says why.
 ///
 /// ```
 /// use rt::Policy;

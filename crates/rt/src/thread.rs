@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel says of the calling thread, and where it may run.
+//! The kernel's state of the calling thread, and where it may run.
 
 use rustix::thread::{gettid, sched_getaffinity, sched_setaffinity};
 

@@ -12,7 +12,7 @@ pub enum RunError {
     /// It cannot be measured as asked.
     #[error("{0}")]
     Refused(PreflightFinding),
-    /// What was asked makes no sense, the kernel did not grant it, or evidence could not be written or read.
+    /// The request makes no sense, the kernel did not grant it, or evidence could not be written or read.
     #[error(transparent)]
     Failed(#[from] ::error::Error),
     /// There is no such load.

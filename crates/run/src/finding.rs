@@ -5,7 +5,7 @@ use std::fmt;
 
 use evidence::{Taint, taint};
 
-/// What a finding does to the run.
+/// A finding's effect on the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingEffect {
     /// It is written down.
@@ -21,7 +21,7 @@ pub enum FindingEffect {
 pub struct PreflightFinding {
     /// A fixed word for it; what may taint has it from [`evidence::taint`].
     pub code: &'static str,
-    /// What it does to the run.
+    /// Its effect on the run.
     pub effect: FindingEffect,
     /// The finding, with its object.
     pub reason: String,
@@ -31,16 +31,16 @@ pub struct PreflightFinding {
     pub cpu: Option<u32>,
 }
 
-/// What a code means that never taints.
+/// The meaning of a code that never taints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoteText {
     /// The code.
     pub code: &'static str,
-    /// What it does to a run: `note`, `refusal`, or either.
+    /// Its effect on a run: `note`, `refusal`, or either.
     pub effect: &'static str,
-    /// What it says of the machine or of the request.
+    /// Its statement about the machine or the request.
     pub meaning: &'static str,
-    /// What usually helps.
+    /// The usual cure.
     pub cure: &'static str,
 }
 

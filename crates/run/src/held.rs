@@ -8,7 +8,7 @@ use tune::runtime;
 use tune::system::System;
 use tune::transaction::{self, Record, RecordKind, Restoration, StepOutcome as Went, store};
 
-/// What is in force.
+/// The settings in force.
 pub struct Held(Record);
 
 impl Held {
@@ -39,7 +39,7 @@ impl Held {
         Ok(Err(refused.unwrap_or_else(|| "it is so already".to_string())))
     }
 
-    /// What the kernel refused, and why.
+    /// The settings that the kernel refused, and why.
     pub fn refused(&self) -> impl Iterator<Item = (String, String)> {
         self.0.steps.iter().filter_map(|done| match &done.outcome {
             Went::Refused(why) => Some((done.step.what(), why.clone())),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done about a spike while the run goes on, and snapshots of a run on demand.
+//! Reactions to a spike while the run goes on, and snapshots of a run on demand.
 //!
 //! The control thread starts it, on housekeeping CPUs, to which every process that it starts is confined; a
 //! process is started by vfork(2), so that no page of the measuring threads is copied. Nothing is waited for,
@@ -50,7 +50,7 @@ const SIGNALS: [(&str, Signal); 12] = [
     ("WINCH", Signal::WINCH),
 ];
 
-/// What is done about a spike.
+/// A reaction to a spike.
 #[derive(Debug)]
 pub enum SpikeAction {
     /// A command for `sh -c`.
@@ -110,14 +110,14 @@ pub struct SnapshotCommand {
     pub arguments: Vec<OsString>,
 }
 
-/// What runs on beside the measurement.
+/// Processes beside the measurement.
 #[derive(Debug)]
 struct Beside {
     what: String,
     child: Child,
 }
 
-/// What is done about spikes, and on demand; [`OnSpike::default`] does nothing.
+/// The reactions to spikes and requests; [`OnSpike::default`] has none.
 #[derive(Debug, Default)]
 pub struct OnSpike {
     actions: Vec<SpikeAction>,
@@ -131,7 +131,7 @@ pub struct OnSpike {
     by_spikes: u32,
     acted: u64,
     passed_over: u64,
-    /// What failed, how often, and how at first.
+    /// The failures: how often, and how at first.
     failed: BTreeMap<String, (u64, String)>,
 }
 

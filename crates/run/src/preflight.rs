@@ -36,14 +36,14 @@ mod possible;
 #[cfg(test)]
 mod tests;
 
-/// What is asked of the machine.
+/// A request to the machine.
 #[derive(Debug, Clone, Copy)]
 pub struct PreflightRequest<'a> {
-    /// What is to be measured.
+    /// The run.
     pub spec: &'a RunSpec,
     /// Resolution of CLOCK_MONOTONIC (`clock_getres`); 1 with high-resolution timers.
     pub clock_resolution_ns: u64,
-    /// What this process may do.
+    /// The rights of this process.
     pub privilege: Privilege,
 }
 
@@ -86,7 +86,7 @@ pub fn of_another_period(purpose: &Use, period_ns: u64) -> Option<PreflightFindi
 }
 
 impl PreflightRequest<'_> {
-    /// What the table of advice goes by: the measured CPUs are to be isolated.
+    /// The CPUs of the table of advice: the measured CPUs are to be isolated.
     fn aim<'m>(&self, machine: &'m Snapshot) -> Aim<'m> {
         let sleeps = self.spec.probes.iter().any(|kind| !kind.never_sleeps());
         Aim {
@@ -134,7 +134,7 @@ struct FoundOn<T> {
     cpus: CpuSet,
 }
 
-/// What `look` finds on the measured CPUs: said once where it is the same on all, else CPU by CPU, since a
+/// The findings of `look` on the measured CPUs: said once where it is the same on all, else CPU by CPU, since a
 /// taint without a CPU disturbs every row.
 fn on_measured<T: Ord + Clone>(
     machine: &Snapshot,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this process may do, as the kernel states it: capabilities (capget(2)), limits (getrlimit(2)), and
+//! The rights of this process, as the kernel states them: capabilities (capget(2)), limits (getrlimit(2)), and
 //! the size of its address space (`/proc/self/status`; unknown, and so 0, where that cannot be read).
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// What this process may do, as the caller found out.
+/// The rights of this process, as the caller found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Privilege {
     /// Whether it has CAP_SYS_NICE.
@@ -16,12 +16,12 @@ pub struct Privilege {
     pub rtprio_limit: u64,
     /// RLIMIT_MEMLOCK in bytes; absent: unlimited.
     pub memlock_limit_bytes: Option<u64>,
-    /// What `mlockall` has to lock: the size of the address space (`VmSize`), in bytes.
+    /// The memory that `mlockall` has to lock: the size of the address space (`VmSize`), in bytes.
     pub address_space_bytes: u64,
 }
 
 impl Privilege {
-    /// What this process may do now.
+    /// The present rights of this process.
     pub fn of_this_process() -> Privilege {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let capable = |capability| capabilities(None).is_ok_and(|sets| sets.effective.contains(capability));

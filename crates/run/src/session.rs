@@ -43,7 +43,7 @@ pub trait Observer {
         let _ = text;
     }
 
-    /// What is done for the present row before it is measured.
+    /// Receives the present step before a row is measured.
     fn prepares(&mut self, text: &str) {
         let _ = text;
     }
@@ -85,7 +85,7 @@ pub struct SessionContext<'a> {
     pub stop: Arc<AtomicBool>,
     /// Is told how it goes on.
     pub observer: &'a mut dyn Observer,
-    /// What is done about spikes.
+    /// The reactions to spikes.
     pub on_spike: OnSpike,
     /// The program that writes the evidence.
     pub written_by: WrittenBy,
@@ -173,7 +173,7 @@ pub fn prove_in(setting: SessionContext<'_>, spec: &RunSpec, folder: &Path) -> R
     Ok(Bundle::open(folder)?)
 }
 
-/// What would spoil the run; an error where it had better not begin.
+/// Findings that would spoil the run; an error where it had better not begin.
 fn look(spec: &RunSpec, machine: &Snapshot) -> Result<Vec<PreflightFinding>> {
     let clock_resolution_ns = rt::clock::resolution_ns();
     let request = PreflightRequest { spec, clock_resolution_ns, privilege: Privilege::of_this_process() };

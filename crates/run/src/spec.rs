@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run is to measure: text becomes types here, once, and what makes no sense ends here.
+//! The specification of a run: text becomes types here, once, and what makes no sense ends here.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -65,11 +65,11 @@ pub struct RunSpec {
     pub threshold_ns: Option<u64>,
     /// `/dev/cpu_dma_latency` to request while measuring, in microseconds.
     pub dma_latency_us: Option<u32>,
-    /// What the kernel part is to defer on the measured CPUs.
+    /// The kernel part's mask on the measured CPUs.
     pub isolate: Option<Mask>,
-    /// What collects the causes of spikes.
+    /// The collector of causes of spikes.
     pub causes: cause::Choice,
-    /// What EtherCAT drives, as a probe or else as a load.
+    /// The wire that EtherCAT drives, as a probe or else as a load.
     pub wire: Wire,
 }
 
@@ -243,7 +243,7 @@ fn choose(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// What `name` stands for, the default where none is given.
+/// The value named `name`, the default where none is given.
 fn named<T: Default>(
     what: &str,
     known: &[&str],

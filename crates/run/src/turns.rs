@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a knob of a plan is worth on this machine: measured without it and with it, by turns.
+//! The effect of a plan's knob on this machine: measured without it and with it, by turns.
 //!
 //! Each measurement is the program `isolator` again (`measure`), so that it is the same as one by hand: a
 //! process that has measured keeps its locked memory and its CPUs. A knob is turned on by a transaction and

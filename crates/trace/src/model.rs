@@ -75,7 +75,7 @@ pub struct SharedWait {
     pub within: usize,
 }
 
-/// What ends a wait.
+/// The end of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// A timer of the thread; `None` for the time-out of the call itself.

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read};
 
-/// What is left of a bundle's budget.
+/// The rest of a bundle's budget.
 #[derive(Debug)]
 pub struct Budget {
     read: Cell<u64>,

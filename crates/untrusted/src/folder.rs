@@ -217,7 +217,7 @@ impl Folder {
     }
 }
 
-/// What the kernel says of a name that leads elsewhere, in words that fit.
+/// An error for a name that leads elsewhere.
 fn led_out(error: Errno) -> io::Error {
     let why = match error {
         Errno::LOOP => "it is a link, or lies behind one",

@@ -23,7 +23,7 @@ impl<R: Read> Lines<R> {
     /// The next line with its line break; the last one may lack it, where it was cut short. `None` at the
     /// end.
     ///
-    /// What is no UTF-8 is replaced.
+    /// Bytes that are not UTF-8 are replaced.
     pub fn next_line(&mut self) -> io::Result<Option<Cow<'_, str>>> {
         self.line.clear();
         let bytes = self.from.by_ref().take(Self::LONGEST).read_until(b'\n', &mut self.line)? as u64;

@@ -20,7 +20,7 @@ use rustix::process::{getegid, geteuid};
 /// Links on one path, as many as the kernel follows.
 const MOST_LINKS: usize = 40;
 
-/// What `fstatfs` says of `/proc`, whose links the kernel makes.
+/// The type that `fstatfs` reports for `/proc`, whose links the kernel makes.
 const PROC: i64 = 0x9fa0;
 
 /// A folder, and a name in it, which may not be there.
@@ -30,7 +30,7 @@ pub(crate) struct Place {
     pub name: OsString,
 }
 
-/// What is at a place.
+/// The kind of object at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlaceKind {
     Nothing,

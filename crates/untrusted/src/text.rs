@@ -17,7 +17,7 @@
 
 use std::borrow::Cow;
 
-/// What stands where a character was that steers.
+/// Stands in place of a control character.
 pub const REPLACEMENT: char = '\u{fffd}';
 
 /// Whether `c` steers what shows it, or shows nothing: control characters (C0, DEL, C1), bidirectional marks

@@ -224,7 +224,7 @@ fn cannot_act(facts: &CheckFacts, word: &line::BootWord, setting: &Setting) -> O
 /// How a parameter of the boot line compares with the file of its effect.
 enum ParameterEffect {
     Acts,
-    /// What was asked, what holds.
+    /// The request, and the text that holds.
     Not(String, String, &'static str),
     Unknown(&'static str),
     NoFile,

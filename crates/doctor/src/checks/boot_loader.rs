@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the next boot does: loader, entries, initial RAM disks, and who else writes there.
+//! The next boot: loader, entries, initial RAM disks, and other programs that write there.
 
 use machine::advice::Advice;
 use machine::advice::Hand::{self, BootLine, Kernel, Service};
@@ -225,7 +225,7 @@ fn places(boot: &machine::Boot, words: &[String]) -> String {
     boot.sources.iter().find(has).map_or(String::new(), |source| format!(" ({})", source.place()))
 }
 
-/// What makes the loader's files from what was edited.
+/// The command that makes the loader's files from the edited ones.
 fn generate(boot: &machine::Boot) -> Advice {
     let run = |keeper: &machine::boot::Keeper| {
         let last =

@@ -56,7 +56,7 @@ fn container<'a>(facts: &CheckFacts<'a>) -> Result<&'a str, Conclusion> {
     facts.machine.container.as_deref().ok_or_else(|| Conclusion::not_applicable("no container"))
 }
 
-/// What to do about a container that may not: on a command line, and in a pod's manifest.
+/// The cure for a container without a right: on a command line, and in a pod's manifest.
 fn fix(facts: &CheckFacts, command: &'static str, manifest: &'static str) -> Advice {
     Container.advice(if facts.machine.is_pod() { manifest } else { command })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the firmware does, and hardware threads.
+//! Firmware and hardware threads.
 
 use machine::advice::{self, Advice, Knob};
 

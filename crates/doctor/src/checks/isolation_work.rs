@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What still runs on isolated CPUs: RCU, deferred work, kernel threads, programs; and what a
+//! Work that is left on isolated CPUs: RCU, deferred work, kernel threads, programs; and what a
 //! sample saw.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What kernel runs, and what it was built with.
+//! The running kernel and its configuration.
 
 use machine::advice::Hand::{BootLine, Firmware, Kernel, Search};
 use machine::advice::Knob;

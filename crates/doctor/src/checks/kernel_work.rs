@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel does of its own: tracing, RCU, groups of real-time threads.
+//! The kernel's own work: tracing, RCU, groups of real-time threads.
 
 use machine::advice::Hand::{Kernel, Service};
 use machine::advice::Knob;

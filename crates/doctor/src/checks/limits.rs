@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the session that asks may do.
+//! Rights and limits of the session that asks.
 
 use machine::advice::Hand::{Container, Session};
 use machine::advice::{Advice, Knob};

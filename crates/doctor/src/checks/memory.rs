@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel does with memory behind a program's back.
+//! The kernel's own work on a program's memory.
 
 use machine::advice::{self, Knob};
 use std::collections::BTreeSet;

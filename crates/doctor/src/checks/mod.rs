@@ -58,7 +58,7 @@ pub const ALL: &[&[Check]] = &[
 pub struct Check {
     /// Its name; what stands before the first `-` is its group's.
     pub id: &'static str,
-    /// What it asks.
+    /// Its question.
     pub question: &'static str,
     /// How much it weighs for periodic, poll, audio, vm and server; absent: it is not asked.
     pub weights: [Option<Severity>; 5],
@@ -72,7 +72,7 @@ pub struct Check {
 /// A group of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckGroup {
-    /// What the kernel is.
+    /// The kernel itself.
     Kernel,
     /// Boot line and boot loader.
     Boot,

@@ -55,7 +55,7 @@ pub fn tree(files: &[(&str, &str)]) -> TempDir {
     root
 }
 
-/// What a machine of eight CPUs has on which nothing is wrong that a test is not about; a later file of the
+/// The files of a machine of eight CPUs on which nothing is wrong that a test is not about; a later file of the
 /// same name stands for the earlier one.
 pub const SOUND: &[(&str, &str)] = &[
     ("proc/sys/kernel/ostype", "Linux\n"),
@@ -246,12 +246,12 @@ pub fn sound_but(files: &[(&str, &str)]) -> Snapshot {
     machine::read_whole(tree(&all).path())
 }
 
-/// What all checks say for a profile.
+/// The findings of all checks for a profile.
 pub fn examined(machine: &Snapshot, profile: Profile) -> Report {
     doctor::examine(machine, &DoctorQuestion { profile, ..DoctorQuestion::default() })
 }
 
-/// What one check says.
+/// One check's finding.
 #[track_caller]
 pub fn finding(machine: &Snapshot, profile: Profile, id: &str) -> Finding {
     let report = examined(machine, profile);

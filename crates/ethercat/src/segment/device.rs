@@ -100,7 +100,7 @@ impl SubDevice {
         self.memory.put(at::DL_STATUS, &status.to_le_bytes());
     }
 
-    /// What it does by itself: the watchdog over its outputs.
+    /// The device's own work: the watchdog over its outputs.
     pub fn run(&mut self, now_ns: u64) {
         if self.state() != DeviceState::Op || !SyncManager::of(&self.memory, OUTPUTS).is_watched {
             self.watched_ns = now_ns;

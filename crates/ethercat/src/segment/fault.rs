@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
     /// The frame does not come back.
@@ -18,7 +18,7 @@ pub enum FaultKind {
     Unplug(usize),
 }
 
-/// What goes wrong, and when.
+/// A fault, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// What.

@@ -13,7 +13,7 @@ pub const ETHERTYPE: u16 = 0x88A4;
 /// The bytes before the first datagram: two addresses, the type, EtherCAT's own header.
 const HEAD: usize = ETHERNET + 2;
 const ETHERNET: usize = 14;
-/// What a datagram has before its data, and after.
+/// The length of a datagram before its data, and after.
 const BEFORE: usize = 10;
 const AFTER: usize = 2;
 /// The EtherCAT header's type for datagrams.
@@ -34,7 +34,7 @@ pub enum Malformed {
     Length,
 }
 
-/// What a datagram asks for.
+/// A datagram's command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatagramCommand {
     /// Nothing.
@@ -55,7 +55,7 @@ pub enum DatagramCommand {
     Unknown(u8),
 }
 
-/// What is done with the memory.
+/// An access to the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     /// It is read.
@@ -95,11 +95,11 @@ impl DatagramCommand {
 /// One datagram within its frame.
 #[derive(Debug)]
 pub struct Datagram<'a> {
-    /// What it asks for.
+    /// Its command.
     pub command: DatagramCommand,
     /// Its address: position or node and offset, or a logical one.
     head: &'a mut [u8],
-    /// What is read into, or written from.
+    /// The data that is read into, or written from.
     pub data: &'a mut [u8],
     counter: &'a mut [u8],
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a SubDevice answers to a message in its mailbox: CoE, that is SDOs, expedited or in one piece.
+//! A SubDevice's answers to messages in its mailbox: CoE, that is SDOs, expedited or in one piece.
 //!
 //! References: ETG.1000.6, 5.6 (CoE), ETG.1000.4, 5.6 (mailbox header).
 

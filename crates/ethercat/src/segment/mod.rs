@@ -39,7 +39,7 @@ const HOP_NS: u64 = 300;
 /// At the most so many SubDevices: their positions fit a frame's time, and their memories this machine's.
 pub const MOST_DEVICES: usize = 256;
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It goes back at once.
@@ -52,7 +52,7 @@ pub enum Fate {
     Ignored(Malformed),
 }
 
-/// What passed.
+/// Counts of frames that passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Frames.
@@ -99,7 +99,7 @@ impl Segment {
         &self.devices
     }
 
-    /// What passed so far.
+    /// The frames that passed so far.
     pub fn passed(&self) -> Passed {
         self.passed
     }

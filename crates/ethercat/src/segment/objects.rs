@@ -5,12 +5,12 @@
 
 /// The vendor: a number that ETG has not assigned.
 pub const VENDOR: u32 = 0x0000_0B0A;
-/// What it is.
+/// Its product code.
 pub const PRODUCT: u32 = 0x1501_A70B;
 /// Which one of them.
 pub const REVISION: u32 = 1;
 
-/// What it is called.
+/// Its name.
 pub const NAME: &str = "isolator simulated SubDevice";
 
 /// An entry that process data are made of; all have 32 bits.
@@ -22,9 +22,9 @@ pub struct Object {
     pub sub: u8,
 }
 
-/// What the MainDevice writes: a number, which comes back as an input.
+/// The MainDevice's output: a number, which comes back as an input.
 pub const OUTPUTS: &[Object] = &[Object { index: 0x7000, sub: 1 }];
-/// What it reads: that number; SYNC0 events before which no new outputs came.
+/// Its inputs: that number; SYNC0 events before which no new outputs came.
 pub const INPUTS: &[Object] = &[Object { index: 0x6000, sub: 1 }, Object { index: 0x6000, sub: 2 }];
 /// The objects that list them.
 pub const OUTPUTS_PDO: u16 = 0x1600;
@@ -59,7 +59,7 @@ pub enum Abort {
     State = 0x0800_0022,
 }
 
-/// What a MainDevice may set.
+/// The objects that a MainDevice may set.
 #[derive(Debug, Clone, Copy)]
 pub struct Objects {
     serial: u32,

@@ -67,7 +67,7 @@ impl Eeprom {
         self.0.get(at as usize).copied().unwrap_or(0xFFFF)
     }
 
-    /// What is done on a write to the control register.
+    /// Carries out a write to the control register.
     pub fn command(&mut self, memory: &mut DeviceMemory) {
         let control = memory.u16(at::SII_CONTROL);
         let address = memory.u32(at::SII_ADDRESS);

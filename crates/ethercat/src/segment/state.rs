@@ -71,7 +71,7 @@ pub fn enter(memory: &mut DeviceMemory, state: DeviceState, error: Option<Code>)
     memory.put(at::AL_STATUS_CODE, &error.map_or(0, |code| code as u16).to_le_bytes());
 }
 
-/// What is done on a write to AL control. `lengths` are the bytes of outputs and inputs that are mapped.
+/// Carries out a write to AL control. `lengths` are the bytes of outputs and inputs that are mapped.
 pub fn request(memory: &mut DeviceMemory, lengths: (u16, u16)) {
     let asked = memory.u8(at::AL_CONTROL);
     let now = current(memory);

@@ -17,7 +17,7 @@ use super::{AnsibleJob, AnsibleVerb};
 const ROLLED_BACK: &str = "Rolled back";
 const KEPT: &str = "Keep it";
 
-/// What is not in force, as far as it is named.
+/// The most settings that are named among those that are not in force.
 const LISTED: usize = 6;
 
 /// A line of the callback `fleet/ansible/plugins/callback/hosts.py`.
@@ -50,7 +50,7 @@ struct RoleFacts {
     isolator_undone: bool,
 }
 
-/// What is known of a machine.
+/// The known progress of a machine.
 #[derive(Debug, Default)]
 struct MachineProgress {
     changed: u32,
@@ -164,7 +164,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// What the bundle says, judged here.
+/// The bundle's result, judged here.
 fn measured(bundle: Option<&Path>, known: &MachineProgress) -> (MachineOutcome, String) {
     let Some(path) = bundle else { return broken_off(known) };
     match Bundle::open(path) {

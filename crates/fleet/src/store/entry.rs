@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the store keeps of one bundle.
+//! The store's record of one bundle.
 //!
 //! Buckets are of a *cell*: all measured CPUs of one probe, load and period together. They are 32 to an
 //! octave (about 3 % wide, 32 ns where that is more), so that 10,000 machines fit a laptop; counts, sums and

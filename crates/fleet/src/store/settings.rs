@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of a machine's configuration may differ from its neighbour's: name and value, one each.
+//! Settings of a machine that may differ from its neighbour's: name and value, one each.
 //!
 //! Names are those of the snapshot, with `boot`, `option`, `service` or `asked` before what came from the
 //! boot line, the kernel's configuration, the list of services, or the run. What differs between all machines

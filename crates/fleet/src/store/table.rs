@@ -20,7 +20,7 @@ use untrusted::Folder;
 /// Rows that are kept in memory before they are written.
 const ROW_GROUP: usize = 1 << 20;
 
-/// What a column holds; unknown is null, never a number that stands for it.
+/// The type of a column; unknown is null, never a number that stands for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
     Text,

@@ -22,7 +22,7 @@ const OTHERWISE: &[(&str, &str)] =
 /// Drivers by module, each with the reason why the machine needs it.
 type Needed = BTreeMap<String, String>;
 
-/// What the machine below `root` boots from.
+/// The needs of a kernel from which the machine below `root` boots.
 pub fn needed(root: &Path) -> Result<Needed> {
     let mounts = root.join("proc/mounts");
     let text = fs::read_to_string(&mounts).map_err(|e| Error::io("read", &mounts, &e))?;

@@ -33,7 +33,7 @@ impl BuildConfig {
         self
     }
 
-    /// What an option is set to: `n` where it is not there.
+    /// The value of an option: `n` where it is absent.
     pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("n", String::as_str)
     }
@@ -47,7 +47,7 @@ impl BuildConfig {
         self.0.iter().map(line).collect()
     }
 
-    /// What is otherwise in `got`: `CONFIG_X (y asked, n got)`. An empty text is there too where its option
+    /// Options that differ in `got`: `CONFIG_X (y asked, n got)`. An empty text is there too where its option
     /// is not.
     pub fn missing_in(&self, got: &BuildConfig) -> Vec<String> {
         let same = |asked: &str, got: &str| asked == got || (asked, got) == ("\"\"", "n");

@@ -73,7 +73,7 @@ impl KernelTree {
         make
     }
 
-    /// What make says, run to its end.
+    /// The output of make, run to its end.
     pub fn ask(&self, words: &[&str]) -> Result<String> {
         let output = self.command(words).output().map_err(|e| Error::io("run", Path::new("make"), &e))?;
         if output.status.success() {

@@ -8,7 +8,7 @@
 //! folder                                                                       modules or packages
 //! ```
 //!
-//! What is built is kept by the content of all that goes into it: source, series, configuration, compiler.
+//! A build is kept by the content of all that goes into it: source, series, configuration, compiler.
 //! The tree and its objects stay too, for the next configuration; a compiler cache is used where there is
 //! one.
 
@@ -81,7 +81,7 @@ impl Configuration {
     }
 }
 
-/// What is asked for.
+/// The request for a build.
 #[derive(Debug, Clone)]
 pub struct BuildSpec {
     /// The version of Linux: `6.12`.
@@ -141,7 +141,7 @@ pub struct Built {
 
 /// Whom to tell.
 pub struct BuildObserver<'a> {
-    /// What is done now.
+    /// Receives the name of the present step.
     pub say: &'a dyn Fn(&str),
     /// How far the build is.
     pub step: &'a dyn Fn(BuildProgress),

@@ -237,7 +237,7 @@ impl PatchSeries {
         Ok(names)
     }
 
-    /// What a group adds to the new files, as a diff, in a tree that has the groups `before`.
+    /// A group's part of the new files, as a diff, in a tree that has the groups `before`.
     fn new_in(&self, group: &str, before: &[&str]) -> String {
         let makefile = self.0.get("isolator/Makefile").map(|text| String::from_utf8_lossy(text).into_owned());
         let builds = sections(makefile.as_deref().unwrap_or_default());

@@ -28,7 +28,7 @@ pub enum KernelSource {
 }
 
 impl KernelSource {
-    /// What was given, else the distribution's package `linux-source-VERSION`.
+    /// The given source, else the distribution's package `linux-source-VERSION`.
     pub fn find(version: &str, given: Option<&Path>, watch: &BuildObserver<'_>) -> Result<KernelSource> {
         let Some(path) = given else { return package(version, watch) };
         let path = fs::canonicalize(path).map_err(|e| Error::io("use the source", path, &e))?;
@@ -43,7 +43,7 @@ impl KernelSource {
         Err(Error::on("use the source", path.display(), why, "give the top folder of a kernel's source"))
     }
 
-    /// What it is, in words.
+    /// Its description, in words.
     pub fn name(&self) -> String {
         match self {
             KernelSource::Archive { name, .. } => name.clone(),
@@ -51,7 +51,7 @@ impl KernelSource {
         }
     }
 
-    /// What tells two sources apart: an archive's name, size and time; a folder's files as make sees them.
+    /// Tells two sources apart: an archive's name, size and time; a folder's files as make sees them.
     pub fn digest(&self) -> Result<String> {
         match self {
             KernelSource::Archive { file, name } => {

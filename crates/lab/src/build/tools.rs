@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What building a kernel needs of this machine, and the packages that have it.
+//! Tools that building a kernel needs on this machine, and the packages that have them.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ enum ToolKind {
 
 use ToolKind::{Header, Program};
 
-/// What every kernel needs.
+/// The needs of every kernel.
 const ALWAYS: &[Need] = &[
     Need("make", Program("make")),
     Need("gcc", Program("gcc")),
@@ -48,7 +48,7 @@ const PACKAGES: &[Need] = &[
     Need("cpio", Program("cpio")),
 ];
 
-/// What is built.
+/// The purpose of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// For guests.

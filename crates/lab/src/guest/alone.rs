@@ -30,7 +30,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 const OPEN: u32 = 1;
 const END: u32 = 2;
 
-/// What the owner is told.
+/// The order to the owner.
 #[derive(Debug, Serialize, Deserialize)]
 struct OwnerOrder {
     cpu: u32,

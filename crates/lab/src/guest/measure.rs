@@ -80,7 +80,7 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
     send(port, "bundle.tar.zst", &fs::read(archive)?)
 }
 
-/// What runs on the measured CPU.
+/// The program on the measured CPU.
 enum Owner {
     /// This program, which measures and leaves a bundle.
     Measuring(Child),
@@ -200,7 +200,7 @@ fn wait_for_the_window(measuring: &mut Child) -> Result<()> {
     }
 }
 
-/// What the threads of a process do, each by name: `isolator S in futex_wait_queue`.
+/// The states of a process' threads, each by name: `isolator S in futex_wait_queue`.
 fn threads_of(process: u32) -> String {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let threads = tasks.map(|task| {
@@ -265,7 +265,7 @@ fn ready_storms(task: &Measure, storms: &[String]) -> Result<Vec<StormProcess>> 
     Ok(started)
 }
 
-/// What so many storms say that they did, a line each, when their rounds are over.
+/// The reports of so many storms, a line each, when their rounds are over.
 fn storm_outcomes(out: BufReader<ChildStdout>, storms: usize) -> Result<Vec<storm::StormOutcome>> {
     out.take(1 << 20).lines().take(storms).map(|line| Ok(serde_json::from_str(&line?)?)).collect()
 }

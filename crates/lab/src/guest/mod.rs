@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs inside a guest: this very program as its init. No shell, no distribution, no other file.
+//! The program inside a guest: this very program as its init. No shell, no distribution, no other file.
 //!
 //! Init mounts what a kernel offers, loads the job's modules, does the job, sends what came of it through the
 //! port, says [`END`] on the console and powers the machine off. Failures are printed on the console and

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
-/// What a call that answers -1 for an error answered.
+/// The result of a call that answers -1 for an error.
 fn checked(answer: libc::c_long) -> io::Result<i32> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as i32) }
 }

@@ -41,7 +41,7 @@ impl GuestTrace {
         Ok(GuestTrace { stop, records })
     }
 
-    /// What it named of each CPU, a line each in the order of time.
+    /// The names that it recorded of each CPU, a line each in the order of time.
     pub fn stop(self) -> Result<Vec<(u32, String)>> {
         self.stop.store(true, Ordering::SeqCst);
         Ok(self.records.join().map_err(|_| "the witness panicked")??)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every test of the library needs.
+//! Helpers of every test of the library.
 #![allow(dead_code, reason = "every file of tests uses a part of it")]
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub fn archive() -> PathBuf {
     archives.max_by_key(|path| path.metadata().unwrap().modified().unwrap()).unwrap()
 }
 
-/// What a command printed, which must succeed; `None`, with a word, where there is no such command.
+/// The output of a command, which must succeed; `None`, with a word, where there is no such command.
 #[track_caller]
 pub fn output(command: &mut Command) -> Option<String> {
     match command.output() {

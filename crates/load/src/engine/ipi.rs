@@ -101,7 +101,7 @@ fn interrupts() -> String {
     fs::read_to_string("/proc/interrupts").unwrap_or_default()
 }
 
-/// What arrived at the measured CPUs since the machine started, one number for each of them.
+/// Interrupts at the measured CPUs since the machine started, one number for each of them.
 #[derive(Debug, Default, PartialEq)]
 struct Arrived {
     function_calls: Vec<u64>,

@@ -32,7 +32,7 @@ fn command(second: u64) -> LoadLook {
     }
 }
 
-/// What was seen in ten seconds, in which `change` befalls a load from the third to the ninth.
+/// Ten seconds of a load, in which `change` befalls it from the third to the ninth.
 fn watched(normal: fn(u64) -> LoadLook, change: impl Fn(u64, &mut LoadLook)) -> Worked {
     let (mut work, start) = (WorkSoFar::default(), Instant::now());
     for second in 0..=10 {

@@ -37,7 +37,7 @@ pub const DEVICE: &str = "/dev/isolator";
 /// How long [`Isolator::start`] waits for a CPU that something else still needs the tick of.
 pub const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What is deferred.
+/// The kinds of work to defer.
 ///
 /// ```
 /// use rt::isolation::Mask;
@@ -111,7 +111,7 @@ impl BitOr for Mask {
     }
 }
 
-/// What a tick does besides deferred work.
+/// A tick's work besides deferred work.
 ///
 /// ```
 /// use rt::isolation::Tick;
@@ -304,7 +304,7 @@ impl Isolator {
         if answer == 0 { Ok(status) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// What the kernel said when it refused, with what to do.
+    /// The kernel's refusal, with the cure.
     fn refused(&self, what: String, error: &io::Error) -> Error {
         let reason = self.raw_status(None).map(|status| Reason(status.refused)).unwrap_or(Reason(0));
         match reason {

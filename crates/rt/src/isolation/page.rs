@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel shows of a CPU without being asked: a page that is mapped read-only.
+//! The kernel's state of a CPU, without a call: a page that is mapped read-only.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,7 +37,7 @@ pub struct Breach {
 /// Counters by name, all since the kernel booted.
 pub type PageCounters = BTreeMap<&'static str, u64>;
 
-/// What `after` counts more than `before`; those that did not change are left out.
+/// The counts by which `after` exceeds `before`; those that did not change are left out.
 ///
 /// ```
 /// use rt::isolation::{PageCounters, since};

@@ -130,7 +130,7 @@ impl Reason {
         self.row().map_or("for a reason that only a newer library knows", |row| row.1)
     }
 
-    /// What to do.
+    /// The cure.
     ///
     /// ```
     /// assert_eq!(rt::isolation::Reason(3).cure(), "boot with nohz_full= and that CPU");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `kernel/include/uapi/linux/isolator.h` says, in Rust. A test compiles that header and compares.
+//! The content of `kernel/include/uapi/linux/isolator.h`, in Rust. A test compiles that header and compares.
 
 /// Timers of the CPU.
 pub(super) const MASK_CLOCK: u32 = 1 << 0;
@@ -11,7 +11,7 @@ pub(super) const MASK_IPI: u32 = 1 << 2;
 pub(super) const MASK_KTLB: u32 = 1 << 3;
 /// Refuse if another task can change the owner's address space.
 pub(super) const MASK_EXCLUSIVE_MM: u32 = 1 << 16;
-/// What is deferred where nothing else is asked.
+/// The mask where no other is requested.
 pub(super) const MASK_DEFAULT: u32 = MASK_CLOCK | MASK_RESCHED | MASK_IPI;
 
 /// Fire timers, look at the tick, switch if asked to.
@@ -131,7 +131,7 @@ mod tests {
         Some(kernel_sources()?.join("include/uapi/linux/isolator.h"))
     }
 
-    /// What the header's compiler makes of these expressions.
+    /// The values that the header's compiler gives these expressions.
     fn compiled(header: &Path, expressions: &[String]) -> Vec<u64> {
         let folder = std::env::temp_dir().join(format!("isolator-uapi-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

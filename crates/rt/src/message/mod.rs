@@ -43,7 +43,7 @@ const MOST_SLOTS: u32 = 1 << 20;
 /// Bytes that a message may have.
 const MOST_BYTES: usize = 4088;
 
-/// What a ring holds.
+/// The capacity of a ring.
 ///
 /// ```
 /// use rt::message::{Size, pair};
@@ -135,7 +135,7 @@ pub fn pair(size: Size) -> Result<(Sender, Receiver)> {
     Ok((sender, Receiver { end: Polling::new(ring), held: None }))
 }
 
-/// What tells others that an end is taken; of a ring within one process, nothing.
+/// Tells others that an end is taken; of a ring within one process, nothing.
 #[cfg(not(loom))]
 type Held = Option<shared::HeldEnd>;
 #[cfg(loom)]

@@ -27,7 +27,7 @@ pub(super) const LINE_BYTES: usize = 8 * WORDS;
 /// Bytes of the longest message that lies in the line of its header.
 pub(super) const BESIDE_BYTES: usize = LINE_BYTES - 8;
 
-/// What a processor copies at once: any has it.
+/// The largest part that a processor copies at once: any has it.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 type Vector = std::arch::x86_64::__m128i;
 #[cfg(all(target_arch = "aarch64", not(loom)))]
@@ -231,7 +231,7 @@ hint!(
 pub(super) struct Region {
     at: NonNull<CacheLine>,
     lines: usize,
-    /// What `at` points into. An end that looked there first would load three words before each message.
+    /// The memory that `at` points into. An end that looked there first would load three words before each message.
     _memory: Arc<Memory>,
 }
 

@@ -65,7 +65,7 @@ pub(crate) const THIS_VERSION: u64 = 0x6973_6f6c_0000_0004;
 /// that size; it must be written as a number there.
 const APART: usize = 128;
 
-/// What both ends know of a ring; each has it in itself.
+/// The part of a ring that both ends know; each has it in itself.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     region: Region,
@@ -176,7 +176,7 @@ impl Ring {
         self.line(RECEIVER)[CREDITS].load(Ordering::Acquire) as u32
     }
 
-    /// What the line of message `n` has.
+    /// The header of the line of message `n`.
     #[inline(always)]
     fn header(&self, n: u32) -> Header {
         // Pair 1: the messages are not older than their header.
@@ -262,7 +262,7 @@ impl Posting {
         self.limit.load(Ordering::Relaxed) > 0
     }
 
-    /// What both ends know.
+    /// The part that both ends know.
     pub(super) fn ring(&self) -> &Ring {
         &self.ring
     }
@@ -389,7 +389,7 @@ impl Polling {
         }
     }
 
-    /// What both ends know.
+    /// The part that both ends know.
     pub(super) fn ring(&self) -> &Ring {
         &self.ring
     }

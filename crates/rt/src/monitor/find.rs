@@ -13,7 +13,7 @@ use super::{Reader, SLOTS, WORDS};
 use crate::message::Shared;
 use crate::{Error, Result};
 
-/// What the name of a loop's memfd begins with.
+/// The prefix of the name of a loop's memfd.
 pub(super) const PREFIX: &str = "isolator-loop:";
 
 /// A loop that can be read.
@@ -128,7 +128,7 @@ pub fn choose(process: u32, name: Option<&str>) -> Result<PathBuf> {
     }
 }
 
-/// What a path leads to, held without being opened: another user may have it lead to a device, where opening
+/// A path's target, held without being opened: another user may have it lead to a device, where opening
 /// alone does something, or to a file system of its own.
 struct Looked {
     held: OwnedFd,
@@ -153,7 +153,7 @@ impl Looked {
     }
 }
 
-/// What the kernel knows of a file without asking the one that serves it.
+/// The kernel's knowledge of a file, without asking the program that serves it.
 fn look(file: &OwnedFd) -> io::Result<Statx> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     Ok(statx(file, "", flags, StatxFlags::TYPE | StatxFlags::INO)?)

@@ -64,7 +64,7 @@ const BEGAN: usize = 2;
 const ENDED: usize = 3;
 const FIRST_MARK: usize = 4;
 
-/// What a cycle's times are.
+/// The clock of a cycle's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CycleClock {
     /// Ticks of the processor's counter.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel, its scheduler, and whatever is below or around it do to a real-time thread.
+//! Effects of the kernel, its scheduler, and whatever is below or around it, on a real-time thread.
 
 use evidence::taint;
 use machine::Snapshot;
@@ -15,12 +15,12 @@ const GOOD_CLOCKS: &[&str] = &["tsc", "arch_sys_counter", "riscv_clocksource", "
 /// Clocks that user space reads by itself too, but that a hypervisor keeps and may correct.
 const GUEST_CLOCKS: &[&str] = &["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
 
-/// What this process' cgroup does to threads that it starts.
+/// Effects of this process' cgroup on threads that it starts.
 pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     group(machine, request).into_iter().chain(quota(machine, request)).collect()
 }
 
-/// What concerns a measured thread that another program started as well: that has a cgroup of its own.
+/// Findings that concern a measured thread that another program started as well: that has a cgroup of its own.
 pub(super) fn of_threads(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();
     findings.extend(real_time(machine));
@@ -157,7 +157,7 @@ fn clock(machine: &Snapshot) -> Option<PreflightFinding> {
     Some(PreflightFinding::new(Taint, taint::CLOCKSOURCE, reason, cure))
 }
 
-/// What the machine itself runs in.
+/// The surroundings of the machine itself.
 pub(super) fn surroundings(machine: &Snapshot) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();
     if let Some(kind) = &machine.hypervisor {

@@ -146,7 +146,7 @@ fn policy(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFindin
     findings
 }
 
-/// What the deadline policy does to a probe: its thread has a budget, and often more CPUs than the measured
+/// Effects of the deadline policy on a probe: its thread has a budget, and often more CPUs than the measured
 /// one.
 fn deadline(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();

@@ -88,7 +88,7 @@ fn probes(case: &mut Case, probe: &str) {
     case.asked.probes = vec![probe.into()];
 }
 
-/// What the change is, the change, and the effect, code and CPU of every finding that it must bring.
+/// The name of a change, the change, and the effect, code and CPU of every finding that it must bring.
 type Row = (&'static str, fn(&mut Case), &'static [(FindingEffect, &'static str, Option<u32>)]);
 
 /// Changes one thing at a time and compares everything that is found with what must be.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is filled in, and what makes no sense.
+//! Defaults, and requests that make no sense.
 
 use machine::snapshot::Cpu;
 
@@ -14,7 +14,7 @@ pub(crate) fn machine(cpus: u32, isolated: &str) -> Snapshot {
     machine
 }
 
-/// What is asked of every probe alike, all of it sensible.
+/// A sensible request of every probe.
 fn sensible(probe: &str) -> Asked {
     let asked = Asked { probes: vec![probe.into()], loads: vec!["idle".into()], ..Asked::default() };
     complete(Asked { duration_ns: Some(1_000_000_000), ..asked }, &machine(4, "2"))

@@ -54,7 +54,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
-/// What this process has built.
+/// The programs that this process has built.
 static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Built once by each process, and replaced by a rename: another process may run it.

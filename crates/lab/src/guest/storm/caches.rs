@@ -44,7 +44,7 @@ pub const STAT_REFRESH: StormKind = StormKind {
 struct Writes {
     file: &'static str,
     value: &'static str,
-    /// What of /proc/vmstat must grow, and its value before.
+    /// The counter of /proc/vmstat that must grow, and its value before.
     counter: Option<(&'static str, u64)>,
     what: &'static str,
 }

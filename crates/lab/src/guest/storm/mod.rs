@@ -42,7 +42,7 @@ use crate::guest::Result;
 /// The hidden verb under which this program blows storms.
 pub const VERB: &str = "lab-storm";
 
-/// What a storm process shall do.
+/// The order to a storm process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StormJob {
     /// Storms by name; several take turns, drawn from the seed.
@@ -55,14 +55,14 @@ pub struct StormJob {
     pub times: u64,
 }
 
-/// What a storm says of itself; the host adds the scenario.
+/// A storm's own report; the host adds the scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StormOutcome {
     /// The storm's name.
     pub name: String,
     /// Whether it did what it is named for.
     pub took_effect: bool,
-    /// What it did, or why it did not.
+    /// Its work, or why it did none.
     pub did: String,
 }
 
@@ -72,7 +72,7 @@ impl StormOutcome {
     }
 }
 
-/// What a storm may know and use.
+/// The surroundings that a storm may know and use.
 pub struct Context {
     /// The CPU that is measured; the first where there are several.
     pub target: u32,
@@ -80,7 +80,7 @@ pub struct Context {
     pub measured: CpuSet,
     /// How many rounds there will be.
     pub rounds: u64,
-    /// What is drawn, for this storm alone: others do not change it.
+    /// The source of random numbers, for this storm alone: others do not change it.
     pub random: Xoshiro256PlusPlus,
 }
 

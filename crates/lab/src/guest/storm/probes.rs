@@ -32,7 +32,7 @@ pub const FTRACE: StormKind = StormKind {
     ready: |_| Ok(Box::new(Tracer::ready()?)),
 };
 
-/// What opening a file calls, on every kernel.
+/// A function that opening a file calls, on every kernel.
 const FUNCTION: &str = "do_sys_openat2";
 
 struct KernelProbe {

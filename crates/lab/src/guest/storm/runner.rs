@@ -51,7 +51,7 @@ pub fn main(mut args: impl Iterator<Item = String>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a storm process says when its storms are ready.
+/// A storm process prints this when its storms are ready.
 pub const READY: &str = "ready";
 
 /// Storms that are ready, then those whose rounds are over.
@@ -103,13 +103,13 @@ fn turns(blowing: &mut [Blowing], random: &mut Xoshiro256PlusPlus, length: Durat
     }
 }
 
-/// What a storm's thread is asked to do.
+/// A request to a storm's thread.
 enum Ask {
     Round,
     End(u64),
 }
 
-/// What it answers: words, or a reason.
+/// Its answer: words, or a reason.
 type RoundAnswer = Result<String, String>;
 
 /// A storm under way.

@@ -144,7 +144,7 @@ pub(super) fn others_of(lengths: u64) -> u64 {
     lengths >> 4
 }
 
-/// What a line has.
+/// The header of a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Header(pub u64);
 
