@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What loads' programs print: no panic from the bytes to the last rendering.
+//! Output of loads' programs: no panic from the bytes to the last rendering.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

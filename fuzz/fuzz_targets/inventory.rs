@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `ansible-inventory --list` prints: no panic from the bytes to the last rendering.
+//! Output of `ansible-inventory --list`: no panic from the bytes to the last rendering.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

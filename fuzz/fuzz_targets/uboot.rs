@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `fw_printenv` prints of U-Boot's environment: no panic from the bytes to the last rendering.
+//! Output of `fw_printenv`, U-Boot's environment: no panic from the bytes to the last rendering.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

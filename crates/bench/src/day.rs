@@ -27,7 +27,7 @@ const CARRY_EVERY_S: u64 = 15;
 
 const THRESHOLD_NS: u64 = 100_000;
 
-/// What a day takes.
+/// The cost of a day.
 #[derive(Debug, Clone)]
 pub struct Day {
     /// Samples recorded.

@@ -18,7 +18,7 @@ const MACHINES: u64 = 10_000;
 
 const SIZE: FleetSize = FleetSize { cpus: 12, loads: 8, seconds: 20 };
 
-/// What a fleet takes.
+/// The cost of a fleet.
 #[derive(Debug, Clone)]
 pub struct FleetCost {
     /// Machines.
@@ -37,7 +37,7 @@ pub struct FleetCost {
     pub cpus: usize,
 }
 
-/// What one command took.
+/// The cost of one command.
 #[derive(Debug, Clone, Copy)]
 pub struct Taken {
     /// From its start to its end.

@@ -44,7 +44,7 @@ pub struct Stall {
     pub clean: bool,
 }
 
-/// What a probe made of the stalls.
+/// A probe's findings on the stalls.
 #[derive(Debug, Clone, Default)]
 pub struct StallDetection {
     /// Stalls that the probe must see.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the lab's scope costs a guest: `lab/scope/bench` on the lab's kernel.
+//! The cost of the lab's scope in a guest: `lab/scope/bench` on the lab's kernel.
 
 use std::process::Command;
 

@@ -80,7 +80,7 @@ pub use self::why::WhyArgs;
     disable_help_flag = true
 )]
 pub struct Cli {
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
     /// Print help; isolator help VERB prints all of it
@@ -254,12 +254,12 @@ pub struct EthercatOptions {
     pub force: bool,
 }
 
-/// What to measure and how; missing options come from `--like`, else from the defaults.
+/// The measurement's options; missing ones come from `--like`, else from the defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunOptions {
     /// control:1kHz, linuxcnc:25us+1ms, audio:64@48000, ethercat:1kHz, poll, vm
     ///
-    /// What the machine is for: gives probe, periods, limits and loads; other options win. Also
+    /// The machine's use: gives probe, periods, limits and loads; other options win. Also
     /// control:25us, and linuxcnc:1ms for a servo thread alone.
     #[arg(long = "use", value_name = "USE", value_parser = purpose(), hide_possible_values = true, help_heading = ROWS)]
     pub purpose: Option<Use>,

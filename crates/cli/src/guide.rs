@@ -28,14 +28,14 @@ use crate::output::{Exit, VerbResult, print};
 
 /// Where everything is kept, below the current folder.
 const FOLDER: &str = "isolator-guide";
-/// What was answered and done.
+/// The file of answers and finished steps.
 const STATE: &str = "guide.json";
 /// The plan.
 const PLAN: &str = "plan.json";
 /// Neither state nor plan is longer.
 const LONGEST: u64 = 16 << 20;
 
-/// What was answered and done so far.
+/// The answers and finished steps so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Guide {
@@ -76,7 +76,7 @@ const STEPS: [GuideStep; 7] = [
     GuideStep::Compare,
 ];
 
-/// What comes next.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coming {
     /// A command.
@@ -88,7 +88,7 @@ enum Coming {
 }
 
 impl GuideStep {
-    /// What it does, for the line above its command.
+    /// Its purpose, for the line above its command.
     fn says(self) -> &'static str {
         match self {
             GuideStep::Doctor => "look for causes of latency; changes nothing",
@@ -103,7 +103,7 @@ impl GuideStep {
 }
 
 impl Guide {
-    /// What comes next, where the machine runs in the boot `boot_id` and the plan `needs_boot`.
+    /// The next step, where the machine runs in the boot `boot_id` and the plan `needs_boot`.
     fn coming(&self, boot_id: &str, has_plan: bool, needs_boot: bool) -> Coming {
         let possible = |step: &GuideStep| match step {
             GuideStep::Apply => has_plan,
@@ -314,7 +314,7 @@ fn bundle(words: &[String]) -> Option<String> {
     words.get(at + 1)?.strip_prefix(FOLDER)?.strip_prefix('/').map(str::to_string)
 }
 
-/// What to do with a step.
+/// The user's answer to a step.
 enum Answer {
     Run(Vec<String>),
     Skip,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this program is beside a command line for people: parts of it start it again under other names.
+//! Roles of this program beside a command line for people: parts of it start it again under other names.
 
 use std::process::ExitCode;
 

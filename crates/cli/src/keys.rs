@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 /// A signal waits no longer than this.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// What Ctrl-Z sends where it sends no signal.
+/// The character of Ctrl-Z where it sends no signal.
 const CTRL_Z: u8 = 0x1a;
 
 /// A key that means something.

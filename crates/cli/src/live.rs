@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a person sees while a run goes on: a table that fills, with progress and time left; for one probe
+//! The screen while a run goes on: a table that fills, with progress and time left; for one probe
 //! alone a line per thread in cyclictest's form. Without a terminal a line a row; with `--quiet` nothing.
 //! With `--live` also a page.
 

@@ -117,7 +117,7 @@ struct HttpExchange {
     stream: TcpStream,
     began: Instant,
     request: Vec<u8>,
-    /// What it is sent, and how much of that has gone.
+    /// The answer, and how much of it has been sent.
     answer: Option<(Vec<u8>, usize)>,
 }
 

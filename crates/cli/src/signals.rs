@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What ends a run in order: signals, and the end of the session that started it.
+//! Ends a run in order: by signals, and with the session that started it.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ pub fn set_on_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// What stops a run: signals, and the end of its session where that is asked for.
+/// The flag that stops a run: signals, and the end of its session where that is asked for.
 pub fn stops(options: &RunOptions) -> Result<Arc<AtomicBool>, Error> {
     let stop =
         stop_on_signals().map_err(|error| Error::new("catch signals", error::reason(&error), "try again"))?;

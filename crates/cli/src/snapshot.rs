@@ -20,7 +20,7 @@ use crate::output::note;
 /// The hidden verb under which this program takes a snapshot.
 pub const VERB: &str = "bundle-snapshot";
 
-/// What `options` ask to be done about spikes; a snapshot is also taken on SIGUSR1.
+/// The reactions to a spike that `options` ask for; a snapshot is also taken on SIGUSR1.
 pub fn on_spike(options: &SpikeOptions) -> Result<OnSpike, Box<dyn std::error::Error>> {
     let actions = options.on_spike.iter().map(|text| SpikeAction::parse(text));
     let actions = actions.collect::<error::Result<Vec<_>>>()?;

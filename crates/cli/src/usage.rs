@@ -31,7 +31,7 @@ pub fn join_json(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// What is wrong with a command line of which `verb` is the first word, in one line with the cure.
+/// The fault in a command line of which `verb` is the first word, in one line with the cure.
 pub fn line(error: &Error, verb: Option<&str>) -> String {
     let said = |kind| error.get(kind).map(value_text).unwrap_or_default();
     let nearest = |kind| error.get(kind).map(nearest).unwrap_or_default();

@@ -85,7 +85,7 @@ fn printed(text: &str) -> Vec<Set> {
     found
 }
 
-/// What an action of a plan sets.
+/// The settings of a plan's action.
 fn sets(action: &Action) -> Vec<Set> {
     let name = match action.kind {
         ActionKind::BootParameter => registry::boot_parameter(&action.target).unwrap().name,
@@ -131,7 +131,7 @@ struct Case {
     plans: Vec<Plan>,
 }
 
-/// What is looked at, made once.
+/// The cases, made once.
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     let of = |(name, machine): (String, Snapshot)| {
         Profile::ALL.map(|profile| Case {
@@ -254,7 +254,7 @@ fn mistuned(tree: &std::path::Path, machine: &Snapshot, isolated: &str) -> Snaps
     machine::read_whole(tree)
 }
 
-/// What a finding says to set. Of words that others wrote on the boot line, only those that are to be written
+/// The settings that a finding asks for. Of words that others wrote on the boot line, only those that are to be written
 /// anew.
 fn fixed(finding: &Finding) -> Vec<Set> {
     let (Some(fix), Some(advice)) = (&finding.fix, &finding.advice) else { return Vec::new() };
@@ -316,7 +316,7 @@ fn every_printed_value_has_its_files_form() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What the preflight of a run on a plan's CPUs advises, and `isolator why` of each kind of cause there.
+/// The advice of the preflight of a run on a plan's CPUs, and of `isolator why` on each kind of cause there.
 fn advised(Case { machine, profile, plans, .. }: &Case) -> Vec<String> {
     let Some(plan) = plans.iter().find(|plan| !plan.isolated.is_empty()) else { return Vec::new() };
     let probes: &[&str] = match profile {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one verb writes another one reads: export and import, reports of several, plans and comparisons.
+//! Files that one verb writes and another one reads: export and import, reports of several, plans and comparisons.
 
 use std::collections::BTreeMap;
 use std::fs;

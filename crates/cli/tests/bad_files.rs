@@ -160,7 +160,7 @@ fn a_bundle_is_never_written_over_another() {
     assert_eq!(fs::read(&manifest).unwrap(), before);
 }
 
-/// What `report` says of a bundle: one line that refuses it, or its document.
+/// The result of `report` on a bundle: one line that refuses it, or its document.
 fn reported(folder: &Path, bundle: &str) -> Result<Value, String> {
     let ran = isolator(folder, &["report", bundle, "--quiet", "--json", "-", "-o", "report.html"]);
     match ran.status {

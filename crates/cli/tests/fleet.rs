@@ -141,7 +141,7 @@ fn a_machine_of_an_inventory_is_measured_once_and_its_bundle_is_brought() {
     nothing_is_left(folder.path());
 }
 
-/// What a run brings to the machine of [`inventory`], and what it leaves there.
+/// Checks that a run leaves nothing on the machine of [`inventory`] that it brought there.
 fn nothing_is_left(folder: &Path) {
     for name in ["isolator", "kept"] {
         assert!(!folder.join(name).exists(), "{name} is left in {}", folder.display());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the system refuses: permissions, a full disk, an offline CPU. One line each, and nothing is lost.
+//! Refusals of the system: permissions, a full disk, an offline CPU. One line each, and nothing is lost.
 
 use std::fs;
 

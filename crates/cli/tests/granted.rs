@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was granted is taken back while a row is measured: if another program moves, lowers or stops a
+//! Grants that are taken back while a row is measured: if another program moves, lowers or stops a
 //! measuring thread, the row is tainted and the verdict is no longer that the limit holds.
 
 use std::fs;

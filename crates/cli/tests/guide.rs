@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Options that make a run short.
 const SHORT: &str = "--loads idle --duration 1s --warm-up 100ms";
 
-/// What the program prints on a terminal where these lines are typed.
+/// The program's output on a terminal where these lines are typed.
 fn typed(folder: &Path, lines: &[&str]) -> Ran {
     let script = format!("stty cols 80 rows 24; exec '{PROGRAM}'");
     let mut command = Command::new("script");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What integrations/ ships for other programs: their own checkers accept it, its scripts run, and it names
+//! The files of integrations/ for other programs: their own checkers accept them, the scripts run, and they name
 //! metrics that the program exposes.
 
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@ use serde_json::Value;
 /// into the next.
 const SECOND: u64 = 1000 + 250 + 50;
 
-/// What the reader's heap may take, in KiB.
+/// The most heap of a reader, in KiB.
 const MEMORY_KIB: u32 = 256 << 10;
 
 /// How many runs are killed; none where only the few of an ordinary test are wanted.
@@ -73,7 +73,7 @@ fn lines(path: &Path) -> u64 {
     fs::read(path).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// What `report` says of the bundle, with little memory.
+/// The result of `report` on the bundle, with little memory.
 fn reported(folder: &Path) -> (Ran, Value) {
     let script = format!("ulimit -d {MEMORY_KIB} && exec {PROGRAM} report run --json -");
     let output = Command::new("sh").args(["-c", &script]).current_dir(folder).stdin(Stdio::null()).output();

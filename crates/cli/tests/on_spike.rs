@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done about spikes, and snapshots of a run that goes on: on demand, and after a spike.
+//! Reactions to spikes, and snapshots of a run that goes on: on demand, and after a spike.
 
 use std::fs;
 use std::path::Path;

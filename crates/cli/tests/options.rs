@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What options change in what is measured: periods, timers, policies, idle states, loads.
+//! Effects of options on the measurement: periods, timers, policies, idle states, loads.
 
 use std::fs;
 

@@ -517,7 +517,7 @@ fn most_kib(process: u32) -> u64 {
     kib(process, "VmHWM:").unwrap_or(0)
 }
 
-/// What of that are pages of isolator's own file: 30 MB of a debug build, which are cached for all.
+/// The part that is pages of isolator's own file: 30 MB of a debug build, which are cached for all.
 fn own_code_kib(process: u32) -> u64 {
     let maps = fs::read_to_string(format!("/proc/{process}/smaps")).unwrap_or_default();
     let (mut own_kib, mut is_own) = (0, false);

@@ -165,7 +165,7 @@ impl Prometheus {
         Prometheus(command.spawn().unwrap(), address)
     }
 
-    /// What it answers, by probe.
+    /// The answer, by probe.
     fn ask(&self, query: &str) -> Vec<(String, f64)> {
         let hex = |byte: u8| format!("%{byte:02X}");
         let path = format!("/api/v1/query?query={}", query.bytes().map(hex).collect::<String>());

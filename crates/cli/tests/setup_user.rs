@@ -195,7 +195,7 @@ fn in_own_root(script: &str) -> Option<Ran> {
     Some(in_namespace(folder().path(), &format!("{OWN_ROOT}{script}")))
 }
 
-/// What a script printed after each `== NAME`.
+/// The script's output after each `== NAME`.
 fn parts(ran: &Ran) -> BTreeMap<String, String> {
     let parts = ran.stdout.split("== ").skip(1).filter_map(|part| part.split_once('\n'));
     parts.map(|(name, text)| (name.to_string(), text.trim_end().to_string())).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a person sees: help, a table that moves on a terminal only, in colour only where that is wanted, and
+//! Screens: help, a table that moves on a terminal only, in colour only where that is wanted, and
 //! nothing at all with --quiet.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::*;
 
-/// What the program prints on a terminal of so many columns and 24 lines; standard output and error are one
+/// The program's output on a terminal of so many columns and 24 lines; standard output and error are one
 /// there.
 fn on_a_terminal(folder: &Path, columns: usize, environment: &[(&str, &str)], args: &[&str]) -> String {
     let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");

@@ -183,7 +183,7 @@ impl OnTerminal {
         OnTerminal { child, typed, seen }
     }
 
-    /// What was shown since the last call.
+    /// The output since the last call.
     fn waits_for(&self, part: &str) -> String {
         let mut text = String::new();
         wait_for(part, || {

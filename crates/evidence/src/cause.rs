@@ -173,15 +173,15 @@ impl From<CounterClass> for CauseKind {
     }
 }
 
-/// What the measured thread's way from the switch to its program is called, a cause of kind
+/// The name of the measured thread's way from the switch to its program, a cause of kind
 /// [`CauseKind::Syscall`].
 pub const RETURN: &str = "return to the program";
 
-/// What the delay of the interrupt by which a followed loop's own timer wakes it is called, a cause of kind
+/// The name of the delay of the interrupt by which a followed loop's own timer wakes it, a cause of kind
 /// [`CauseKind::Timer`].
 pub const OWN_TIMER: &str = "interrupt of the loop";
 
-/// What the detail of a cause says that the measured thread should have preempted, and could not: the kernel
+/// The detail of a cause where the measured thread should have preempted, and could not: the kernel
 /// allows no preemption there.
 pub const PREEMPTION_OFF: &str = "with preemption off";
 
@@ -308,7 +308,7 @@ pub struct Sender {
 pub struct OnSibling {
     /// The sibling.
     pub cpu: u32,
-    /// What ran there.
+    /// The cause.
     #[serde(flatten)]
     pub cause: Cause,
 }

@@ -151,7 +151,7 @@ impl ComparedFigure {
     }
 }
 
-/// What holds for every comparison.
+/// Caveats of every comparison.
 const CAVEATS: [&str; 4] = [
     "intervals speak of chance within these two runs, not of what differs from one run to the next: measure each \
      side more than once to learn that",

@@ -21,7 +21,7 @@ use crate::series::Series;
 use crate::taint::SAMPLES_LOST;
 use machine::units::us;
 
-/// What is left of a sum by a mean with three digits after the point, for each sample.
+/// The error of a sum that is made of a mean with three digits after the point, for each sample.
 const MEAN_ERROR_NS: f64 = 0.001;
 
 /// The share of cycles by which a whole row may differ from its length.
@@ -250,7 +250,7 @@ fn of_spikes(rows: &[Row], spikes: &[Spike], is_of_lab: bool) -> Vec<String> {
     found
 }
 
-/// What was asked and neither measured nor said not to be.
+/// Rows that were asked and neither measured nor reported as not run.
 fn unmeasured(manifest: &Manifest) -> Vec<String> {
     let asked = &manifest.asked;
     let name = |load: &str| load.split('=').next().unwrap_or_default().to_string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run says of the use that it was made for: each thread's largest latency, and its grade where the
+//! The result of a run for its use: each thread's largest latency, and its grade where the
 //! use has a scale.
 
 use machine::Use;
@@ -46,7 +46,7 @@ pub struct ThreadVerdict {
 }
 
 impl UseVerdict {
-    /// What `rows` say of the use `asked`; nothing where the text names none.
+    /// The result of `rows` for the use `asked`; nothing where the text names none.
     pub fn of(asked: &str, rows: &[Summary]) -> Option<UseVerdict> {
         let purpose = asked.parse::<Use>().ok()?;
         let probe = if rows.iter().any(|row| row.key.probe == LOOP) { LOOP } else { purpose.probes()[0] };
@@ -70,7 +70,7 @@ impl UseVerdict {
         Some(format!("{grade}{}: {}", self.asked, threads.join("; ")))
     }
 
-    /// What a missed period is called.
+    /// The use's name for a missed period.
     pub fn missed(&self) -> &'static str {
         self.asked.parse::<Use>().map_or("missed", |purpose| purpose.missed())
     }

@@ -383,7 +383,7 @@ impl Gated {
     }
 }
 
-/// What the rows of all baselines give.
+/// The rows of all baselines.
 #[derive(Default)]
 struct Rows {
     rows: Vec<GatedRow>,
@@ -466,7 +466,7 @@ fn list(not_judged: &mut Vec<NotJudged>, row: NotJudged) {
     }
 }
 
-/// What was asked for and did not run: of the candidate all, of a baseline what the candidate did not measure
+/// Rows that were asked for and did not run: of the candidate all, of a baseline those that the candidate did not measure
 /// either. A row that is gone fails by itself.
 fn not_run(baselines: &[Bundle], candidate: &Bundle, gone: &[RowKey]) -> Vec<NotRun> {
     let is = |key: &RowKey, row: &NotRun| (&key.probe, &key.load) == (&row.probe, &row.load);
@@ -481,7 +481,7 @@ fn not_run(baselines: &[Bundle], candidate: &Bundle, gone: &[RowKey]) -> Vec<Not
     all
 }
 
-/// What the lab only counted has its own gate.
+/// Refuses counts of the lab, which has its own gate.
 fn latencies(bundle: &Bundle) -> Result<()> {
     if !bundle.counts_only() {
         return Ok(());

@@ -9,13 +9,13 @@ use crate::manifest::{RowKey, Spike};
 /// Spikes kept of a series for their length, and as many for being the latest.
 pub(crate) const KEPT: usize = 50;
 
-/// What is kept of every series.
+/// The spikes that are kept of every series.
 #[derive(Debug, Default)]
 pub(crate) struct KeptSpikes {
     rows: BTreeMap<RowKey, KeptOfRow>,
 }
 
-/// What is kept of one series: a spike is in one of both.
+/// The spikes that are kept of one series: a spike is in one of both.
 #[derive(Debug, Default)]
 struct KeptOfRow {
     /// The longest first.

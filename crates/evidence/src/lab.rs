@@ -61,7 +61,7 @@ pub struct LabDocument {
 }
 
 impl LabDocument {
-    /// What makes the run no result, in words: storms and loads without effect, a kernel that complained.
+    /// Reasons why the run is no result, in words: storms and loads without effect, a kernel that complained.
     pub fn failures(&self) -> Vec<String> {
         let idle = self.storms.iter().filter(|storm| !storm.took_effect);
         let idle = idle.map(|storm| {
@@ -199,7 +199,7 @@ impl Spread {
         self.most_instructions.saturating_sub(self.least_instructions)
     }
 
-    /// What at least that share of the responses took at the most; above 511 rounded down to its power of
+    /// The most that at least that share of the responses took; above 511 rounded down to its power of
     /// two.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil() as u64;
@@ -403,7 +403,7 @@ pub struct GateDocument {
     pub not_counted: Vec<String>,
     /// The rows that were judged, and how long each counted.
     pub windows: Vec<GateWindow>,
-    /// What only one of both counted, so that it was not judged.
+    /// Rows that only one of both counted, so that they were not judged.
     pub not_judged: Vec<String>,
     /// The bundle.
     pub bundle: String,

@@ -240,7 +240,7 @@ impl RowKey {
 /// One measured series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowEntry {
-    /// What identifies it.
+    /// Its identity.
     #[serde(flatten)]
     pub key: RowKey,
     /// Stem of its files below `series/`.
@@ -384,7 +384,7 @@ pub struct Coarse {
     pub missed: u64,
 }
 
-/// What an older file means, which does not say it.
+/// The value that an older file means by its absence.
 fn is_known() -> bool {
     true
 }

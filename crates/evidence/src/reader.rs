@@ -40,13 +40,13 @@ pub fn fits(rows: usize, seconds: u64) -> Result<()> {
 pub struct Bundle {
     /// Where it was read.
     pub path: PathBuf,
-    /// What was asked, granted and noticed.
+    /// The request, the grants and the notes.
     pub manifest: Manifest,
     /// The measured series, as the manifest lists them.
     pub rows: Vec<Row>,
     /// Listed spikes.
     pub spikes: Vec<Spike>,
-    /// What the lab saw of a guest from outside, where the run was one of the lab.
+    /// The lab's record of a guest from outside, where the run was one of the lab.
     pub lab: Option<LabDocument>,
     /// Missing and damaged parts, in words; empty for a whole bundle.
     pub missing: Vec<String>,
@@ -58,7 +58,7 @@ impl Bundle {
         self.lab.is_some() && self.rows.is_empty()
     }
 
-    /// What the run noticed, and what its dates show to be wrong with its clock: none is held against it.
+    /// The run's notes, and faults of its clock by its dates: none is held against it.
     pub fn notes(&self) -> Vec<String> {
         // Guests of the lab are measured side by side.
         let rows = if self.lab.is_some() { &[] } else { self.rows.as_slice() };
@@ -186,7 +186,7 @@ fn read_series(files: &Files, entry: &RowEntry, is_ours: bool, missing: &mut Vec
     Ok(series)
 }
 
-/// What came since the two files were written, which speak through second `through`.
+/// Data since the two files were written, which speak through second `through`.
 fn read_journal(
     mut journal: Lines<impl Read>,
     through: Option<u32>,

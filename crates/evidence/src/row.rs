@@ -32,7 +32,7 @@ impl Row {
         self.series.missed().saturating_add(stated)
     }
 
-    /// What the tail of its latencies suggests. Fitted at the first call, since that takes long and a
+    /// The suggestion of the tail of its latencies. Fitted at the first call, since that takes long and a
     /// verdict, a document and a page all show it: the series is not to change afterwards.
     pub fn tail(&self) -> &Tail {
         self.tail.get_or_init(|| match self.entry.coarse.as_ref().and_then(Coarse::hidden_from_ns) {

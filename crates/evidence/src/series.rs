@@ -148,7 +148,7 @@ impl Cells {
     }
 }
 
-/// What came in one second: the row, and counts by bucket since the line before.
+/// The data of one second: the row, and counts by bucket since the line before.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct JournalLine {
     pub row: Second,
@@ -432,7 +432,7 @@ impl Series {
     }
 }
 
-/// What stands before the blocks of `STEM.histograms.csv`.
+/// The head of the blocks of `STEM.histograms.csv`.
 #[derive(Debug, Default)]
 struct HistogramHead {
     /// `Some(None)`: it says that it speaks of no second.

@@ -14,10 +14,10 @@ const SHARE: u64 = 10;
 /// Fewer missed periods are late cycles, and the table has them.
 const FEWEST: u64 = 10;
 
-/// What each line says of its row.
+/// The words of each line about its row.
 pub const BEGAN_NO_CYCLE: &str = "began no cycle for";
 
-/// What stops a thread for long.
+/// Taints that stop a thread for long.
 const STOPS: [&str; 6] = [CPU_QUOTA, RT_THROTTLING, SUSPENDED, CPU_OFFLINE, GRANT_LOST, MOVED];
 
 /// A line for each row whose loop began no cycle for long.
@@ -49,7 +49,7 @@ fn named(key: &RowKey) -> String {
     }
 }
 
-/// What took the row's CPU in its spikes; else what stopped it; `seconds` is for how long it began no cycle.
+/// The cause that took the row's CPU in its spikes; else what stopped it; `seconds` is for how long it began no cycle.
 fn because(key: &RowKey, seconds: f64, spikes: &[Spike], manifest: &Manifest) -> String {
     let most = most(key, spikes);
     let stopped = manifest.taints.iter().find(|taint| {

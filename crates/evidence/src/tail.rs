@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tail of a distribution suggests beyond the largest sample, and when it says nothing.
+//! The tail of a distribution beyond the largest sample, and when it says nothing.
 //!
 //! Peaks over threshold: whatever lies above a high threshold follows a generalised Pareto distribution, if
 //! it comes from one continuous distribution at all (Pickands 1975). The fit is by probability-weighted

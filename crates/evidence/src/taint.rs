@@ -55,14 +55,14 @@ impl std::fmt::Display for Taint {
     }
 }
 
-/// What a code means.
+/// The meaning of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaintText {
     /// The code.
     pub code: &'static str,
-    /// What it says of a run.
+    /// Its meaning for a run.
     pub meaning: &'static str,
-    /// What usually helps; a run's own taint names CPUs, files and values.
+    /// The usual cure; a run's own taint names CPUs, files and values.
     pub cure: &'static str,
 }
 

@@ -233,7 +233,7 @@ fn remainder(spike: &Spike) -> Option<u64> {
     }
 }
 
-/// What took the most of a spike, the remainder included.
+/// The cause that took the most of a spike, the remainder included.
 fn mostly(spike: &Spike) -> Option<CauseName> {
     let mut shares = BTreeMap::<(CauseKind, &str), u64>::new();
     for (cause, ns) in spike.causes.iter().filter_map(|cause| Some((cause, cause.duration_ns?))) {

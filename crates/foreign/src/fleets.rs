@@ -10,7 +10,7 @@ use report::terminal::{self, Style};
 
 const STYLE: Style = Style { color: false, width: 80 };
 
-/// What `ansible-inventory --list` prints.
+/// The output of `ansible-inventory --list`.
 pub(crate) fn inventory(data: &[u8]) {
     let Ok(listed) = serde_json::from_slice(data) else { return };
     let hosts = inventories::hosts_of(&listed, "all");

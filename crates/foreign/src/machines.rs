@@ -38,7 +38,7 @@ pub(crate) fn tree(data: &[u8]) {
     look(&machine::read_whole(folder.path()), folder.path());
 }
 
-/// What is made of a machine: findings, and a plan.
+/// The findings and the plan of a machine.
 fn look(machine: &Snapshot, root: &Path) {
     let report = examine(machine, &DoctorQuestion::default());
     let _ = (terminal::doctor(&report, STYLE), serde_json::to_string(&report));
@@ -63,7 +63,7 @@ fn shown(plan: &Plan, machine: &Snapshot) {
     let _ = (terminal::tune::verified(&verified, STYLE), serde_json::to_string(&verified));
 }
 
-/// What `fw_printenv` prints.
+/// The output of `fw_printenv`.
 pub(crate) fn uboot(data: &[u8]) {
     let words = ["isolcpus=2-3", "skew_tick=1"].map(str::to_string);
     if let Ok((_, old)) = tune::boot::uboot::variable(&String::from_utf8_lossy(data), &words) {
@@ -73,7 +73,7 @@ pub(crate) fn uboot(data: &[u8]) {
     }
 }
 
-/// What loads' programs print and write: stress-ng's YAML, fio's JSON, and lines of others.
+/// The output of loads' programs: stress-ng's YAML, fio's JSON, and lines of others.
 pub(crate) fn figures(data: &[u8]) {
     let Ok(folder) = tempfile::tempdir() else { return };
     let file = folder.path().join("figures");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use foreign::{ALL, ForeignReader, mutation};
 
-/// What all readers together may have resident.
+/// The most memory that all readers together may have resident.
 const MOST_BYTES: u64 = 256 << 20;
 
 fn main() -> ExitCode {

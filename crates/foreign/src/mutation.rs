@@ -14,7 +14,7 @@ const LONGEST: usize = 1 << 18;
 /// Damages to one input at the most.
 const MOST: usize = 8;
 
-/// What numbers and words in a text become.
+/// Replacements of numbers and words in a text.
 const WORDS: [&str; 22] = [
     "0",
     "1",

@@ -83,7 +83,7 @@ pub(crate) fn tail(data: &[u8]) {
     let _ = latency.corrected(1_000_000);
 }
 
-/// What a guest sent: frames, and in them a scope's record, a kernel's log and a trace.
+/// A guest's output: frames, and in them a scope's record, a kernel's log and a trace.
 pub(crate) fn guest(data: &[u8]) {
     let frames = ::lab::frame::read(data);
     let texts = frames.iter().map(|(_, bytes)| bytes.as_slice()).chain([data]);
@@ -115,7 +115,7 @@ pub(crate) fn store(data: &[u8]) {
     }
 }
 
-/// What a peer asks for over HTTP.
+/// A peer's request over HTTP.
 pub(crate) fn requests(data: &[u8]) {
     let families = monitor("loop", &[]);
     let answer = answer(&String::from_utf8_lossy(data), &|format: MetricsFormat| format.of(&families));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What mutations begin with: the files in `fuzz/seeds`, fixtures of the crates, and what is packed here.
+//! The seeds of mutations: the files in `fuzz/seeds`, fixtures of the crates, and files packed here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -60,7 +60,7 @@ pub fn choose(
     }
 }
 
-/// What the mode's figures are.
+/// The meaning of the mode's figures.
 fn meaning(mode: Mode) -> &'static str {
     match mode {
         Mode::Count => {

@@ -17,14 +17,14 @@ use crate::{Error, boot, initramfs, log, qemu, scope, symbols};
 /// Given up after this time, where none is given: a selftest on a busy host takes minutes.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What a program left.
+/// The result of a program.
 #[derive(Debug)]
 pub struct ProgramOutput {
-    /// What it printed.
+    /// Its output.
     pub output: String,
     /// Its exit status; 128 and the signal's number where one ended it.
     pub status: i32,
-    /// What the kernel said meanwhile, judged.
+    /// The kernel's log meanwhile, judged.
     pub log: GuestLog,
     /// The same, from the first line on that says that something is wrong; empty where none does.
     pub complaint: String,
@@ -49,7 +49,7 @@ pub struct ProgramSpec<'a> {
     pub mode: Mode,
     /// Whether the scope looks on; the program says when, by its markers.
     pub watched: bool,
-    /// What the guest has besides.
+    /// The guest's further equipment.
     pub how: How,
     /// Complaints that are not held against it: a text of each.
     pub known: &'a [String],

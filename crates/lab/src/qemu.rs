@@ -49,7 +49,7 @@ pub struct Guest<'a> {
     pub patience: Patience,
 }
 
-/// What a guest has besides its parts.
+/// The equipment of a guest besides its parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct How {
     /// How often every CPU is given an NMI; x86-64, with `apic_extnmi=all` on the boot line.
@@ -58,11 +58,11 @@ pub struct How {
     pub by_turns: bool,
     /// Whether each two CPUs are hardware threads of one core; x86-64.
     pub siblings: bool,
-    /// What gives it edges from outside.
+    /// The source of its edges, outside of it.
     pub outside: Option<Outside>,
 }
 
-/// What gives edges from outside of the guest.
+/// A source of edges outside of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outside {
     /// Lines, the next edge so long after an answer; arm64.
@@ -85,7 +85,7 @@ enum Console {
     Terminal,
 }
 
-/// What a guest left.
+/// The result of a guest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Left {
     /// Everything on its console.
@@ -129,7 +129,7 @@ pub fn version(architecture: Architecture) -> Result<String> {
 /// none.
 const SEES_PATCHED_TEXT: u32 = 8;
 
-/// What x86's kernel says of a breakpoint that it does not know.
+/// The message of x86's kernel for a breakpoint that it does not know.
 const STALE_TEXT: &str = "Oops: int3";
 
 /// How often a guest is run whose emulator keeps failing it.
@@ -152,7 +152,7 @@ pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, LostGuest> {
     run_once(guest)
 }
 
-/// What the emulator did wrong, by a guest's console.
+/// The emulator's fault, by a guest's console.
 fn emulators_fault(guest: &Guest<'_>, console: &str) -> Result<Option<String>> {
     // Nothing of the guest's task had begun.
     if console.contains(NO_PORT) {
@@ -211,12 +211,12 @@ fn run_once(guest: &Guest<'_>) -> std::result::Result<Left, LostGuest> {
 pub struct LostGuest {
     /// Why, with its last words.
     pub error: Error,
-    /// What it wrote to its console.
+    /// Its console.
     pub console: String,
 }
 
 impl LostGuest {
-    /// What it and its program said from when the program ran; empty where it did not come so far.
+    /// Its console and its program's output from when the program ran; empty where it did not come so far.
     pub fn program_output(&self) -> &str {
         self.console.split_once(BEGIN).map_or("", |(_, said)| said.trim())
     }
@@ -295,7 +295,7 @@ fn start(guest: &Guest<'_>, files: &GuestFiles, command: &mut Command) -> Result
     files.spawn(command).map_err(|e| Error::io("start", Path::new(program), &e))
 }
 
-/// What is known of a guest that has no result.
+/// The known words of a guest that has no result.
 struct Words<'a> {
     console: &'a str,
     /// The emulator's own.
@@ -342,7 +342,7 @@ fn broken(kernel: &GuestKernel, words: &Words<'_>, ending: Ending) -> Error {
     }
 }
 
-/// What a kernel said before it panicked or was given up, in short: the first complaint, where it was, and
+/// The last words of a kernel before it panicked or was given up, in short: the first complaint, where it was, and
 /// the functions that led there.
 fn oops(console: &str) -> String {
     const CALLERS: usize = 12;

@@ -31,7 +31,7 @@ fn fuse(scenario: &Scenario) -> Duration {
     length(scenario.times) + Duration::from_secs(20)
 }
 
-/// What is asked of the lab.
+/// A request to the lab.
 #[derive(Debug, Clone)]
 pub struct LabSpec {
     /// The kernel.
@@ -52,11 +52,11 @@ pub struct LabSpec {
     pub loads: Vec<String>,
     /// Whether the guest's own collector is compared with the scope.
     pub witness: bool,
-    /// What the guest's kernel part is asked to defer, as [`rt::isolation::Mask::named`] reads it.
+    /// The mask of the guest's kernel part, as [`rt::isolation::Mask::named`] reads it.
     pub isolate: Option<String>,
-    /// What guests have besides.
+    /// The further equipment of guests.
     pub how: How,
-    /// What collects the causes of spikes in guests, as `--causes` names it; it costs the measured CPU
+    /// The collector of causes in guests, as `--causes` names it; it costs the measured CPU
     /// instructions.
     pub causes: String,
     /// Kernel warnings with one of these texts do not count.
@@ -79,12 +79,12 @@ const LOAD_PROGRAMS: &[&str] = &["stress-ng", "fio"];
 /// The guest's GPIO controller, as its kernel calls it: the only one.
 const CHIP: &str = "gpiochip0";
 
-/// What a scenario under a load is called.
+/// The name of a scenario under a load.
 pub fn label(scenario: &str, load: &str) -> String {
     if load == IDLE { scenario.to_string() } else { format!("{scenario} under {load}") }
 }
 
-/// What makes a run no result, in a line with a cure.
+/// The reason why a run is no result, in a line with a cure.
 pub fn complaint(document: &LabDocument) -> Option<String> {
     let failures = document.failures();
     let (first, more) = failures.split_first()?;
@@ -101,7 +101,7 @@ pub fn complaint(document: &LabDocument) -> Option<String> {
 struct Experiment<'a> {
     scenario: &'a Scenario,
     load: &'a str,
-    /// What results are called after: the scenario, and the load where there is one.
+    /// The name of its results: the scenario, and the load where there is one.
     label: String,
 }
 

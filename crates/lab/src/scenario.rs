@@ -18,9 +18,9 @@ use crate::{Error, Result};
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// What it is for, in a line.
+    /// Its purpose, in a line.
     pub about: String,
-    /// What runs on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every
+    /// The program on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every
     /// period, [`RESPONSE`] answers edges of a housekeeping CPU by polling, [`REGISTERS`] and [`LINES`]
     /// those of [`crate::edges`], [`SIGNAL`] those of [`crate::signal`].
     #[serde(default = "spin")]

@@ -204,7 +204,7 @@ pub fn excursions(record: &str) -> impl Iterator<Item = Excursion> + '_ {
     })
 }
 
-/// What an entry is called: the symbol, and where the symbol is a table, which place of it.
+/// The name of an entry: the symbol, and where the symbol is a table, which place of it.
 pub fn name(entry: &str, offset: u64) -> String {
     // x86-64: 16 bytes a vector from 32 on where the kernel has IBT, which distribution kernels do
     // (asm/idtentry.h).

@@ -7,7 +7,7 @@
 //! when it begins; so the host lays one there that no fresh memory holds, and knows by its coming back that
 //! it may begin. QEMU: docs/specs/ivshmem-spec.txt
 //!
-//! What the host's clock says is of the guest on its hypervisor in the mode `real` alone. Where the guest is
+//! The host's clock describes the guest on its hypervisor in the mode `real` alone. Where the guest is
 //! translated, the scope bounds each response in instructions, for every source of edges.
 
 use std::io::Read;
@@ -46,7 +46,7 @@ pub const FRAME: &str = "outside.tar.zst";
 /// The level that the generator lays there first.
 const FIRST: u32 = 1;
 
-/// What the generator measures before it counts: longer than the guest's own warm-up.
+/// The time that the generator measures before it counts: longer than the guest's own warm-up.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// How much longer the guest's window is than the generator's, which begins and ends within it.
@@ -183,7 +183,7 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// What the host saw, as rows beside the guest's own; the label says whose clock it was.
+/// The host's rows beside the guest's own; the label says whose clock it was.
 pub fn label(scenario: &str) -> String {
     format!("{scenario}, by the host's clock")
 }

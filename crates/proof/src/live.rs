@@ -38,7 +38,7 @@ const LOOKS: Duration = Duration::from_millis(500);
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// What looks at a run.
+/// The viewer of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Viewer {
     /// Nothing: the run serves no page.
@@ -59,7 +59,7 @@ impl Viewer {
     }
 }
 
-/// What is measured.
+/// The measurement.
 pub struct LivePlan {
     /// Runs of each kind.
     pub rounds: usize,
@@ -72,7 +72,7 @@ pub struct LivePlan {
 }
 
 impl LivePlan {
-    /// What `make proof-live` measures.
+    /// The measurement of `make proof-live`.
     pub fn full() -> LivePlan {
         let mut viewers = vec![Viewer::Absent, Viewer::Reader];
         viewers.extend(installed_browser().map(|_| Viewer::Browser));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What libisolator's shortest calls cost: `isolator_session_pending()`, and a cycle of the monitor. A
+//! The cost of libisolator's shortest calls: `isolator_session_pending()`, and a cycle of the monitor. A
 //! program in C calls the shared library (`program.c`), this program has the same in line (`rt`); both with a
 //! stand-in for the kernel's device (`device.c`), since the machine that measures need not have the isolator.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each contender does in turn, the same code for all: one side asks and the other answers, each round
+//! The turns of a contender, the same code for all: one side asks and the other answers, each round
 //! trip timed; or one pours and the other drains. Both poll without a pause between looks, as one does on a
 //! CPU of one's own. `peers.cpp` has the same for rings in C++.
 
@@ -73,7 +73,7 @@ pub trait Takes<M> {
     fn take(&mut self, look: impl FnOnce(&[u8])) -> bool;
 }
 
-/// What one CPU does, of two.
+/// The work of one CPU, of two.
 pub trait Side {
     /// Asks, and waits for the answer, once for each of `ticks`: how long each took, by the processor's
     /// counter.
@@ -86,7 +86,7 @@ pub trait Side {
     fn drain(&mut self, count: u64);
 }
 
-/// What a CPU has of two rings, one each way; so far from what the other CPU has that no line of memory holds
+/// A CPU's ends of two rings, one each way; so far from those of the other CPU that no line of memory holds
 /// parts of both.
 #[repr(align(128))]
 pub struct RingEnds<S, T, M> {
@@ -160,7 +160,7 @@ fn take<M: Message>(end: &mut impl Takes<M>, n: u64) {
 #[repr(align(128))]
 struct PaddedWord(AtomicU64);
 
-/// What nothing can be faster than: a word each way, and for the stream a word in each of as many lines as
+/// The lower bound of all: a word each way, and for the stream a word in each of as many lines as
 /// there are messages in a batch, so that the sender never waits for room.
 #[repr(align(128))]
 pub struct RawLines {
@@ -225,7 +225,7 @@ impl Side for RawLines {
 #[repr(align(64))]
 struct BareLine([AtomicU64; 8]);
 
-/// What no ring with a line for each message can be faster than: such lines without a ring. Nothing says how
+/// The lower bound of a ring with a line for each message: such lines without a ring. Nothing says how
 /// far the other side is, so there are as many as messages in a stream; round trips use those of a ring.
 #[repr(align(128))]
 pub struct BareLines {

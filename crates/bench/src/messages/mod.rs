@@ -49,7 +49,7 @@ pub const LINES: &str = "bare lines";
 /// See [`RAW`].
 pub const OURS: &str = "isolator";
 
-/// What a contender showed with messages of one size: medians of its batches.
+/// A contender's result with messages of one size: medians of its batches.
 #[derive(Debug)]
 pub struct ContenderResult {
     /// Its name.

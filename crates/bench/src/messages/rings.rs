@@ -12,7 +12,7 @@ use rt::message::{Receiver, Sender, Size};
 
 use super::ends::{Message, RingEnds, SLOTS, Sends, Takes};
 
-/// What the one CPU has, and what the other.
+/// The ends of the one CPU, and those of the other.
 pub type Both<S, T, M> = (RingEnds<S, T, M>, RingEnds<S, T, M>);
 
 fn both<S, T, M>(ring: impl Fn() -> (S, T)) -> Both<S, T, M> {

@@ -54,7 +54,7 @@ pub struct MeasureArgs {
     /// The probe; of message also one of its means, as message-futex.
     #[arg(required_unless_present = "purpose", value_parser = probe(), hide_possible_values = true)]
     pub probe: Option<String>,
-    /// What to measure and how.
+    /// The measurement's options.
     #[command(flatten)]
     pub options: RunOptions,
     /// Output options.

@@ -59,7 +59,7 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the response probe polls and drives; none where neither plan nor options say anything.
+/// The wiring of the response probe; none where neither plan nor options say anything.
 fn wired(plan: Option<ResponseSetup>, options: &ResponseOptions) -> Option<ResponseSetup> {
     let mut wired = plan.unwrap_or_default();
     over(&mut wired.role, &options.role);
@@ -71,7 +71,7 @@ fn wired(plan: Option<ResponseSetup>, options: &ResponseOptions) -> Option<Respo
     Some(wired).filter(|wired| *wired != ResponseSetup::default())
 }
 
-/// What EtherCAT drives, likewise.
+/// The interface of EtherCAT, likewise.
 fn driven(plan: Option<EthercatSetup>, options: &EthercatOptions) -> Option<EthercatSetup> {
     let mut driven = plan.unwrap_or_default();
     over(&mut driven.device, &options.device);

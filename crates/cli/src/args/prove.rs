@@ -101,7 +101,7 @@ pub struct ProveArgs {
     /// Arguments of the command that --program starts
     #[arg(value_name = "ARGUMENT", last = true, requires = "program", hide_short_help = true)]
     pub arguments: Vec<String>,
-    /// What to measure and how.
+    /// The measurement's options.
     #[command(flatten)]
     pub options: RunOptions,
     /// Output options.

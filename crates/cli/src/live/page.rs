@@ -62,7 +62,7 @@ struct Shared {
     asked: Mutex<(Option<Instant>, bool)>,
 }
 
-/// What the page draws.
+/// The state that the page draws.
 #[derive(Debug, Default, Serialize)]
 struct PageState {
     title: String,
@@ -110,7 +110,7 @@ struct PageSeries {
     before: Arc<Histogram>,
 }
 
-/// What interrupts the watched CPUs.
+/// The interrupts of the watched CPUs.
 #[derive(Debug, Default, Serialize)]
 struct PageWatch {
     head: String,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use machine::units::{count, figure};
 
-/// What a row has come to.
+/// The figures of a row so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowFigures {
     pub samples: u64,

@@ -23,7 +23,7 @@ use crate::signals::stop_on_signals;
 pub struct Simulated {
     /// Version of this document.
     schema_version: u32,
-    /// What the segment did.
+    /// The segment's work.
     #[serde(flatten)]
     did: SimulationOutcome,
 }

@@ -45,7 +45,7 @@ pub struct LabList {
 struct NamedItem {
     /// Its name.
     name: String,
-    /// What it is.
+    /// Its description.
     about: String,
 }
 

@@ -59,7 +59,7 @@ fn write(file: Option<&Path>, text: &str) -> evidence::Result<()> {
     }
 }
 
-/// What was found; `None` where a signal came before.
+/// The findings; `None` where a signal came before.
 fn watched(args: &LintArgs) -> Result<Option<LintDocument>, Box<dyn std::error::Error>> {
     let stop = stop_on_signals()?;
     // What the program prints must not stand within a document.

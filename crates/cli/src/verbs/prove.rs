@@ -99,7 +99,7 @@ fn like(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
     Ok(asked)
 }
 
-/// What is asked, under a list of loads.
+/// The request, under a list of loads.
 pub fn under(asked: Asked, loads: &str) -> Result<Asked, load::LoadError> {
     let names = |loads: Vec<load::Load>| loads.iter().map(ToString::to_string).collect();
     let (loads, loads_if_available) = (names(load::parse(loads)?), names(load::unnamed(loads)?));

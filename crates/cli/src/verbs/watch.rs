@@ -215,7 +215,7 @@ enum WatchScreen {
     Drawn(Box<DrawnWatch>),
 }
 
-/// What moves on a terminal.
+/// A screen that moves on a terminal.
 #[derive(Default)]
 struct DrawnWatch {
     view: WatchView,

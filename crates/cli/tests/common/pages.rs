@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Block {
     /// Where it begins, as `docs/faq.md:12`.
     pub place: String,
-    /// What its fence says after `sh`: nothing, `run`, `root`, `hardware` or `long`.
+    /// The word of its fence after `sh`: nothing, `run`, `root`, `hardware` or `long`.
     pub mark: String,
     /// The commands.
     pub script: String,

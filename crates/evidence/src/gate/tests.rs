@@ -60,7 +60,7 @@ fn alarms(times: u64, seconds: u32, like: f64, drift: f64, scale: f64, tolerance
     (0..times).filter(alarm).count() as u64
 }
 
-/// What ALPHA allows in `times` gates, and three standard deviations.
+/// The number of wrong verdicts that ALPHA allows in `times` gates, and three standard deviations.
 fn stated(times: u64) -> u64 {
     let n = times as f64;
     (n * ALPHA + 3.0 * (n * ALPHA * (1.0 - ALPHA)).sqrt()) as u64

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What to do about a cause: one line for each kind, with the machine's own numbers in it.
+//! Advice on a cause: one line for each kind, with the machine's own numbers in it.
 //!
 //! Advice is about the most usual reason; `isolator tune plan` looks at the whole machine. Settings, their
 //! values and whether a plan has them are the table's (`machine::advice`).
@@ -358,7 +358,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What the machine was measured for: a loop that sleeps, unless no probe does.
+/// The profile that the machine was measured for: a loop that sleeps, unless no probe does.
 fn profile(manifest: &Manifest) -> Profile {
     let probes = &manifest.asked.probes;
     let sleeps =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who had the CPU at each moment of a spike, from causes whose durations are exclusive.
 //!
-//! What began last has the CPU until its own time is used up; then what it interrupted goes on.
+//! The context that began last has the CPU until its own time is used up; then what it interrupted goes on.
 
 use crate::cause::Cause;
 

@@ -22,7 +22,7 @@ fn imported(name: &str) -> Bundle {
     import(&fixtures().join(name)).unwrap()
 }
 
-/// What stays to be said of a whole fixture.
+/// The number of remarks on a whole fixture.
 fn said_of_the_whole(name: &str) -> usize {
     usize::from(matches!(name, "rteval-3-timerlat.xml" | "stress-ng-0.15-distribution.txt"))
 }

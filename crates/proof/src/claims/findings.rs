@@ -31,7 +31,7 @@ struct Fault {
     patch: Vec<u8>,
 }
 
-/// What such a kernel does wrong: lines `Finding`, `Title` and `Fails` of the patch's head.
+/// The fault of such a kernel: lines `Finding`, `Title` and `Fails` of the patch's head.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     /// The review's number, or the group of the series that the mend is.
@@ -143,7 +143,7 @@ fn undone(tree: &ScratchTree, name: &str, patch: &[u8], built: &Built) -> Result
     Ok(image.map_err(|why| format!("{name}: {why}"))?)
 }
 
-/// What two kernels said of some cases.
+/// The results of two kernels for some cases.
 #[derive(Debug, PartialEq, Eq)]
 struct Compared {
     /// The cases, as the program counts them.

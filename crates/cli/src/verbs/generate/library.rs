@@ -6,7 +6,7 @@ use roff::{Inline, Roff, bold, italic, roman};
 /// Comments, types, and functions, each with its comment before it.
 pub const HEADER: &str = include_str!("../../../../libisolator/include/isolator.h");
 
-/// What a page of a function that gives a number adds to its result.
+/// The text that a page of a function that gives a number adds to its result.
 const MESSAGE: &str =
     "After a failure isolator_last_error() gives what failed, on what, why and what to do, unless noted.";
 

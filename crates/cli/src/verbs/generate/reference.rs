@@ -136,7 +136,7 @@ fn notes() -> String {
     page
 }
 
-/// What to do where no event tells, so that `isolator why` has no advice.
+/// The cure where no event tells, so that `isolator why` has no advice.
 const UNEXPLAINED: &str = "look at what the bundle says that the collector did not see; `isolator measure hardware` shows time that firmware or a \
      hypervisor takes";
 
@@ -213,7 +213,7 @@ fn rules() -> String {
     ) + &lint::rule::table()
 }
 
-/// What a verb's help says of its exit status, by status; absent: it says nothing.
+/// The exit statuses in a verb's help, by status; `None` where it has none.
 fn statuses(help: &str) -> Option<[String; 3]> {
     let (_, text) = help.split_once("Exit status: ")?;
     let text = text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -254,7 +254,7 @@ fn exit_status() -> String {
     page
 }
 
-/// What suffices without root. A test (`capabilities::`) runs each command with nothing else.
+/// Rights that suffice without root. A test (`capabilities::`) runs each command with nothing else.
 const CAPABILITIES: &[(&str, &str, &str)] = &[
     ("isolator doctor", "", "checks of files that root alone may read answer UNKNOWN"),
     ("isolator load --list", "", ""),

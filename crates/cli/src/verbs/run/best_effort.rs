@@ -27,7 +27,7 @@ use crate::verbs::tune::here::LocalMachine;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// What it is about, in messages.
+/// Its name in messages.
 const WHAT: &str = "isolate by settings";
 
 /// How often it is looked whether the command has ended, or is to.
@@ -97,7 +97,7 @@ fn of_these(action: &Action, cpus: &CpuSet, apart: &CpuSet) -> Option<Action> {
     }
 }
 
-/// What is done, what is not, and what no setting can do.
+/// Prints the settings made, those not made, and the limits of any setting.
 fn print_summary(cpus: &CpuSet, held: &std::result::Result<Held, String>) {
     match held {
         Ok(held) => {

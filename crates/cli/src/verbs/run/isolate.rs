@@ -20,7 +20,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use rt::isolation::{Isolator, Mask};
 use rt::{Error, Result};
 
-/// What tells the library to start a session, and what it is to defer (`crates/libisolator/src/preload.rs`).
+/// Tells the library to start a session, and its mask (`crates/libisolator/src/preload.rs`).
 const VARIABLE: &str = "ISOLATOR_SESSION";
 
 /// Folders of the library's file: that of `make install-lib`, and those of packages.
@@ -125,7 +125,7 @@ fn head(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What processor a program of 64 bits is for.
+/// The processor that a program of 64 bits is for.
 fn machine(file: &[u8]) -> Option<u16> {
     let header = FileHeader64::<Endianness>::parse(file).ok()?;
     Some(header.e_machine(header.endian().ok()?))

@@ -21,7 +21,7 @@ pub fn profile(asked: &str) -> Option<Profile> {
     NAMES.iter().find(|(name, _)| *name == asked).map(|(_, profile)| *profile)
 }
 
-/// What a plan puts on the boot line of a guest with so many CPUs, of which the lab isolates the last.
+/// A plan's boot line for a guest with so many CPUs, of which the lab isolates the last.
 pub fn boot_line(
     profile: Profile,
     kernel: &GuestKernel,

@@ -44,7 +44,7 @@ impl LocalMachine {
         Ok(LocalMachine { _lock: lock, system, snapshot: read(root) })
     }
 
-    /// What the verbs of `tune` take.
+    /// The arguments of the verbs of `tune`.
     pub fn here<'a>(&'a mut self, root: &'a Path) -> Here<'a> {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         Here { system: &mut self.system, root, machine: &self.snapshot, stamp: stamp(seconds) }

@@ -57,14 +57,14 @@ fn answer(args: &TunePlanArgs) -> Result<PlanAnswer, Box<dyn std::error::Error>>
     })
 }
 
-/// What is wanted, with units of systemd.
+/// The user's intent, with units of systemd.
 fn whole_intent(args: &TunePlanArgs) -> Result<Intent, PlanRefusal> {
     let services = args.services.iter().map(|text| units::service(text)).collect::<Result<Vec<_>, _>>()?;
     let wanted = args.systemd || !services.is_empty();
     Ok(Intent { systemd: wanted.then_some(SystemdIntent { services }), ..intent(&args.wanted)? })
 }
 
-/// What is wanted, as the planner takes it.
+/// The user's intent, as the planner takes it.
 pub fn intent(wanted: &TuneWanted) -> Result<Intent, PlanRefusal> {
     let cpus = match (&wanted.cores, &wanted.cpus) {
         (_, Some(text)) => WantedCpus::Cpus(list::cpus(text)?),

@@ -81,7 +81,7 @@ const NAMES: &[(CauseKind, &[&str])] = &[
     (CauseKind::Wait, &["read (descriptor 5)"]),
 ];
 
-/// What `isolator why` advises on each cause there, in the order of [`NAMES`].
+/// The advice of `isolator why` on each cause there, in the order of [`NAMES`].
 pub fn advice_on_causes() -> Vec<(CauseKind, String, String)> {
     let named: BTreeMap<CauseKind, &[&str]> = NAMES.iter().copied().collect();
     let all = CauseKind::ALL.into_iter();
