@@ -8,10 +8,10 @@ use evidence::Bundle;
 use evidence::document::ProveDocument;
 use evidence::taint;
 use evidence::verdict::VerdictOutcome;
-use evidence::why::WhyDocument;
 use fleet::ansible::{AnsibleJob, AnsibleVerb};
 use lint::LintDocument;
 use machine::CpuSet;
+use why::WhyDocument;
 
 use crate::args::{CompareArgs, DoctorArgs, FleetReportArgs, GateArgs, LintArgs, Output, TunePlanArgs};
 

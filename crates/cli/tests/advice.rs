@@ -13,7 +13,6 @@ use doctor::Finding;
 use evidence::Bundle;
 use evidence::cause::{CauseKind as Cause, PREEMPTION_OFF};
 use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
-use evidence::why::{Question, WhyDocument};
 use machine::advice::{CarriedOutBy, Hand, Knob};
 use machine::registry::{self, SettingKind as Where};
 use machine::{CpuSet, Profile, Snapshot};
@@ -21,6 +20,7 @@ use run::RunSpec;
 use run::preflight::{PreflightRequest, preflight};
 use run::privilege::Privilege;
 use tune::plan::{Action, ActionKind, Intent, MadeFor, Plan, WantedCpus};
+use why::{Question, WhyDocument};
 
 /// How each file, word and setting that names CPUs wants them.
 const FORMS: &[(&str, Form)] = &[

@@ -63,7 +63,7 @@ fn a_report_shows_our_bundle_beside_an_imported_one() {
     if skipped_for_lack_of_cpus() {
         return;
     }
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exchange/tests/fixtures/import");
     let folder = folder();
     bundle(folder.path(), "ours", &[]);
     for (file, program) in
@@ -88,7 +88,7 @@ fn a_report_shows_our_bundle_beside_an_imported_one() {
 
 #[test]
 fn an_import_judges_only_where_a_limit_is_given_and_then_as_its_report_does() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exchange/tests/fixtures/import");
     let folder = folder();
     // Held; above the limit; kept, but by too few samples to prove it.
     for (file, status) in
@@ -104,7 +104,7 @@ fn an_import_judges_only_where_a_limit_is_given_and_then_as_its_report_does() {
 
 #[test]
 fn an_import_takes_the_unit_that_it_is_told() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exchange/tests/fixtures/import");
     let folder = folder();
     let line = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:   7012 Act:  10100 Avg:  10920 Max:   18730\n";
     fs::write(folder.path().join("n.txt"), line).unwrap();

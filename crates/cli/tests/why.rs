@@ -138,7 +138,7 @@ fn without_spikes_or_causes_it_says_so() {
 #[test]
 fn another_tools_bundle_has_no_causes_and_says_whose_it_is() {
     let folder = folder();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exchange/tests/fixtures/import");
     let path = fixtures.join("cyclictest-2.6.json");
     isolator(folder.path(), &["import", path.to_str().unwrap(), "--load", "idle", "-o", "theirs"]).ended(0);
     let ran = isolator(folder.path(), &["why", "theirs", "--json"]).ended(0);

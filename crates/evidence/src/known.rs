@@ -60,7 +60,7 @@ impl Row {
     }
 
     /// A value of the histogram as the source tells it; `None` where it does not.
-    pub(crate) fn stated(&self, value_ns: u64) -> Option<u64> {
+    pub fn stated(&self, value_ns: u64) -> Option<u64> {
         let Some(coarse) = &self.entry.coarse else { return Some(value_ns) };
         let to_ns = value_ns.saturating_add(coarse.above_label_ns()).min(self.series.latency.max_ns());
         (!coarse.hides(value_ns)).then_some(to_ns)

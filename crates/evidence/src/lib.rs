@@ -6,11 +6,9 @@
 //! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off; [`snapshot`]
 //!   copies one that is being written.
-//! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
-//! - [`why`]: spikes by their causes.
+//! - [`summary`], [`tail`] and [`verdict`] say what the data mean.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on;
-//!   [`fitness`]: what they say of the use that was asked;
-//!   [`import`] and [`export`] speak other tools' formats.
+//!   [`fitness`]: what they say of the use that was asked. [`store()`] writes a bundle that is in memory.
 //!
 //! Only plain types: no probe, no load, no terminal. Latencies are nanoseconds throughout.
 #![forbid(unsafe_code)]
@@ -18,16 +16,12 @@
 pub mod archive;
 pub mod cause;
 mod clock;
-pub mod compare;
 mod damage;
 
 pub mod document;
-pub mod export;
 pub mod fitness;
 
-pub mod gate;
 pub mod histogram;
-pub mod import;
 mod kept;
 pub mod known;
 
@@ -39,20 +33,20 @@ pub mod row;
 pub mod series;
 pub mod snapshot;
 mod starved;
+mod store;
 pub mod summary;
 pub mod tail;
 pub mod taint;
 pub mod verdict;
-pub mod why;
 pub mod writer;
 
-pub use compare::Comparison;
 pub use error::{Error, Result};
 pub use histogram::Histogram;
 pub use manifest::Manifest;
 pub use reader::Bundle;
 pub use row::Row;
 pub use series::Series;
+pub use store::store;
 pub use summary::Summary;
 pub use taint::Taint;
 pub use verdict::Verdict;

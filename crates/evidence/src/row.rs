@@ -8,7 +8,7 @@ use crate::series::Series;
 use crate::tail::{self, Tail};
 
 /// The list of spikes, and the words for missing ones.
-pub(crate) const SPIKES: &str = "spikes.jsonl";
+pub const SPIKES: &str = "spikes.jsonl";
 
 /// One series with what the manifest says of it.
 #[derive(Debug, Clone)]

@@ -62,7 +62,8 @@ fn entry(load: &str) -> RowEntry {
     }
 }
 
-fn manifest() -> Manifest {
+/// A run of ten seconds at 1 kHz under two loads.
+pub(super) fn manifest() -> Manifest {
     let loads = ["idle", "cpu"];
     Manifest {
         schema_version: SCHEMA_VERSION,

@@ -10,8 +10,7 @@ const SERIES: &str = "wakeup-idle-cpu1-1000us";
 
 /// A bundle of `rows` rows that all name the same files, with these seconds and histograms.
 fn bundle(rows: usize, seconds: &str, histograms: &str) -> BTreeMap<String, Vec<u8>> {
-    let text = "T: 0 ( 3407) P:80 I:1000 C:   1000 Min:      2 Act:    3 Avg:    3 Max:      9\n";
-    let mut manifest = evidence::import::parse(text, None).unwrap().manifest;
+    let mut manifest = super::damage::manifest();
     let mut row = manifest.rows.remove(0);
     row.files = SERIES.to_string();
     manifest.rows = vec![row; rows];
@@ -150,7 +149,7 @@ fn numbers_at_their_end_are_summed_without_harm() {
         (seconds(3), histogram(&head("1", "0", 0, most), &format!("{most},0,1\n1,1,{most}"))),
     ] {
         let mut bundle = open(bundle(1, &seconds, &histograms)).unwrap();
-        evidence::import::set_limit(&mut bundle, Some(1_000_000));
+        bundle.rows[0].entry.limit_ns = Some(1_000_000);
         let verdict = evidence::Verdict::of(&bundle);
         assert_ne!(verdict.outcome, evidence::verdict::VerdictOutcome::Held, "{seconds} {histograms}");
         for row in &bundle.rows {

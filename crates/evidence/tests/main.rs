@@ -3,11 +3,5 @@
 //! isolator-evidence --test all -- damage::`.
 
 mod damage;
-mod export;
 mod flight;
 mod hostile;
-mod import;
-mod import_kinds;
-mod import_lines;
-mod import_truth;
-mod importers;

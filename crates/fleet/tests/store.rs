@@ -149,12 +149,12 @@ fn percentiles_that_an_imported_bundle_does_not_tell_are_null() {
     }
     let folder = tempfile::tempdir().unwrap();
     let bundles = folder.path().join("bundles");
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exchange/tests/fixtures/import");
     // The first file has a histogram, the second only minimum, mean and maximum.
     for name in ["cyclictest-2.6.json", "cyclictest-2.4-no-histogram.json"] {
-        let mut bundle = evidence::import::import(&fixtures.join(name)).unwrap();
+        let mut bundle = exchange::import::import(&fixtures.join(name)).unwrap();
         bundle.manifest.machine.hostname = Some(name.to_string());
-        evidence::import::write(&bundle, &bundles.join(name)).unwrap();
+        evidence::store(&bundle, &bundles.join(name)).unwrap();
     }
     let document = stored(folder.path(), &bundles);
     let mut known = document

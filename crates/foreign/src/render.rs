@@ -3,14 +3,14 @@
 
 use std::slice::from_ref;
 
-use evidence::compare::compare;
+use compare::compare;
+use compare::gate;
 use evidence::document::ProveDocument;
-use evidence::export::{self, RowFilter, export};
-use evidence::gate;
-use evidence::why::{Question, WhyDocument};
 use evidence::{Bundle, Verdict};
+use exchange::export::{self, RowFilter, export};
 use report::prometheus::{MetricsFormat, MonitoredRow, monitor};
 use report::terminal::{self, Style, WhyExtent};
+use why::{Question, WhyDocument};
 
 const STYLE: Style = Style { color: true, width: 80 };
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use evidence::{Bundle, Histogram, Row, Summary, export, import as importers, tail as tails};
+use evidence::{Bundle, Histogram, Row, Summary, tail as tails};
+use exchange::{export, import as importers};
 use fleet::synthetic::{FleetSize, write};
 use report::prometheus::{MetricsFormat, answer, monitor};
 

@@ -214,7 +214,7 @@ pub fn run(
         )
     }));
     bundle.lab = Some(document.clone());
-    evidence::import::write(&bundle, folder)?;
+    evidence::store(&bundle, folder)?;
     for (file, text) in complained {
         evidence::writer::replace(&folder.join(file), text.as_bytes())?;
     }

@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use compare::compare;
+use compare::gate::{GateOptions, judge};
 use evidence::Bundle;
-use evidence::compare::compare;
-use evidence::gate::{GateOptions, judge};
 use machine::CpuSet;
 use machine::inventory::{Thread, ThreadPolicy, live_thread};
 

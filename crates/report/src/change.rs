@@ -4,7 +4,7 @@
 //! An interval is drawn on an axis of ratios, which is logarithmic: half as much lies as far to the left of
 //! no change as twice as much lies to its right.
 
-use evidence::compare::{Change, ComparedRun, Comparison};
+use compare::{Change, ComparedRun, Comparison};
 use evidence::manifest::RowKey;
 use serde::Serialize;
 

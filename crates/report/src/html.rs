@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use compare::Comparison;
 use evidence::Bundle;
-use evidence::compare::Comparison;
 use evidence::document::ProveDocument;
 use evidence::manifest::NotRun;
 use evidence::{Error, Result};

@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use evidence::gate::{Gated, gone};
+use compare::gate::{Gated, gone};
 use evidence::manifest::RowKey;
 use lint::LintDocument;
 use lint::rule::{LintSeverity, RULES};

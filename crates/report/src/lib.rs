@@ -31,11 +31,11 @@ pub mod watch;
 mod why;
 mod write;
 
+pub use self::why::brief;
 pub use figures::outcome;
 pub use fleet::fleet;
 pub use html::{compared, html, html_of};
 pub use junit::{junit, junit_error, junit_lint, junit_lint_error};
 pub use sarif::sarif;
 pub use text::with_signs;
-pub use why::brief;
 pub use write::write_into;

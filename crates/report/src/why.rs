@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the terminal and the page say of causes: names, groups and bars, from [`evidence::why`].
+//! What the terminal and the page say of causes: names, groups and bars, from the crate `why`.
 
 use std::collections::BTreeMap;
 
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind, ChainLink, Owner, Sender};
 use evidence::manifest::{EXECUTION, LOOP, LOOP_RESPONSE};
-use evidence::why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 use serde::Serialize;
+use why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 
 use crate::runs::{self, ShownRun};
 use crate::text;

@@ -240,7 +240,7 @@ fn nothing_that_is_empty_has_a_section() {
 fn a_comparison_shows_each_change_with_interval_word_and_sign() {
     let (_folder, bundles) = both();
     let [before, after] = <[evidence::Bundle; 2]>::try_from(bundles).unwrap();
-    let better = evidence::compare::compare(&before, &after, true);
+    let better = compare::compare(&before, &after, true);
     let page = report::compared(&[before.clone(), after.clone()], &better).unwrap();
     let heading = part(&page, "<h1", "</h1>");
     assert!(heading.contains("Before: does not hold 100 µs; after: "), "{heading}");
@@ -250,7 +250,7 @@ fn a_comparison_shows_each_change_with_interval_word_and_sign() {
     let with = better.rows.iter().filter(|row| row.interval_percent.is_some()).count();
     assert_eq!(table.matches("<line class=\"span\"").count(), with);
     let judged = |word: &str| {
-        let is_so = |row: &&evidence::compare::Change| match (word, row.interval_percent) {
+        let is_so = |row: &&compare::Change| match (word, row.interval_percent) {
             ("better", Some([_, high])) => high < 0.0,
             ("worse", Some([low, _])) => low > 0.0,
             _ => false,
@@ -267,10 +267,8 @@ fn a_comparison_shows_each_change_with_interval_word_and_sign() {
     for class in ["line before", "line after"] {
         assert_eq!(overlaid.matches(class).count(), rows, "{class}");
     }
-    let alike = report::compared(
-        &[before.clone(), before.clone()],
-        &evidence::compare::compare(&before, &before, true),
-    );
+    let alike =
+        report::compared(&[before.clone(), before.clone()], &compare::compare(&before, &before, true));
     let alike = alike.unwrap();
     let alike = part(&alike, "<section id=\"change\">", "</section>");
     assert!(

@@ -6,9 +6,9 @@ use cause::rates::{Interrupter, WatchDocument};
 use evidence::cause::CauseKind;
 use evidence::document::ProveDocument;
 use evidence::fitness::UseVerdict;
-use evidence::why::{Question, WhyDocument};
 use report::terminal::{Style, WatchView, WhyExtent, brief, comparison, lab, table, watch, why};
 use report::watch::WatchColumn;
+use why::{Question, WhyDocument};
 
 const PLAIN: Style = Style { color: false, width: 120 };
 
@@ -198,7 +198,7 @@ fn nothing_measured_still_gives_a_verdict() {
 #[test]
 fn a_comparison_says_what_changed_and_both_verdicts() {
     let bundles = [Plan::before(), Plan::after()].map(|run| plan(run).in_memory());
-    let found = evidence::compare::compare(&bundles[0], &bundles[1], false);
+    let found = compare::compare(&bundles[0], &bundles[1], false);
     let text = comparison(&found, Style { color: false, width: 100 });
     let block = text.split("\n\n").next().unwrap();
     let figures: Vec<_> = block.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();
@@ -211,13 +211,13 @@ fn a_comparison_says_what_changed_and_both_verdicts() {
 #[test]
 fn unlike_runs_are_not_compared_but_by_force() {
     let bundles = [Plan::before(), Plan { seconds: 30, ..Plan::after() }].map(|run| plan(run).in_memory());
-    let refused = comparison(&evidence::compare::compare(&bundles[0], &bundles[1], false), PLAIN);
+    let refused = comparison(&compare::compare(&bundles[0], &bundles[1], false), PLAIN);
     assert!(
         refused.contains("unlike: duration 60s before but 30s after") && !refused.contains("p99.9"),
         "{refused}"
     );
     assert!(refused.ends_with("==> NOT COMPARED: the runs have different options\n"), "{refused}");
-    let forced = comparison(&evidence::compare::compare(&bundles[0], &bundles[1], true), PLAIN);
+    let forced = comparison(&compare::compare(&bundles[0], &bundles[1], true), PLAIN);
     assert!(forced.contains("p99.9") && forced.contains("UNLIKE RUNS"), "{forced}");
 }
 

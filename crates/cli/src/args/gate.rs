@@ -36,7 +36,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "%", default_value = "10%", value_parser = percent, allow_hyphen_values = true)]
     pub tolerance: f64,
     /// Seed of the resampling: the same bundles and seed give the same result
-    #[arg(long, value_name = "N", default_value_t = evidence::gate::SEED)]
+    #[arg(long, value_name = "N", default_value_t = compare::gate::SEED)]
     pub seed: u64,
     /// Judge runs of different options; every output says so
     #[arg(long)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use evidence::import;
+use exchange::import;
 
 use super::{Detail, OUTPUT, Output};
 use crate::values::duration;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator compare`: two runs side by side, if what was asked of them is the same.
 
+use compare::compare;
 use evidence::Bundle;
-use evidence::compare::compare;
 
 use crate::args::CompareArgs;
 use crate::next;

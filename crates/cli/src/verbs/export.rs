@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use evidence::Bundle;
-use evidence::export::{ExportFormat, RowFilter, export};
+use exchange::export::{ExportFormat, RowFilter, export};
 use report::prometheus::{MetricsFormat, MonitoredRow, monitor};
 
 use crate::args::ExportArgs;

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use compare::gate::{GateOptions, Gated, judge};
 use evidence::Bundle;
-use evidence::gate::{GateOptions, Gated, judge};
 
 use crate::args::GateArgs;
 use crate::next;

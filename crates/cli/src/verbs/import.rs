@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use evidence::Bundle;
 use evidence::document::ProveDocument;
-use evidence::{Bundle, import};
+use exchange::import;
 
 use crate::args::ImportArgs;
 use crate::judged::show;
@@ -20,7 +21,7 @@ pub fn run(args: &ImportArgs) -> VerbResult {
         import::set_limit(&mut bundle, Some(u64::try_from(limit.as_nanos())?));
     }
     let folder = args.output.clone().unwrap_or_else(|| default_folder(&args.file));
-    import::write(&bundle, &folder)?;
+    evidence::store(&bundle, &folder)?;
     let bundle = Bundle::open(&folder)?;
     let document = ProveDocument::of(&bundle);
     let report = report::write_into(&bundle, &document);

@@ -2,9 +2,9 @@
 //! `isolator why`: the spikes of a bundle by their causes, from the evidence alone.
 
 use evidence::Bundle;
-use evidence::why::{Question, TOP, WhyDocument};
 use machine::CpuSet;
 use report::terminal::WhyExtent;
+use why::{Question, TOP, WhyDocument};
 
 use crate::args::WhyArgs;
 use crate::next;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two runs side by side: a block for each series, a line for each of its figures.
 
-use evidence::compare::{Change, ComparedRun, Comparison, Difference};
+use compare::{Change, ComparedRun, Comparison, Difference};
 use evidence::manifest::RowKey;
 
 use crate::change::{self, figure, percent};

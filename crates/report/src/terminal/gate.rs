@@ -2,7 +2,7 @@
 //! A gate for a terminal or a CI's log: every figure that was judged, what got worse, what could not be
 //! judged, and the answer as the last line.
 
-use evidence::gate::{GateFigure, Gated, Judged};
+use compare::gate::{GateFigure, Gated, Judged};
 
 use crate::change::percent;
 use crate::terminal::column::{self, TextColumn};

@@ -30,15 +30,15 @@ use crate::figures::judged;
 use crate::terminal::column::TextColumn;
 use crate::{taints, text};
 
+pub use self::gate::gated;
+pub use self::why::{WhyExtent, why};
 pub use comparison::comparison;
 pub use doctor::{doctor, explained};
 pub use fleet::fleet;
 pub use fleet_run::fleet_run;
-pub use gate::gated;
 pub use lab::{gate, lab, matrix};
 pub use lint::lint;
 pub use watch::{WatchView, watch};
-pub use why::{WhyExtent, why};
 
 /// How to write for the terminal at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

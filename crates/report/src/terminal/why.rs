@@ -5,8 +5,8 @@
 //! The screen has what each cause needs at the least. What room there is goes to whole advice, and to more of
 //! the timelines.
 
+use ::why::{CauseTotal, ExplainedSpike, WhyDocument};
 use evidence::cause::Cause;
-use evidence::why::{CauseTotal, ExplainedSpike, WhyDocument};
 
 use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, broken, cut, wrapped};

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind};
 use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
-use evidence::why::{Question, WhyDocument};
 use machine::advice::Knob;
 use machine::snapshot::{Cpu, IdleState, Kernel, Preemption};
 use machine::{CpuSet, Snapshot};
+use why::{Question, WhyDocument};
 
 /// The measured CPU.
 pub fn measured() -> CpuSet {

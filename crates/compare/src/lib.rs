@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs beside one another: [`compare`] states how two differ, [`gate`] whether a candidate is worse than its
+//! baselines. Both say first how much alike the runs are.
+#![forbid(unsafe_code)]
+
+pub mod gate;
+mod likeness;
+mod runs;
+
+pub use likeness::Difference;
+pub use runs::{Change, ComparedFigure, ComparedRun, Comparison, compare};

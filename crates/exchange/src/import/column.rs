@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every reader hands over: a manifest and columns of bucket counts, still in the source's own unit.
+//!
+//! Here alone counts become evidence. Every step saturates: a foreign file may state any number. Where a
+//! column's figures contradict each other the worse one counts, and the contradiction is reported.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use machine::snapshot::{Kernel, Preemption};
+use machine::{CpuSet, Snapshot};
+
+use super::UNKNOWN_LOAD;
+use evidence::histogram::Histogram;
+use evidence::manifest::{
+    Asked, Coarse, Granted, Manifest, NotRun, RowEntry, RowKey, RunState, SCHEMA_VERSION, WrittenBy,
+};
+use evidence::reader::Bundle;
+use evidence::row::Row;
+use evidence::series::Series;
+use evidence::taint::{self, Taint};
+use evidence::writer::stem;
+
+/// One measured series as the source states it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ImportedSeries {
+    pub probe: &'static str,
+    pub cpu: u32,
+    pub period_ns: Option<u64>,
+    /// Nanoseconds of one unit of the figures below.
+    pub unit_ns: u64,
+    /// Width of a bucket in units.
+    pub width: u64,
+    /// Smallest value of a bucket, in units, and its count; ascending.
+    pub buckets: Vec<(u64, u64)>,
+    /// Samples beyond the buckets.
+    pub overflow: u64,
+    /// Samples of which the source states the number, and nothing of where they lie.
+    pub unplaced: u64,
+    /// The thread, where the source numbers those.
+    pub thread: Option<u32>,
+    /// Where the buckets end, in units; absent: after the last one listed.
+    pub overflow_from: Option<u64>,
+    /// Figures that the tool states, in units.
+    pub min: Option<u64>,
+    pub avg: Option<f64>,
+    pub max: Option<u64>,
+    /// Periods missed, as the tool states them.
+    pub missed: u64,
+}
+
+impl ImportedSeries {
+    /// Samples in the buckets.
+    pub fn listed(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// States the number of all samples, where the source gives no overflow count.
+    pub fn set_total(&mut self, total: u64, missing: &mut Vec<String>) {
+        let listed = self.listed();
+        if listed > total {
+            missing.push(format!(
+                "{} on cpu {}: {total} samples are stated and {listed} listed",
+                self.probe, self.cpu
+            ));
+        }
+        self.overflow = total.saturating_sub(listed);
+    }
+
+    /// All samples that the source counts.
+    pub fn samples(&self) -> u64 {
+        self.listed().saturating_add(self.overflow).saturating_add(self.unplaced)
+    }
+
+    /// States a sample that the source tells apart from its table: where it is worse than all others it
+    /// counts.
+    pub fn state_max(&mut self, value: u64) {
+        let listed = self.buckets.iter().filter(|bucket| bucket.1 > 0).map(|bucket| bucket.0).max();
+        let reached = listed.map(|last| last.saturating_add(self.width.saturating_sub(1)));
+        if self.samples() == 0 || self.max.or(reached).is_none_or(|max| max < value) {
+            // Where more samples are hidden than the maximum, it may be one of them.
+            if self.overflow == 0 && self.unplaced == 0 {
+                self.overflow = 1;
+                self.overflow_from = Some(value);
+            }
+            self.max = Some(value);
+        }
+    }
+
+    fn latency(&self, missing: &mut Vec<String>) -> (Histogram, Coarse) {
+        let mut note = |what: String| missing.push(format!("{} on cpu {}: {what}", self.probe, self.cpu));
+        let ns = |units: u64| units.saturating_mul(self.unit_ns);
+        let mut latency = Histogram::new();
+        for (value, count) in &self.buckets {
+            latency.record_many(ns(*value), *count);
+        }
+        let ends = self.buckets.iter().filter(|b| b.1 > 0).map(|b| b.0.saturating_add(self.width)).max();
+        let from = match self.unplaced {
+            0 => self.overflow_from.or(ends).or(self.min).unwrap_or(0),
+            _ => self.min.unwrap_or(0),
+        };
+        let overflow = self.overflow.saturating_add(self.unplaced);
+        match (overflow, self.max) {
+            (0, _) => {}
+            (count, Some(max)) => {
+                latency.record_many(ns(from.min(max)), count - 1);
+                latency.record(ns(max));
+            }
+            (count, None) => {
+                latency.record_many(ns(from), count);
+                note("the maximum is not stated, and samples lie beyond the buckets".into());
+            }
+        }
+        if latency.count() > 0 {
+            let (lowest, highest) = (latency.min_ns(), latency.max_ns());
+            // A bucket of several units holds values up to its last one.
+            let reach =
+                self.buckets.iter().filter(|b| b.1 > 0).map(|b| b.0.saturating_add(self.width - 1)).max();
+            let reach = reach.map_or(highest, |reach| ns(reach).max(highest));
+            let (min_ns, max_ns) = (self.min.map_or(lowest, ns), self.max.map_or(reach, ns));
+            if max_ns < highest || (overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
+                note("its maximum contradicts its buckets".into());
+            }
+            if min_ns >= lowest.saturating_add(ns(self.width)) {
+                note("its minimum contradicts its buckets".into());
+            }
+            if self.min.zip(self.max).is_some_and(|(min, max)| min > max) {
+                note("its minimum is above its maximum".into());
+            }
+            let max_ns = max_ns.max(highest);
+            // A bucket of several units begins below the smallest sample in it.
+            latency.set_extremes(if self.min.is_some() { min_ns.min(max_ns) } else { lowest }, max_ns);
+        }
+        let stated_mean = self.avg.filter(|avg| avg.is_finite() && *avg >= 0.0);
+        if let Some(avg) = stated_mean {
+            latency.set_sum((avg * self.unit_ns as f64 * latency.count() as f64).round() as u128);
+        }
+        let coarse = Coarse {
+            resolution_ns: ns(self.width),
+            unit_ns: self.unit_ns,
+            overflow_from_ns: (overflow > 0 || self.overflow_from.is_some()).then(|| ns(from)),
+            overflow_count: overflow,
+            mean_known: stated_mean.is_some() || (overflow <= 1 && self.width == 1),
+            min_known: self.min.is_some() || overflow == 0 || (self.unplaced == 0 && ends.is_some()),
+            missed: self.missed,
+        };
+        (latency, coarse)
+    }
+}
+
+/// Everything found in a file.
+#[derive(Debug, Clone)]
+pub(super) struct ImportedFile {
+    pub manifest: Manifest,
+    pub columns: Vec<ImportedSeries>,
+    pub missing: Vec<String>,
+    /// Whether the file says which CPU a column is; otherwise its number is the thread's.
+    pub cpus_known: bool,
+    /// Whether the tool passes over missed periods without counting them.
+    pub skips_missed: bool,
+}
+
+impl ImportedFile {
+    /// Nothing yet but who measured.
+    pub fn by(program: &str, version: Option<String>) -> ImportedFile {
+        let written_by =
+            WrittenBy { program: program.to_string(), version, commit: None, command_line: None };
+        let manifest = Manifest {
+            schema_version: SCHEMA_VERSION,
+            written_by,
+            started_at: None,
+            ended_at: None,
+            state: RunState::Finished,
+            machine: Snapshot::default(),
+            asked: Asked { loads: vec![UNKNOWN_LOAD.to_string()], ..Asked::default() },
+            rows: Vec::new(),
+            not_run: Vec::new(),
+            notes: Vec::new(),
+            taints: Vec::new(),
+            causes: None,
+        };
+        ImportedFile {
+            manifest,
+            columns: Vec::new(),
+            missing: Vec::new(),
+            cpus_known: true,
+            skips_missed: false,
+        }
+    }
+
+    /// Adds a note.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.manifest.notes.push(text.into());
+    }
+
+    /// Adds a taint.
+    pub fn taint(&mut self, code: &'static str, reason: String, cure: &str, cpu: Option<u32>) {
+        self.manifest.taints.push(Taint { cpu, ..Taint::new(code, reason, cure) });
+    }
+
+    /// Adds a row that was not run.
+    pub fn not_run(&mut self, probe: &str, reason: String) {
+        let (probe, load) = (probe.to_string(), UNKNOWN_LOAD.to_string());
+        self.manifest.not_run.push(NotRun { probe, load, reason, optional: false });
+    }
+
+    /// The policy and priority that were asked; a taint where they are not real-time ones.
+    pub fn scheduled(&mut self, policy: Option<&str>, priority: Option<u64>) {
+        let asked = &mut self.manifest.asked;
+        asked.policy = policy.map(str::to_string);
+        asked.priority = priority.and_then(|p| u32::try_from(p).ok()).filter(|p| *p > 0);
+        if let Some(policy) = policy.filter(|policy| matches!(*policy, "other" | "batch" | "idle")) {
+            let program = &self.manifest.written_by.program;
+            let reason =
+                format!("{program} ran as SCHED_{}, without a real-time priority", policy.to_uppercase());
+            self.taint(taint::NOT_REAL_TIME_POLICY, reason, "measure again with a real-time priority", None);
+        }
+    }
+
+    /// The bundle; an error where there is no column.
+    pub fn into_bundle(mut self) -> Result<Bundle, String> {
+        if self.columns.is_empty() && self.manifest.not_run.is_empty() {
+            return Err("it holds no result".into());
+        }
+        let program = self.manifest.written_by.program.clone();
+        if !self.cpus_known {
+            self.note(format!(
+                "{program} numbers threads here: the CPU of each is not stated; the thread number is used instead"
+            ));
+        }
+        let mut rows: Vec<Row> = Vec::new();
+        let mut known = HashMap::new();
+        for column in std::mem::take(&mut self.columns) {
+            if column.samples() == 0 && column.probe != "hardware" {
+                let reason = match column.thread {
+                    Some(thread) => format!("the file has no sample of thread {thread}: it never woke up"),
+                    None => format!("the file has no sample of cpu {}", column.cpu),
+                };
+                let (probe, load) = (column.probe.to_string(), UNKNOWN_LOAD.to_string());
+                self.manifest.not_run.push(NotRun { probe, load, reason, optional: false });
+                continue;
+            }
+            self.hidden_by(&column);
+            let (latency, coarse) = column.latency(&mut self.missing);
+            let key = RowKey {
+                probe: column.probe.to_string(),
+                load: UNKNOWN_LOAD.to_string(),
+                cpu: column.cpu,
+                period_ns: column.period_ns,
+                thread_name: None,
+            };
+            match known.get(&key) {
+                Some(place) => {
+                    let row: &mut Row = &mut rows[*place];
+                    row.series.latency.merge(&latency);
+                    join(&mut row.entry.coarse, coarse);
+                    self.manifest.notes.push(format!("{key}: several threads are one row"));
+                }
+                None => {
+                    known.insert(key.clone(), rows.len());
+                    let series = Series { latency, ..Series::default() };
+                    rows.push(Row::new(entry(key, coarse), series));
+                }
+            }
+        }
+        let asked = &mut self.manifest.asked;
+        for row in &rows {
+            let key = &row.entry.key;
+            if !asked.probes.contains(&key.probe) {
+                asked.probes.push(key.probe.clone());
+            }
+            if let Some(ns) = key.period_ns.filter(|ns| !asked.periods_ns.contains(ns)) {
+                asked.periods_ns.push(ns);
+            }
+            if self.cpus_known {
+                asked.cpus.insert(key.cpu);
+            }
+        }
+        self.manifest.rows = rows.iter().map(|row| row.entry.clone()).collect();
+        let (manifest, missing) = (self.manifest, self.missing);
+        Ok(Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), lab: None, missing })
+    }
+
+    /// Says what the source hides about a column: overflow, and periods that were missed and not counted.
+    fn hidden_by(&mut self, column: &ImportedSeries) {
+        let ImportedSeries { probe, cpu, .. } = column;
+        let program = self.manifest.written_by.program.clone();
+        if column.overflow > 0 {
+            self.note(format!(
+                "{probe} on cpu {cpu}: {} beyond the buckets, of which only the largest is known; percentiles \
+                 there are unknown",
+                match column.overflow {
+                    1 => "1 sample lies".to_string(),
+                    many => format!("{many} samples lie"),
+                }
+            ));
+        }
+        if !self.skips_missed {
+            return;
+        }
+        let max_ns = column.max.unwrap_or(0).saturating_mul(column.unit_ns);
+        match column.period_ns {
+            Some(period_ns) if max_ns >= period_ns => self.taint(
+                taint::MISSED_PERIODS_UNCOUNTED,
+                format!(
+                    "{probe} on cpu {cpu}: {program} skips missed periods without counting them, and a \
+                     sample was later than a period"
+                ),
+                "measure with isolator measure wakeup, which counts them",
+                self.cpus_known.then_some(*cpu),
+            ),
+            Some(_) => {}
+            None => {
+                let note = format!(
+                    "{program} skips missed periods without counting them, and this file does not say the \
+                     period: a latency above it hides some"
+                );
+                if !self.manifest.notes.contains(&note) {
+                    self.note(note);
+                }
+            }
+        }
+    }
+}
+
+fn entry(key: RowKey, coarse: Coarse) -> RowEntry {
+    RowEntry {
+        files: stem(&key),
+        key,
+        state: RunState::Finished,
+        granted: Granted::default(),
+        limit_ns: None,
+        followed: None,
+        spikes: 0,
+        spikes_not_listed: 0,
+        load_did: None,
+        coarse: Some(coarse),
+    }
+}
+
+fn join(coarse: &mut Option<Coarse>, other: Coarse) {
+    if let Some(coarse) = coarse {
+        let from = [coarse.overflow_from_ns, other.overflow_from_ns].into_iter().flatten().min();
+        coarse.resolution_ns = coarse.resolution_ns.max(other.resolution_ns);
+        coarse.unit_ns = coarse.unit_ns.min(other.unit_ns);
+        coarse.mean_known &= other.mean_known;
+        coarse.min_known &= other.min_known;
+        coarse.overflow_from_ns = from;
+        coarse.overflow_count = coarse.overflow_count.saturating_add(other.overflow_count);
+        coarse.missed = coarse.missed.saturating_add(other.missed);
+    }
+}
+
+/// What `uname` says of a kernel, as the tools hand it on.
+pub(super) fn kernel(release: Option<String>, version: Option<String>, realtime: bool) -> Kernel {
+    let says = |word: &str| version.as_deref().is_some_and(|version| version.contains(word));
+    // Mainline PREEMPT_RT may lack /sys/kernel/realtime, so a zero there says nothing.
+    let preemption = if says("PREEMPT_RT") || says("PREEMPT RT") || realtime {
+        Preemption::RealTime
+    } else if says("PREEMPT_DYNAMIC") {
+        Preemption::Dynamic
+    } else if says("PREEMPT_LAZY") {
+        Preemption::Lazy
+    } else if says("PREEMPT") {
+        Preemption::Full
+    } else {
+        Preemption::Unknown
+    };
+    Kernel { release, version, preemption, ..Kernel::default() }
+}
+
+/// CPUs in the kernel's list syntax; `None` where it is something else.
+pub(super) fn cpus(text: &str) -> Option<CpuSet> {
+    text.parse::<CpuSet>().ok().filter(|cpus| !cpus.is_empty())
+}

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results of the tools that state little more than their extremes, imported.
+
+mod expected;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use evidence::{Bundle, Summary, Verdict};
+use exchange::import::{FigureUnit, import, import_with, parse, parse_with, set_limit};
+use expected::{EXPECTED, NONE};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import/others")
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(fixtures().join(name)).unwrap()
+}
+
+fn imported(name: &str) -> Bundle {
+    import(&fixtures().join(name)).unwrap()
+}
+
+/// The number of remarks on a whole fixture.
+fn said_of_the_whole(name: &str) -> usize {
+    usize::from(matches!(name, "rteval-3-timerlat.xml" | "stress-ng-0.15-distribution.txt"))
+}
+
+#[test]
+fn counts_and_extremes_are_the_tools_own() {
+    for (name, rows) in EXPECTED {
+        let bundle = imported(name);
+        assert_eq!(bundle.missing.len(), said_of_the_whole(name), "{name}: {:?}", bundle.missing);
+        assert_eq!(bundle.rows.len(), rows.len(), "{name}");
+        for (row, expected) in bundle.rows.iter().zip(*rows) {
+            let (probe, cpu, count, min_us, mean_us, max_us, missed) = *expected;
+            let found = Summary::of(row);
+            let what = format!("{name}: {}", found.key);
+            assert_eq!((found.key.probe.as_str(), found.key.cpu), (probe, cpu), "{what}");
+            assert_eq!((found.count, found.missed), (count, missed), "{what}");
+            let of = |us: f64| (us >= 0.0).then(|| (us * 1e3).round() as u64);
+            assert_eq!(found.min_ns, of(min_us), "{what}");
+            assert_eq!(found.max_ns, (max_us * 1e3).round() as u64, "{what}");
+            let mean_ns = found.mean_ns.unwrap_or(NONE * 1e3);
+            assert!((mean_ns - mean_us * 1e3).abs() < 1.0, "{what}: {mean_ns}");
+        }
+    }
+}
+
+#[test]
+fn every_fixture_is_checked() {
+    let names =
+        fs::read_dir(fixtures()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut there = names.filter(|name| name != "README.md").collect::<Vec<_>>();
+    let mut checked = EXPECTED.iter().map(|expected| expected.0.to_string()).collect::<Vec<_>>();
+    there.sort();
+    checked.sort();
+    assert_eq!(there, checked);
+}
+
+#[test]
+fn a_file_cut_anywhere_gives_an_error_or_says_so() {
+    for (name, ..) in EXPECTED {
+        let text = text(name);
+        let whole = parse(&text, None).unwrap();
+        let latencies = |bundle: &Bundle| {
+            let rows = bundle.rows.iter();
+            rows.map(|row| (row.entry.key.clone(), row.series.latency.clone())).collect::<Vec<_>>()
+        };
+        for part in 0..40 {
+            let mut end = text.len() * part / 40;
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            let Ok(bundle) = parse(&text[..end], None) else { continue };
+            let may_be_cut = bundle.manifest.notes.iter().any(|note| note.contains("whole cannot be told"));
+            let says_more = bundle.missing.iter().any(|what| !whole.missing.contains(what));
+            assert!(
+                may_be_cut || says_more || latencies(&bundle) == latencies(&whole),
+                "{name} cut at {part}/40 is taken for whole"
+            );
+        }
+    }
+}
+
+#[test]
+fn line_ends_quoting_and_indentation_make_no_difference() {
+    for (name, ..) in EXPECTED.iter().filter(|expected| !expected.0.ends_with("json")) {
+        let text = text(name);
+        let figures = |text: &str| {
+            let bundle = parse(text, None).unwrap_or_else(|why| panic!("{name}: {why}"));
+            bundle.rows.iter().map(Summary::of).collect::<Vec<_>>()
+        };
+        let expected = figures(&text);
+        assert_eq!(figures(&text.replace('\n', "\r\n")), expected, "{name}");
+        if !name.ends_with("xml") {
+            let quoted = text.lines().map(|line| format!("> {line}\n")).collect::<String>();
+            assert_eq!(figures(&quoted), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_second_run_in_one_text_is_refused() {
+    for name in [
+        "cyclicdeadline-2.4.txt",
+        "deadline_test-2.4.txt",
+        "latmus-gnuplot.txt",
+        "latmus-table.txt",
+        "linuxcnc-histogram.txt",
+        "linuxcnc-latency-test.txt",
+        "oslat-2.6-table.txt",
+        "pmqtest-2.4.txt",
+        "sigwaittest-2.4-screens.txt",
+        "signaltest-2.4-v.txt",
+        "stress-ng-0.15-percentiles.txt",
+        "timerlat-top-6.1-stopped.txt",
+        "timerlat-top-6.1-screens.txt",
+        "osnoise-top-6.1-screens.txt",
+        "xenomai-2.4-latency.txt",
+        "xenomai-3-histogram.txt",
+        "xenomai-3-latency.txt",
+    ] {
+        let twice = text(name).repeat(2);
+        let two_runs = match name {
+            // A thread that goes on looks like the next screen; another one does not.
+            "cyclicdeadline-2.4.txt" => twice.replacen("27965", "17965", 3),
+            "signaltest-2.4-v.txt" => twice.replacen("22612", "12612", 1),
+            "pmqtest-2.4.txt" => twice.replacen("ID22390", "ID12390", 1),
+            _ => twice,
+        };
+        let why = parse(&two_runs, None).unwrap_err();
+        assert!(why.contains("it holds more than one run"), "{name}: {why}");
+    }
+}
+
+#[test]
+fn results_of_two_tools_in_one_text_are_refused() {
+    let cyclictest = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:      7 Act:   10 Avg:   10 Max:      18\n";
+    for name in ["xenomai-3-latency.txt", "timerlat-top-6.1.txt", "stress-ng-0.15-percentiles.txt"] {
+        let why = parse(&format!("{}{cyclictest}", text(name)), None).unwrap_err();
+        assert!(why.contains("of cyclictest summary") && why.contains("give each alone"), "{name}: {why}");
+    }
+    let why =
+        parse(&format!("{}{}", text("pmqtest-2.4.txt"), text("deadline_test-2.4.txt")), None).unwrap_err();
+    assert!(why.contains("it holds more than one result"), "{why}");
+}
+
+#[test]
+fn one_line_that_prose_quotes_is_no_result() {
+    for prose in [
+        "we saw this\nRTD|      0.723|      2.302|      3.740|       0|     0|      0.723|      3.740\nonce\n",
+        "#1 -> #0, Min    3, Cur    4, Avg    4, Max   39\n",
+        "CPU COUNT      |      cur       min       avg       max |      cur       min       avg       max\n",
+        "Servo thread (1.0ms): 1009075 9075 999413\n",
+        "# max latency: 9.2\n",
+        "nr_periods : 2001\n",
+    ] {
+        assert_eq!(parse(prose, None).unwrap_err(), "it is in no format that is known", "{prose}");
+    }
+}
+
+#[test]
+fn a_row_that_cannot_be_read_is_refused_with_its_line() {
+    for (name, right, wrong, why) in [
+        ("xenomai-3-latency.txt", "1.956", "1,956", "line 34: '1,956' is not one of its figures"),
+        ("xenomai-3-overrun.txt", "|       1|     0|", "|       1|", "has 6 columns, and the heading others"),
+        ("latmus-gnuplot.txt", "\n2 1100\n", "\n2 1.100\n", "line 21: '2 1.100' is not a line of latmus"),
+        ("timerlat-top-6.1.txt", "     18665 |", "     1٨665 |", "line 4: '1٨665' is not one of its figures"),
+        (
+            "osnoise-top-6.1.txt",
+            "       50300  ",
+            "        5x300  ",
+            "line 4: '5x300' is not one of its figures",
+        ),
+        ("pmqtest-2.4.txt", "Max   39", "Max   3k", "line 3: '#1 -> #0,"),
+        ("signaltest-2.4.txt", "Max:     397", "Max:     3.7e2", "line 1: 'T: 0"),
+        ("cyclicdeadline-2.4.txt", "C:    401", "C:    4k1", "line 11: 'T: 0"),
+        ("deadline_test-2.4.txt", "max_time: 4560us", "max_time: many", "is not a line of deadline_test"),
+        ("stress-ng-0.15-percentiles.txt", "max: 394456 ns", "max: 394,456 ns", "line 5: 'min:"),
+        ("linuxcnc-latency-test.txt", "9075    ", "9\u{202f}075    ", "a thread has 4 figures"),
+        (
+            "linuxcnc-histogram.txt",
+            "max:  17.100 us",
+            "max:  17,100 us",
+            "is not a line of latency-histogram",
+        ),
+        ("rteval-3-cyclictest.xml", "value=\"4890\"", "value=\"4k\"", "core 0 has no bucket"),
+        ("rteval-3-cyclictest.xml", "<maximum unit=\"us\">17", "<maximum unit=\"ms\">17", "maximum in us"),
+        ("pmqtest-2.4.json", "\"samples\": 948", "\"samples\": -1", "it is damaged"),
+    ] {
+        let whole = text(name);
+        assert!(whole.contains(right), "{name} has no {right}");
+        let found = parse(&whole.replacen(right, wrong, 1), None).unwrap_err();
+        assert!(found.contains(why), "{name}: {found}");
+    }
+}
+
+#[test]
+fn a_thread_without_cycles_is_a_row_not_run() {
+    for (name, right, wrong) in [
+        ("signaltest-2.4.txt", "P:80 C:   1457 Min:     18", "P:80 C:      0 Min:     18"),
+        ("cyclicdeadline-2.4.txt", "C:    334", "C:      0"),
+        ("pmqtest-2.4.txt", "Cycles 632", "Cycles 0"),
+        ("pmqtest-2.4.json", "\"samples\": 632", "\"samples\": 0"),
+        ("deadline_test-2.4.txt", "nr_periods : 1819", "nr_periods : 0"),
+        ("rteval-3-cyclictest.xml", "<samples>6583", "<samples>0"),
+    ] {
+        let whole = text(name);
+        assert!(whole.contains(right), "{name} has no {right}");
+        let bundle = parse(&whole.replacen(right, wrong, 1), None).unwrap();
+        assert_eq!((bundle.rows.len(), bundle.manifest.not_run.len()), (1, 1), "{name}");
+    }
+    let waiting = "#0: ID1, P80, CPU0, I1000; #1: ID2, P80, CPU0, Cycles 0\n#1 -> #0 (not yet ready)\n";
+    let bundle = parse(waiting, None).unwrap();
+    assert_eq!((bundle.rows.len(), bundle.manifest.not_run.len()), (0, 1));
+}
+
+#[test]
+fn the_worst_maximum_of_all_screens_counts() {
+    let later = |name: &str, from: &str, to: &str| {
+        let whole = text(name);
+        let last = whole.rfind(from).unwrap();
+        parse(&format!("{}{to}{}", &whole[..last], &whole[last + from.len()..]), None).unwrap()
+    };
+    let screen = |cycles: u32, max: u32| {
+        format!(
+            "#0: ID1, P80, CPU0, I1000; #1: ID2, P80, CPU0, Cycles {cycles}\n#1 -> #0, Min 3, Cur 4, Avg 4, Max {max}\n"
+        )
+    };
+    let pairs = parse(&format!("{}{}", screen(10, 80), screen(20, 9)), None).unwrap();
+    assert_eq!(pairs.rows[0].series.latency.max_ns(), 80_000);
+    let top = later("timerlat-top-6.1-screens.txt", "20865", "  900");
+    assert_eq!(top.rows[1].series.latency.max_ns(), 20_865_000);
+    let threads = later("cyclicdeadline-2.4-screens.txt", "Max:     110", "Max:      99");
+    assert_eq!(threads.rows[0].series.latency.max_ns(), 110_000);
+    // The lines of a table may be an excerpt: the worst so far is stated in each.
+    let lines = text("xenomai-3-overrun.txt");
+    let excerpt =
+        lines.lines().filter(|line| !line.contains("1203.517|       1|     0|     -0")).collect::<Vec<_>>();
+    assert!(excerpt.len() < lines.lines().count());
+    let cut = format!("{}\n", excerpt[..excerpt.len() - 2].join("\n"));
+    assert_eq!(parse(&cut, None).unwrap().rows[0].series.latency.max_ns(), 1_203_517);
+}
+
+#[test]
+fn overruns_are_periods_missed_and_never_hold() {
+    for (name, right, wrong) in [
+        ("xenomai-3-latency.txt", "|       0|     0|    00:00:24", "|       3|     0|    00:00:24"),
+        ("latmus-gnuplot.txt", "OVERRUNS: 2", "OVERRUNS: 3"),
+        ("deadline_test-2.4.txt", "missed deadlines  = 0", "missed deadlines  = 3"),
+        ("deadline_test-2.4.txt", "missed periods    = 0", "missed periods    = 3"),
+        ("pmqtest-2.4.json", "\"timeoutcount\": 0", "\"timeoutcount\": 3"),
+    ] {
+        let whole = text(name);
+        assert!(whole.contains(right), "{name} has no {right}");
+        let mut bundle = parse(&whole.replacen(right, wrong, 1), None).unwrap();
+        set_limit(&mut bundle, Some(1_000_000_000));
+        let verdict = Verdict::of(&bundle);
+        assert!(!verdict.held && verdict.rows[0].late == 3, "{name}: {:?}", verdict.reasons);
+    }
+}
+
+#[test]
+fn a_measurement_that_its_tool_distrusts_is_tainted() {
+    let unreliable = text("latmus-table.txt").replace("|     0|    00:", "|     4|    00:")
+        + "*** WARNING: unexpected switches to in-band mode detected,\n\
+           latency figures displayed are NOT reliable.\n";
+    let switched = text("latmus-gnuplot.txt").replace("# OVERRUNS: 2", "# IN-BAND SWITCHES: 4");
+    for text in [unreliable, switched] {
+        let bundle = parse(&text, None).unwrap();
+        assert_eq!(bundle.manifest.taints[0].code, "tool-failed");
+    }
+}
+
+#[test]
+fn figures_without_a_number_of_samples_prove_nothing() {
+    for name in ["linuxcnc-latency-test.txt", "linuxcnc-histogram.txt"] {
+        let mut bundle = imported(name);
+        set_limit(&mut bundle, Some(50_000));
+        let verdict = Verdict::of(&bundle);
+        assert!(!verdict.held && verdict.rows.iter().all(|row| row.held), "{name}: {:?}", verdict.reasons);
+    }
+}
+
+#[test]
+fn jitter_without_a_unit_or_a_name_is_refused() {
+    for (text, why) in [
+        (
+            "Max Interval  Max Jitter  Last interval\nServo thread (1.0ms): 1 2 3\n",
+            "not stated to be nanoseconds",
+        ),
+        (
+            "Servo thread (1.0ms): 1 2 3\nBase thread (25us): 1 2 3\n",
+            "does not say which figure is the jitter",
+        ),
+        ("Servo thread (1.0ms): max jitter 25437\n", "its jitter has no figure in ns"),
+    ] {
+        let found = parse(text, None).unwrap_err();
+        assert!(found.contains(why), "{found}");
+    }
+    let named = parse("Servo thread: max jitter (ns): 12300, max interval (ns): 1012300\n", None).unwrap();
+    assert_eq!(named.rows[0].series.latency.max_ns(), 12_300);
+}
+
+#[test]
+fn jitter_in_a_table_of_markdown_is_read() {
+    let table = "|  | Max Interval (ns) | Max Jitter (ns) | Last interval (ns) |\n|---|---|---|---|\n\
+                 | Servo thread (1.0ms) | 1009075 | 9075 | 999413 |\n| Base thread (25us): | 30000 | 6000 | 25010 |\n";
+    let bundle = parse(table, None).unwrap();
+    let maxima = bundle.rows.iter().map(|row| row.series.latency.max_ns()).collect::<Vec<_>>();
+    assert_eq!(maxima, [6_000, 9_075]);
+}
+
+#[test]
+fn a_thread_that_deadline_test_could_not_run_is_a_row_not_run() {
+    let text = format!("{}Thread 2 failed: Failed sched_setattr\n", text("deadline_test-2.4.txt"));
+    let bundle = parse(&text, None).unwrap();
+    assert_eq!(bundle.rows.len(), 2);
+    assert!(
+        bundle.manifest.not_run[0].reason.ends_with("Failed sched_setattr"),
+        "{:?}",
+        bundle.manifest.not_run
+    );
+    assert!(!Verdict::of(&bundle).held);
+}
+
+#[test]
+fn the_tool_of_a_pair_is_taken_from_its_command_line() {
+    let told = format!("$ sudo ./ptsematest -a -t 2\n{}", text("ptsematest-2.4.txt"));
+    assert_eq!(parse(&told, None).unwrap().rows[0].entry.key.probe, "message-mutex");
+    let untold = imported("ptsematest-2.4.txt");
+    assert!(untold.manifest.notes.iter().any(|note| note.contains("does not say which of ptsematest")));
+}
+
+#[test]
+fn percentiles_of_stress_ng_are_its_own() {
+    let summary = Summary::of(&imported("stress-ng-0.15-percentiles.txt").rows[0]);
+    let latency = &imported("stress-ng-0.15-percentiles.txt").rows[0].series.latency;
+    assert_eq!(summary.count, 3683);
+    for (part, ns) in [(0.25, 20_802), (0.5, 26_681), (0.9, 32_809), (0.99, 52_389), (0.999, 188_019)] {
+        let found = latency.quantile_ns(part);
+        assert!((ns..=ns + ns / 1024 + 1).contains(&found), "{part}: {found}");
+    }
+}
+
+#[test]
+fn nanoseconds_of_a_text_are_taken_where_they_are_told() {
+    let line = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:   7012 Act: 10100 Avg:  10920 Max:   18730\n";
+    let maximum = |bundle: Bundle| bundle.rows[0].series.latency.max_ns();
+    let told = parse_with(line, None, Some(FigureUnit::Nanoseconds)).unwrap();
+    assert!(told.manifest.notes.iter().all(|note| !note.contains("taken as microseconds")));
+    assert_eq!((told.manifest.asked.periods_ns.clone(), maximum(told)), (vec![1_000_000], 18_730));
+    let untold = parse(line, None).unwrap();
+    assert!(
+        untold.manifest.notes.iter().any(|note| note.contains("--unit ns")),
+        "{:?}",
+        untold.manifest.notes
+    );
+    assert_eq!(maximum(untold), 18_730_000);
+    let path = fixtures().join("xenomai-3-latency.txt");
+    let error = import_with(&path, Some(FigureUnit::Nanoseconds)).unwrap_err().to_string();
+    assert!(error.contains("the unit of a Xenomai latency is stated in it"), "{error}");
+}
+
+#[test]
+fn a_file_that_lost_its_unit_tells_it_by_its_buckets() {
+    let file = |bucket: u64| {
+        format!(
+            r#"{{"version": 3, "cpu": {{"0": {{"histogram": {{"{bucket}": 3}}, "count": 3, "min": {bucket}, "max": {bucket}, "avg": {bucket}}}}}}}"#
+        )
+    };
+    let maximum = |text: &str, unit| parse_with(text, None, unit).unwrap().rows[0].series.latency.max_ns();
+    assert_eq!(maximum(&file(70), None), 70_000);
+    assert_eq!(maximum(&file(7_000), None), 7_000);
+    assert_eq!(maximum(&file(70), Some(FigureUnit::Nanoseconds)), 70);
+}
+
+#[test]
+fn measurements_of_rteval_that_are_not_read_are_rows_not_run() {
+    let bundle = imported("rteval-3-timerlat.xml");
+    assert_eq!(bundle.manifest.not_run[0].probe, "hwlatdetect");
+    let text = text("rteval-3-cyclictest.xml");
+    let (start, rest) = text.split_once("      <system").unwrap();
+    let (_, end) = rest.split_once("    </cyclictest>").unwrap();
+    let bundle = parse(&format!("{start}    </cyclictest>{end}"), None).unwrap();
+    assert!(
+        bundle.manifest.not_run[0].reason.contains("beyond its buckets"),
+        "{:?}",
+        bundle.manifest.not_run
+    );
+    assert!(!Verdict::of(&bundle).held);
+}
+
+#[test]
+fn a_latency_that_ended_rteval_counts() {
+    let report = r#"<abort_report reason="breaktrace"><breaktrace latency_threshold="100" measured_latency="143"/></abort_report><system"#;
+    let text = text("rteval-3-cyclictest.xml").replacen("<system", report, 1);
+    let bundle = parse(&text, None).unwrap();
+    let maxima = bundle.rows.iter().map(|row| row.series.latency.max_ns()).collect::<Vec<_>>();
+    assert_eq!(maxima, [17_000, 143_000]);
+}
+
+#[test]
+fn counts_beyond_all_bounds_are_judged() {
+    let huge = u64::MAX;
+    let text = text("latmus-gnuplot.txt");
+    let text =
+        text.replace("\n5 21\n", &format!("\n5 {huge}\n")).replace("\n6 8\n", &format!("\n6 {huge}\n"));
+    let mut bundle = parse(&text, None).unwrap();
+    set_limit(&mut bundle, Some(1_000_000));
+    assert!(!Verdict::of(&bundle).held);
+}
+
+#[test]
+fn hostile_markup_is_refused() {
+    let bomb = "<?xml version=\"1.0\"?><!DOCTYPE rteval [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;&a;\">]><rteval>&b;</rteval>";
+    let deep = format!("<rteval>{}", "<a>".repeat(200_000));
+    for text in [bomb, "<rteval version=\"3.7\"><Measurements>", &deep, "<html><rteval/></html>", "<rteval/>"]
+    {
+        assert!(parse(text, None).is_err(), "{}", &text[..text.len().min(80)]);
+    }
+}
+
+#[test]
+fn absurd_numbers_do_no_harm() {
+    let huge = u64::MAX;
+    for text in [
+        format!(
+            "RTT|  00:00:01  (user, {huge} us period, priority {huge}, CPU{huge})\nRTD|{huge}.0|1.0|9.0|{huge}|{huge}|1.0|9.0\n"
+        ),
+        format!(
+            "RTT|  00:00:01  (user, 1 us period, priority 1)\nRTD|-9223372036854775.8|1.0|9223372036854775.7|{huge}|{huge}|1.0|9.0\n"
+        ),
+        format!(
+            "# max latency: 9223372036854775.7\n# sample count: {huge}\n# OVERRUNS: {huge}\n{huge}+ {huge}\n"
+        ),
+        format!("T: 0 (1) P:{huge} C: {huge} Min: {huge} Act: {huge} Avg: {huge} Max: {huge}\n"),
+        format!("T: 0 (1) I:{huge} C: {huge} Min: {huge} Act: {huge} Avg: {huge} Max: {huge}\n"),
+        format!(
+            "#0: ID1, P{huge}, CPU4294967295, I{huge}; #1: ID2, P1, CPU0, TO {huge}, Cycles {huge}\n#1 -> #0, Min {huge}, Cur {huge}, Avg {huge}, Max {huge}\n"
+        ),
+        format!(
+            "[1]\nmissed deadlines  = {huge}\nmissed periods    = {huge}\ndeadline   : {huge} us\nnr_periods : {huge}\nmax_time: {huge}us\tmin_time: {huge}us\tavg_time: {huge}us\n"
+        ),
+        format!(
+            "x IRQ Timer Latency (us) |\nCPU COUNT | cur\n4294967295 #{huge} | {huge} {huge} {huge} {huge} | - - - -\n"
+        ),
+        format!(
+            "duration: 1 | time is in us\nCPU Period Runtime Noise % CPU Aval Max Noise Max Single\n0 #{huge} {huge} {huge} 99.0 {huge} {huge} {huge} {huge}\n"
+        ),
+        format!(
+            "x cyclic: sched SCHED_FIFO: {huge} ns delay, {huge} samples\nx cyclic: min: {huge} ns, max: {huge} ns, std.dev. 1\nx cyclic:   99.00%: {huge} ns\nx cyclic: latency distribution ({huge} ns intervals):\nx cyclic: {huge} {huge}\n"
+        ),
+        format!("{huge} s servo min: -9223372036854775.8 us max: 9223372036854775.7 us sdev: 1 us\n"),
+        format!(
+            "<rteval><run_info days=\"{huge}\" hours=\"1\" minutes=\"1\" seconds=\"1\"/><Measurements><cyclictest command_line=\"cyclictest -i{huge}\"><core id=\"0\"><statistics><samples>{huge}</samples><minimum unit=\"us\">0</minimum><maximum unit=\"us\">9223372036854775</maximum><mean unit=\"us\">1</mean></statistics><histogram><bucket index=\"{huge}\" value=\"{huge}\"/></histogram></core></cyclictest></Measurements></rteval>"
+        ),
+    ] {
+        let Ok(mut bundle) = parse(&text, None) else { continue };
+        set_limit(&mut bundle, Some(1));
+        assert!(!Verdict::of(&bundle).held, "{text}");
+    }
+}
+
+/// A generator of numbers that always gives the same ones.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        // Numerical Recipes' constants.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
+}
+
+/// A text with one thing of it changed.
+fn mutated(text: &str, dice: &mut Dice) -> String {
+    let lines = text.lines().collect::<Vec<_>>();
+    let (at, other) = (dice.below(lines.len()), dice.below(lines.len()));
+    let mut lines = lines.iter().map(|line| line.to_string()).collect::<Vec<_>>();
+    match dice.below(7) {
+        0 => drop(lines.remove(at)),
+        1 => lines.insert(other, lines[at].clone()),
+        2 => lines.swap(at, other),
+        3 => {
+            let cut = dice.below(lines[at].len() + 1);
+            lines[at] = lines[at].chars().take(cut).collect();
+        }
+        kind => {
+            let digits =
+                ["0", "9", "18446744073709551615", "-1", "1e9", "", "\u{661}", "4294967296", "NaN", "0.5"];
+            let words = lines[at].split_whitespace().map(str::to_string).collect::<Vec<_>>();
+            let numbers = words.iter().filter(|word| word.contains(|c: char| c.is_ascii_digit()));
+            let numbers = numbers.cloned().collect::<Vec<_>>();
+            if let Some(word) = numbers.get(dice.below(numbers.len())) {
+                let number = word.trim_matches(|c: char| !c.is_ascii_digit()).to_string();
+                lines[at] =
+                    lines[at].replacen(&number, digits[(dice.below(digits.len()) + kind) % digits.len()], 1);
+            }
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn changed_files_never_hold_what_they_exceed() {
+    let mut dice = Dice(28);
+    let (mut read, mut refused) = (0, 0);
+    for (name, ..) in EXPECTED {
+        let whole = text(name);
+        for _ in 0..40 {
+            let mut changed = mutated(&whole, &mut dice);
+            if dice.below(3) == 0 {
+                changed = mutated(&changed, &mut dice);
+            }
+            let Ok(mut bundle) = parse(&changed, None) else {
+                refused += 1;
+                continue;
+            };
+            read += 1;
+            set_limit(&mut bundle, Some(100_000));
+            let verdict = Verdict::of(&bundle);
+            let worst_ns = bundle.rows.iter().map(|row| row.series.latency.max_ns()).max().unwrap_or(0);
+            assert!(!verdict.held || worst_ns <= 100_000, "{name}: {worst_ns}\n{changed}");
+            bundle.rows.iter().map(Summary::of).for_each(|summary| {
+                assert!(summary.min_ns <= Some(summary.max_ns), "{name}\n{changed}");
+                assert!(summary.p99_9_ns.is_none_or(|ns| ns <= summary.max_ns), "{name}\n{changed}");
+            });
+        }
+    }
+    assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
+}

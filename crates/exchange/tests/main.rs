@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of this crate, in one binary: it is linked once. One file alone: `cargo test --package
+//! isolator-exchange --test all -- export::`.
+
+mod export;
+mod import;
+mod import_kinds;
+mod import_lines;
+mod import_truth;
+mod importers;
