@@ -1,43 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machines that were captured as files, read as if they were this one; `machines/README.md` says which.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+#[path = "common/capture.rs"]
+mod capture;
+
+use std::path::Path;
 
 use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
-use tempfile::TempDir;
 
-fn captures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")
-}
-
-/// Lays out a captured machine's files; `change` may replace the content of any.
-fn lay_out(name: &str, change: impl Fn(&str) -> Option<Vec<u8>>) -> TempDir {
-    let text = fs::read_to_string(captures().join(format!("{name}.txt"))).unwrap();
-    let mut files: Vec<(String, String)> = Vec::new();
-    let mut folder = "";
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            folder = name;
-            continue;
-        }
-        let (name, content) = line.split_once(':').unwrap();
-        let path = format!("{folder}/{name}");
-        let content = format!("{}\n", content.strip_prefix(' ').unwrap_or(content));
-        match files.last_mut().filter(|(last, _)| *last == path) {
-            Some((_, whole)) => whole.push_str(&content),
-            None => files.push((path, content)),
-        }
-    }
-    let root = tempfile::tempdir().unwrap();
-    for (path, content) in files {
-        let place = root.path().join(&path);
-        fs::create_dir_all(place.parent().unwrap()).unwrap();
-        fs::write(place, change(&path).unwrap_or(content.into_bytes())).unwrap();
-    }
-    root
-}
+use crate::capture::lay_out;
 
 fn captured(name: &str) -> Snapshot {
     machine::read(lay_out(name, |_| None).path())
@@ -122,19 +94,37 @@ fn a_contradictory_node_table_leaves_the_nodes_unknown() {
 }
 
 #[test]
+fn lists_in_braces_expand_in_order() {
+    let text = "[cpu{0-2,5}]\nid: {0-4:4*2}\nlist: {0,6}-{1,7}\nkind: x\n[all]\ntasks: {1-2,9}\nx: a:b\n";
+    let expected = [
+        ("all/tasks", "1\n2\n9\n"),
+        ("all/x", "a:b\n"),
+        ("cpu0/id", "0\n"),
+        ("cpu0/kind", "x\n"),
+        ("cpu0/list", "0-1\n"),
+        ("cpu1/id", "0\n"),
+        ("cpu1/kind", "x\n"),
+        ("cpu1/list", "6-7\n"),
+        ("cpu2/id", "4\n"),
+        ("cpu2/kind", "x\n"),
+        ("cpu2/list", "0-1\n"),
+        ("cpu5/id", "4\n"),
+        ("cpu5/kind", "x\n"),
+        ("cpu5/list", "6-7\n"),
+    ];
+    assert_eq!(
+        capture::files(text),
+        expected.map(|(path, content)| (path.to_string(), content.to_string())).into()
+    );
+}
+
+#[test]
 fn every_capture_survives_json() {
-    let mut seen = 0;
-    for entry in fs::read_dir(captures()).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "txt") {
-            continue;
-        }
-        let machine = captured(path.file_stem().unwrap().to_str().unwrap());
+    for name in capture::names() {
+        let machine = captured(&name);
         let text = serde_json::to_string(&machine).unwrap();
-        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), machine);
-        seen += 1;
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), machine, "{name}");
     }
-    assert_eq!(seen, 9);
 }
 
 #[test]

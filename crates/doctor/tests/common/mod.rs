@@ -2,46 +2,21 @@
 //! Machines made of files: captured ones, and ones made up for a test.
 #![allow(dead_code, reason = "every file of tests uses a part of it")]
 
+#[path = "../../../machine/tests/common/capture.rs"]
+mod capture;
+
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use doctor::{DoctorQuestion, Finding, FindingOutcome, Profile, Report};
 use machine::Snapshot;
 use tempfile::TempDir;
 
-/// Where the captured machines are; `machine`'s tests say what each is.
-fn captures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/machines")
-}
-
-/// Their names.
-pub fn captured() -> Vec<String> {
-    let names =
-        fs::read_dir(captures()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> =
-        names.filter_map(|name| name.strip_suffix(".txt").map(str::to_string)).collect();
-    names.sort();
-    assert!(names.len() >= 9, "{names:?}");
-    names
-}
+/// The names of the captured machines; `machine`'s tests say what each is.
+pub use capture::names as captured;
 
 /// A captured machine's files in a folder.
 pub fn lay_out(name: &str) -> TempDir {
-    let text = fs::read_to_string(captures().join(format!("{name}.txt"))).unwrap();
-    let root = tempfile::tempdir().unwrap();
-    let mut folder = "";
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            folder = name;
-            continue;
-        }
-        let (name, content) = line.split_once(':').unwrap();
-        let place = root.path().join(folder).join(name);
-        fs::create_dir_all(place.parent().unwrap()).unwrap();
-        let before = fs::read_to_string(&place).unwrap_or_default();
-        fs::write(place, format!("{before}{}\n", content.strip_prefix(' ').unwrap_or(content))).unwrap();
-    }
-    root
+    capture::lay_out(name, |_| None)
 }
 
 /// A folder with these files.
