@@ -17,6 +17,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 BIN := $(DESTDIR)$(PREFIX)/bin
 LIB := $(DESTDIR)$(PREFIX)/lib/isolator
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+SCHEMA := $(DESTDIR)$(PREFIX)/share/isolator/schema
 # Where the machine's Python looks, which has a folder of its own below /usr/local.
 SITE = $(shell python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null)
 PYTHON = $(DESTDIR)$(or $(if $(filter /usr/local,$(PREFIX)),$(SITE)),$(PREFIX)/lib/python3/dist-packages)
@@ -37,7 +38,7 @@ PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
 .PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-kernel-short proof-causes proof-faults proof-boot proof-units proof-ros2 proof-fleet proof-cluster proof-howtos bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
 
-build: ## the program in release mode, its man pages and completions
+build: ## the program in release mode, its man pages, completions and JSON schemas
 	@tools/bootstrap build
 	cargo build --release --locked --package isolator
 	@$(ISOLATOR) generate $(SHARE)
@@ -211,16 +212,15 @@ fuzz: ## every parser of foreign text, ten minutes each; FUZZ="SECONDS TARGET...
 	@tools/bootstrap test
 	@tools/fuzz $(FUZZ)
 
-docs: build ## docs/schema and docs/reference, from the program
-	rm -rf docs/schema docs/reference
-	cp -r $(SHARE)/schema $(SHARE)/reference docs
+docs: build ## the pages of docs/reference that are made from the program
+	cp $(SHARE)/reference/* docs/reference
 
 # MACHINES: this machine's alone, or others.
 dist: ## static binaries for x86_64 and aarch64 in dist/, with checksums and bills of materials
 	@tools/bootstrap guest $(MUSL)
 	@tools/dist $(MACHINES)
 
-packages: ## .deb, .rpm, wheel and image of what dist builds, in dist/; docs/packages.md lists them
+packages: ## .deb, .rpm, wheel and image of what dist builds, in dist/; docs/howto/packages.md lists them
 	@tools/bootstrap packages $(MUSL)
 	@tools/dist $(MACHINES)
 	@tools/packages
@@ -230,11 +230,12 @@ test-packages: ## install each of dist/ without a compiler, prove, remove it, se
 	@tools/bootstrap packages $(MUSL)
 	@tools/test-packages $(PACKAGES)
 
-install: | $(SHARE) ## program, man pages, completions, and what make lab or make guest left for guests; PREFIX and DESTDIR as usual
-	install -d $(BIN) $(MAN) $(BASH) $(ZSH) $(FISH)
+install: | $(SHARE) ## program, man pages, completions, JSON schemas, and what make lab or make guest left for guests; PREFIX and DESTDIR as usual
+	install -d $(BIN) $(MAN) $(SCHEMA) $(BASH) $(ZSH) $(FISH)
 	install -m 755 $(ISOLATOR) $(BIN)
 	$(if $(wildcard $(PARTS)),install -D -m 755 -t $(LIB) $(wildcard $(PARTS)))
 	install -m 644 $(SHARE)/man/*.1 $(MAN)
+	install -m 644 $(SHARE)/schema/*.json $(SCHEMA)
 	install -m 644 $(SHARE)/completions/isolator.bash $(BASH)/isolator
 	install -m 644 $(SHARE)/completions/_isolator $(ZSH)
 	install -m 644 $(SHARE)/completions/isolator.fish $(FISH)
@@ -262,7 +263,7 @@ $(SHARE):
 
 uninstall: ## what install and install-lib put there
 	rm -f $(DESTDIR)$(PREFIX)/include/isolator.h $(DESTDIR)$(PREFIX)/include/isolator.hpp $(DESTDIR)$(PREFIX)/lib/libisolator.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
-	rm -rf $(LIB) $(CMAKE)
+	rm -rf $(LIB) $(CMAKE) $(dir $(SCHEMA))
 	rm -f $(MAN3)/isolator_*.3 $(PYTHON)/isolator.py
 	rm -f $(BIN)/isolator $(MAN)/isolator.1 $(MAN)/isolator-*.1
 	rm -f $(BASH)/isolator $(ZSH)/_isolator $(FISH)/isolator.fish

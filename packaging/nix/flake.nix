@@ -26,6 +26,7 @@
         postInstall = ''
           $out/bin/isolator generate pages
           installManPage pages/man/*.1
+          install -D -m 644 -t $out/share/isolator/schema pages/schema/*.json
           installShellCompletion --bash pages/completions/isolator.bash --fish pages/completions/isolator.fish --zsh pages/completions/_isolator
         '';
         meta = {

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::{
-    PROGRAM, Ran, UNPRIVILEGED, folder, installed, published, skipped, skipped_for_lack_of_cpus,
+    PROGRAM, Ran, UNPRIVILEGED, folder, installed, reference, skipped, skipped_for_lack_of_cpus,
     skipped_for_lack_of_root,
 };
 
 /// The rows of the page: a command, and its capabilities as `setpriv` names them.
 fn rows() -> Vec<(String, Vec<String>)> {
-    let page = fs::read_to_string(published().join("../reference/capabilities.md")).unwrap();
+    let page = fs::read_to_string(reference().join("capabilities.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `isolator "));
     rows.map(|row| {
         let (command, rest) = row.split_once("` | ").unwrap();

@@ -269,8 +269,6 @@ fn a_plan_keeps_its_use() {
 
 #[test]
 fn shells_offer_uses_loads_probes_and_profiles() {
-    let folder = folder();
-    isolator(folder.path(), &["generate", "."]).ended(0);
     for (shell, values) in [
         (
             "isolator.bash",
@@ -278,11 +276,11 @@ fn shells_offer_uses_loads_probes_and_profiles() {
         ),
         ("isolator.fish", ["linuxcnc:25us+1ms", "idle", "toggle", "periodic"]),
     ] {
-        let text = fs::read_to_string(folder.path().join("completions").join(shell)).unwrap();
+        let text = fs::read_to_string(generated().join("completions").join(shell)).unwrap();
         for value in values {
             assert!(text.contains(value), "{shell}: {value}");
         }
     }
     // The help does not list them again.
-    assert!(!isolator(folder.path(), &["prove", "--help"]).ended(0).stdout.contains("possible values"));
+    assert!(!isolator(generated(), &["prove", "--help"]).ended(0).stdout.contains("possible values"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON that other programs rely on; `docs/schema/` is generated from these types.
+//! The JSON that other programs rely on; its schemas are generated from these types.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,6 +4,7 @@
 
 mod library;
 mod reference;
+mod shapes;
 
 use std::fs;
 use std::path::Path;

@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getuid, kill_process};
@@ -293,9 +294,21 @@ pub fn lives(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// Where the schemas are.
-pub fn published() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema")
+/// The reference pages of the repository.
+pub fn reference() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
+}
+
+/// A folder with all that `isolator generate` writes, made once.
+pub fn generated() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("generated");
+        fs::create_dir_all(&folder).unwrap();
+        let ran = isolator(&folder, &["generate", "."]).ended(0);
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+        folder
+    })
 }
 
 /// A file of JSON.
@@ -304,14 +317,14 @@ pub fn read(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Fails unless a published schema takes `document`.
+/// Fails unless the schema that packages have takes `document`.
 #[track_caller]
 pub fn conforms(document: &Value, schema: &str) {
-    let validator =
-        jsonschema::validator_for(&read(&published().join(format!("{schema}.schema.json")))).unwrap();
+    let schema = generated().join(format!("schema/{schema}.schema.json"));
+    let validator = jsonschema::validator_for(&read(&schema)).unwrap();
     let wrong =
         validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect::<Vec<_>>();
     assert!(wrong.is_empty(), "{wrong:#?} in {document:#}");
     // A schema that takes anything would let everything pass.
-    assert!(!validator.is_valid(&Value::Object(Default::default())), "{schema}");
+    assert!(!validator.is_valid(&Value::Object(Default::default())), "{}", schema.display());
 }

@@ -27,6 +27,7 @@ pub fn pages(documents: &[(&'static str, Schema)]) -> Vec<(&'static str, String)
         ("rules.md", rules()),
         ("exit-status.md", exit_status()),
         ("json.md", json(documents)),
+        ("json-types.txt", super::shapes::list(documents)),
         ("capabilities.md", capabilities()),
     ]
 }
@@ -305,12 +306,15 @@ fn json(documents: &[(&'static str, Schema)]) -> String {
     let mut page = page(
         "JSON",
         "`--json` prints the result as JSON, `--json=FILE` writes it to a file. Names have their units: `_ns`, `_us`. Each document has a \
-         `schema_version`, which is raised where a reader of the former version would be wrong.",
+         `schema_version`, which is raised where a reader of the former version would be wrong.\n\n\
+         Packages install a JSON Schema (2020-12) of each document in `/usr/share/isolator/schema`; the tarball has them in `schema/`. In a \
+         clone `make build` writes them to `target/generated/schema`, and `isolator generate FOLDER` to `FOLDER/schema`. \
+         [json-types.txt](json-types.txt) has a digest of each type in them: the difference between two versions names the types that changed.",
     );
     let rows = documents.iter().map(|(name, schema)| {
         let text = schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
         let first = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
-        vec![format!("[{name}](../schema/{name}.schema.json)"), first]
+        vec![format!("`{name}.schema.json`"), first]
     });
     table(&mut page, &["Schema", "Content"], rows);
     page
