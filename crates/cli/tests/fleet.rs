@@ -213,7 +213,8 @@ fn every_example_of_the_page_runs() {
     for name in ["baseline", "monday", "now"] {
         bundle(folder.path(), name, &["--duration", "8s", "--period", "10ms"]);
     }
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md")).unwrap();
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/howto/fleet.md")).unwrap();
     let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
     // Those on an inventory's machines run in make proof-fleet, those on clusters in make proof-cluster; a
     // loop is scraped in tests/prometheus.rs.

@@ -30,7 +30,7 @@
  * A function that a program passes to the library may throw a C++ exception, which
  * leaves through the library's function. It must not leave by longjmp().
  *
- * docs/library.md lists the ways to misuse the library, and what happens.
+ * docs/reference/library.md lists the ways to misuse the library, and what happens.
  *
  * A complete program is examples/loop.c. One header, though a long one: its groups share
  * their types, and most of it is what the functions take and return.

@@ -36,6 +36,17 @@ fn the_example_runs_and_no_message_is_lost() {
 }
 
 #[test]
+fn the_loop_of_the_page_compiles_and_runs() {
+    let page = std::fs::read_to_string(here("../../docs/reference/library.md")).unwrap();
+    let source = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("servo.c"), source).unwrap();
+    let Some(program) = compile(&folder.path().join("servo.c"), folder.path()) else { return };
+    let (output, said) = run(&program, &[]);
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
 fn the_example_is_clean_under_valgrind() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(&here("examples/loop.c"), folder.path()) else { return };

@@ -2,7 +2,7 @@
 /*
  * Ways to misuse the library, each by its name:  misuses NAME
  *
- * Silent where it is survived as docs/library.md says; status 77 where this machine cannot try it.
+ * Silent where it is survived as docs/reference/library.md says; status 77 where this machine cannot try it.
  *
  * Each function is a misuse, run in a process of its own. All check by the same few helpers and stay in one file, hence its length.
  */

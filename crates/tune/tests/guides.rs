@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of `docs/tune.md` that compares plans with other guides.
+//! The table of `docs/howto/tune.md` that compares plans with other guides.
 
 use crate::common::{Topology, cpus};
 use tune::plan::{Intent, MadeFor, Plan, Profile, WantedCpus, plan};
 
-const PAGE: &str = include_str!("../../../docs/tune.md");
+const PAGE: &str = include_str!("../../../docs/howto/tune.md");
 
 /// A row of the table: the settings in backquotes, and where a plan has them.
 struct Row {

@@ -23,7 +23,7 @@ Reads the output of these tools, and detects which tool wrote it:
   LinuxCNC        latency-test as text, latency-histogram --nox
   jitterdebugger  its JSON
   rteval          summary.xml
-docs/import.md describes the result for each, and its limits.
+docs/reference/import.md describes the result for each, and its limits.
 
 Examples:
   cyclictest -m -p 80 -i 1000 -D 1m --json=out.json

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A fenced block of shell commands.
 #[derive(Debug)]
 pub struct Block {
-    /// Where it begins, as `docs/faq.md:12`.
+    /// Where it begins, as `docs/explanation/faq.md:12`.
     pub place: String,
     /// The word of its fence after `sh`: nothing, `run`, `root`, `hardware` or `long`.
     pub mark: String,
@@ -26,15 +26,20 @@ pub struct Page {
     pub blocks: Vec<Block>,
 }
 
-/// README, the tutorial, the how-tos and the questions.
+/// README, the tutorial, the how-tos and the questions; not a page that names the test of its own examples.
 pub fn pages() -> Vec<Page> {
-    read(&["README.md", "docs/faq.md"], &["docs/tutorial", "docs/howto"])
+    let mut pages = read(&["README.md", "docs/explanation/faq.md"], &["docs/tutorial", "docs/howto"]);
+    pages.retain(|page| !page.text.contains("<!-- Examples are tried by "));
+    pages
 }
 
 /// These, and all other pages with commands.
 pub fn all_pages() -> Vec<Page> {
-    let folders = ["docs", "docs/tutorial", "docs/howto", "docs/explanation", "docs/results"];
-    read(&["README.md", "integrations/README.md", "fleet/ansible/README.md", "kernel/README.md"], &folders)
+    let folders =
+        ["docs", "docs/tutorial", "docs/howto", "docs/explanation", "docs/reference", "docs/results"];
+    let files = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+    let parts = ["integrations/README.md", "fleet/ansible/README.md", "kernel/README.md"];
+    read(&[&files[..], &parts[..]].concat(), &folders)
 }
 
 fn read(files: &[&str], folders: &[&str]) -> Vec<Page> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to change on a machine, and why: a pure function of facts and intent.
 //!
-//! `docs/tune.md` has the rules for users: which cores, the boot line, the settings of the running kernel. A
+//! `docs/howto/tune.md` has the rules for users: which cores, the boot line, the settings of the running kernel. A
 //! plan never depends on what was set before. Unknown facts are listed, not guessed; settings that a kernel
 //! does not support are left out and listed.
 
