@@ -2,7 +2,7 @@
 //! A bundle's files, be it a folder or the same folder in one `.tar.zst`.
 //!
 //! A bundle may come from anywhere: files are read beneath its folder, through no link, as streams, and all
-//! of them draw on one [`Budget`].
+//! of them draw on one [`Allowance`].
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::thread;
 
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress};
-use untrusted::{Budget, FileType, Folder, Lines};
+use untrusted::{Allowance, FileType, Folder, Lines};
 
 use crate::{Error, Result};
 
@@ -25,12 +25,12 @@ const DEPTH: usize = 8;
 /// The time that every packed file bears, so that the same files give the same archive.
 const PACKED_AT: u64 = 1_153_704_088;
 
-/// Where a bundle's files come from, and what is left of its budget.
+/// Where a bundle's files come from, and what is left of its allowance.
 #[derive(Debug)]
 pub(crate) struct Files {
     path: PathBuf,
     from: From,
-    budget: Budget,
+    allowance: Allowance,
 }
 
 #[derive(Debug)]
@@ -44,18 +44,20 @@ type Stream<'a> = Box<dyn Read + 'a>;
 
 impl Files {
     pub fn open(path: &Path) -> Result<Files> {
-        let budget = Budget::of_a_bundle();
+        let allowance = Allowance::of_a_bundle();
         let from = match Folder::open(path) {
             Ok(folder) => From::Folder(folder),
-            Err(error) if error.kind() == ErrorKind::NotADirectory => From::Archive(unpack(path, &budget)?),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                From::Archive(unpack(path, &allowance)?)
+            }
             Err(error) => return Err(Error::io("open the bundle", path, &error)),
         };
-        Ok(Files { path: path.to_path_buf(), from, budget })
+        Ok(Files { path: path.to_path_buf(), from, allowance })
     }
 
     /// Files that are in memory, by their names within the bundle.
     pub fn of(path: &Path, files: BTreeMap<String, Vec<u8>>) -> Files {
-        Files { path: path.to_path_buf(), from: From::Archive(files), budget: Budget::of_a_bundle() }
+        Files { path: path.to_path_buf(), from: From::Archive(files), allowance: Allowance::of_a_bundle() }
     }
 
     /// The bytes of a document; `None` where it is not there.
@@ -83,12 +85,12 @@ impl Files {
 
     /// Counts what is kept of the bundle.
     pub fn hold(&self, bytes: usize) -> Result<()> {
-        self.budget.hold(bytes).map_err(|e| self.too_large(&e))
+        self.allowance.hold(bytes).map_err(|e| self.too_large(&e))
     }
 
-    /// Fails where the budget did not suffice: what was taken for a file's end may not have been one.
+    /// Fails where the allowance did not suffice: what was taken for a file's end may not have been one.
     pub fn check(&self) -> Result<()> {
-        self.budget.check().map_err(|e| self.too_large(&e))
+        self.allowance.check().map_err(|e| self.too_large(&e))
     }
 
     fn too_large(&self, error: &io::Error) -> Error {
@@ -100,16 +102,16 @@ impl Files {
             return Ok(Some(stream));
         }
         let packed = self.raw(&format!("{name}.zst"))?;
-        Ok(packed.map(|packed| Box::new(self.budget.metered(Unpacked::of(packed))) as Stream))
+        Ok(packed.map(|packed| Box::new(self.allowance.metered(Unpacked::of(packed))) as Stream))
     }
 
     fn raw(&self, name: &str) -> Result<Option<Stream<'_>>> {
         match &self.from {
             From::Archive(files) => {
-                Ok(files.get(name).map(|bytes| Box::new(self.budget.metered(bytes.as_slice())) as Stream))
+                Ok(files.get(name).map(|bytes| Box::new(self.allowance.metered(bytes.as_slice())) as Stream))
             }
             From::Folder(folder) => match folder.file(name) {
-                Ok(file) => Ok(Some(Box::new(self.budget.metered(file)))),
+                Ok(file) => Ok(Some(Box::new(self.allowance.metered(file)))),
                 Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
                 Err(e) => Err(Error::io("read", &self.path.join(name), &e)),
             },
@@ -142,8 +144,8 @@ impl<R: Read> Read for Unpacked<R> {
 pub fn pack(folder: &Path, archive: &Path) -> Result<()> {
     let root = Folder::open(folder).map_err(|e| Error::io("pack", folder, &e))?;
     packed(archive, |tar| {
-        let budget = Budget::of_a_bundle();
-        append(tar, &root, Path::new(""), &budget, 0)
+        let allowance = Allowance::of_a_bundle();
+        append(tar, &root, Path::new(""), &allowance, 0)
     })
 }
 
@@ -177,17 +179,23 @@ fn packed(archive: &Path, fill: impl FnOnce(&mut Tar) -> io::Result<()>) -> Resu
     crate::writer::replace(archive, &bytes.map_err(failed)?)
 }
 
-fn append(tar: &mut Tar, folder: &Folder, below: &Path, budget: &Budget, depth: usize) -> io::Result<()> {
+fn append(
+    tar: &mut Tar,
+    folder: &Folder,
+    below: &Path,
+    allowance: &Allowance,
+    depth: usize,
+) -> io::Result<()> {
     for (name, kind) in folder.entries()? {
         let path = below.join(&name);
         match kind {
             FileType::RegularFile => {
                 let file = folder.file(&name)?;
                 let size = file.metadata()?.len();
-                append_file(tar, path, size, &mut budget.metered(file))?;
+                append_file(tar, path, size, &mut allowance.metered(file))?;
             }
             FileType::Directory if depth < DEPTH => {
-                append(tar, &folder.folder(OsString::from(&name))?, &path, budget, depth + 1)?;
+                append(tar, &folder.folder(OsString::from(&name))?, &path, allowance, depth + 1)?;
             }
             _ => {}
         }
@@ -209,15 +217,15 @@ fn append_file(tar: &mut Tar, name: impl AsRef<Path>, size: u64, from: &mut dyn 
     Ok(())
 }
 
-fn unpack(path: &Path, budget: &Budget) -> Result<BTreeMap<String, Vec<u8>>> {
-    let cut = |_: io::Error| match budget.check() {
+fn unpack(path: &Path, allowance: &Allowance) -> Result<BTreeMap<String, Vec<u8>>> {
+    let cut = |_: io::Error| match allowance.check() {
         Ok(()) => broken(path, "it was cut short or damaged"),
         Err(why) => broken(path, &why.to_string()),
     };
     let file = untrusted::open(path).map_err(|e| Error::io("open the bundle", path, &e))?;
-    let decoder =
-        StreamingDecoder::new(budget.metered(file)).map_err(|_| broken(path, "it does not begin as one"))?;
-    let mut tar = tar::Archive::new(budget.metered(decoder));
+    let decoder = StreamingDecoder::new(allowance.metered(file))
+        .map_err(|_| broken(path, "it does not begin as one"))?;
+    let mut tar = tar::Archive::new(allowance.metered(decoder));
     let mut files = BTreeMap::new();
     for entry in tar.entries().map_err(cut)? {
         let entry = entry.map_err(cut)?;
@@ -225,15 +233,15 @@ fn unpack(path: &Path, budget: &Budget) -> Result<BTreeMap<String, Vec<u8>>> {
             continue;
         }
         let name = entry.path().map_err(cut)?.to_string_lossy().trim_start_matches("./").to_string();
-        let bytes = held(entry, budget).map_err(cut)?;
-        budget.hold(name.len()).map_err(cut)?;
+        let bytes = held(entry, allowance).map_err(cut)?;
+        allowance.hold(name.len()).map_err(cut)?;
         files.insert(name, bytes);
     }
     Ok(files)
 }
 
 /// All of an entry, which may be longer than what stands for it in the archive.
-fn held(mut entry: impl Read, budget: &Budget) -> io::Result<Vec<u8>> {
+fn held(mut entry: impl Read, allowance: &Allowance) -> io::Result<Vec<u8>> {
     const PART: u64 = 64 << 10;
     let mut bytes = Vec::new();
     loop {
@@ -241,7 +249,7 @@ fn held(mut entry: impl Read, budget: &Budget) -> io::Result<Vec<u8>> {
         if read == 0 {
             return Ok(bytes);
         }
-        budget.hold(read)?;
+        allowance.hold(read)?;
     }
 }
 
@@ -285,7 +293,7 @@ mod tests {
         std::os::unix::fs::symlink("../far", bundle.join("more")).unwrap();
         let archive = folder.path().join("a.tar.zst");
         pack(&bundle, &archive).unwrap();
-        let files = unpack(&archive, &Budget::of_a_bundle()).unwrap();
+        let files = unpack(&archive, &Allowance::of_a_bundle()).unwrap();
         assert_eq!(files.keys().collect::<Vec<_>>(), ["manifest.json", "series/a.csv"]);
     }
 
@@ -324,7 +332,7 @@ mod tests {
         let archive = place.path().join("a.tar.zst");
         let packed = || {
             pack(&bundle, &archive).unwrap();
-            unpack(&archive, &Budget::of_a_bundle()).unwrap().into_keys().collect::<Vec<_>>()
+            unpack(&archive, &Allowance::of_a_bundle()).unwrap().into_keys().collect::<Vec<_>>()
         };
         assert_eq!(packed(), ["manifest.json", "series/a.csv"]);
         std::fs::rename(bundle.join("series"), place.path().join("old")).unwrap();
@@ -350,8 +358,8 @@ mod tests {
         let name = "series/wakeup-idle-cpu1-1000us.seconds.csv";
         let files = BTreeMap::from([(format!("{name}.zst"), repeated(b'\n', 80))]);
         for (bytes, whole) in [(8 << 20, false), (16 << 20, true)] {
-            let budget = Budget::new(bytes, 8 << 20);
-            let files = Files { path: "b".into(), from: From::Archive(files.clone()), budget };
+            let allowance = Allowance::new(bytes, 8 << 20);
+            let files = Files { path: "b".into(), from: From::Archive(files.clone()), allowance };
             let mut read = files.lines(name).unwrap().unwrap();
             let mut lines = 0;
             while let Ok(Some(_)) = read.next_line() {
@@ -368,9 +376,9 @@ mod tests {
         let archive = folder.path().join("a.tar.zst");
         let files = BTreeMap::from([("manifest.json".to_string(), vec![b' '; 3 << 20])]);
         pack_files(&files, &archive).unwrap();
-        assert!(unpack(&archive, &Budget::new(8 << 20, 8 << 20)).is_ok());
-        for budget in [Budget::new(1 << 20, 8 << 20), Budget::new(8 << 20, 1 << 20)] {
-            let error = unpack(&archive, &budget).unwrap_err().to_string();
+        assert!(unpack(&archive, &Allowance::new(8 << 20, 8 << 20)).is_ok());
+        for allowance in [Allowance::new(1 << 20, 8 << 20), Allowance::new(8 << 20, 1 << 20)] {
+            let error = unpack(&archive, &allowance).unwrap_err().to_string();
             assert!(error.contains("than a bundle may"), "{error}");
         }
     }
@@ -379,10 +387,10 @@ mod tests {
     fn an_endless_run_of_empty_blocks_ends_at_the_budget() {
         // A frame header, then raw blocks of no bytes that are not the last: a sparse file is full of them.
         let head: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x00];
-        let budget = Budget::new(1 << 20, 0);
-        let endless = budget.metered(head.chain(io::repeat(0)));
+        let allowance = Allowance::new(1 << 20, 0);
+        let endless = allowance.metered(head.chain(io::repeat(0)));
         let mut bytes = Vec::new();
         Unpacked::of(endless).read_to_end(&mut bytes).unwrap();
-        assert!(bytes.is_empty() && budget.check().is_err());
+        assert!(bytes.is_empty() && allowance.check().is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use untrusted::{Budget, Lines};
+use untrusted::{Allowance, Lines};
 
 use crate::archive::Files;
 use crate::lab::LabDocument;
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 use crate::{clock, damage};
 
 /// Rows of one bundle.
-pub const MOST_ROWS: usize = 10_000;
+pub const MOST_ROWS: usize = Allowance::ROWS as usize;
 
 /// Fails where a reader would refuse the bundle of a run of so many rows, each of so many seconds.
 pub fn fits(rows: usize, seconds: u64) -> Result<()> {
@@ -27,8 +27,11 @@ pub fn fits(rows: usize, seconds: u64) -> Result<()> {
         format!("a bundle has at most {MOST_ROWS} rows")
     } else if seconds > MOST_SECONDS as u64 {
         format!("a row has at most {MOST_SECONDS} s")
-    } else if held > Budget::HELD {
-        format!("a bundle has at most {} seconds in all its rows", Budget::HELD / size_of::<Second>() as u64)
+    } else if held > Allowance::HELD {
+        format!(
+            "a bundle has at most {} seconds in all its rows",
+            Allowance::HELD / size_of::<Second>() as u64
+        )
     } else {
         return Ok(());
     };

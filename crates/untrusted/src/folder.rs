@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
@@ -15,8 +15,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::open::{is_there, no_file, regular, whole};
 use crate::place;
-use crate::replace::{no_file, swap};
+use crate::replace::swap;
 
 /// Entries of a folder that are listed; more is an error.
 const MOST_ENTRIES: usize = 100_000;
@@ -32,16 +33,24 @@ impl Folder {
     /// Opens a folder of any owner for reading.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = openat(rustix::fs::CWD, path, flags, Mode::empty())?;
-        Ok(Folder { fd, path: path.to_path_buf() })
+        Ok(Folder::of(openat(rustix::fs::CWD, path, flags, Mode::empty())?, path))
+    }
+
+    /// An open folder; `path` is for messages.
+    pub(crate) fn of(fd: OwnedFd, path: &Path) -> Folder {
+        Folder { fd, path: path.to_path_buf() }
+    }
+
+    /// The open folder.
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.fd
     }
 
     /// Opens a folder to write files into, and makes it where it is absent. One that is there must belong to
     /// this user, and not everybody may write it: else others decide which file is written.
     pub fn ours(path: &Path) -> io::Result<Folder> {
-        let there = path.exists();
-        let fd = place::folder(path, true)?;
-        let folder = Folder { fd, path: path.to_path_buf() };
+        let there = is_there(path);
+        let folder = Folder::of(place::folder(path, true)?, path);
         // A medium without owners (a USB stick) shows its folders as another user's.
         if there { folder.check_ours().map(|()| folder) } else { Ok(folder) }
     }
@@ -65,30 +74,18 @@ impl Folder {
 
     /// Opens the regular file `name` beneath this folder for reading.
     pub fn file(&self, name: impl AsRef<Path>) -> io::Result<File> {
-        let file = self.beneath(name.as_ref(), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
-        if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-            return Err(no_file());
-        }
-        Ok(file.into())
+        regular(&self.beneath(name.as_ref(), OFlags::PATH)?)
     }
 
     /// The bytes of the file `name` beneath this folder; more than `most` is an error.
     pub fn read(&self, name: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.file(name)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > most {
-            return Err(io::Error::new(
-                ErrorKind::FileTooLarge,
-                format!("it is longer than {} MiB", most >> 20),
-            ));
-        }
-        Ok(bytes)
+        whole(self.file(name)?, most)
     }
 
     /// The folder `name` beneath this one, for reading.
     pub fn folder(&self, name: impl AsRef<Path>) -> io::Result<Folder> {
         let fd = self.beneath(name.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY)?;
-        Ok(Folder { fd, path: self.path.join(name) })
+        Ok(Folder::of(fd, &self.path.join(name)))
     }
 
     /// The folder `name` in this one, made where it is absent, to write files into.
@@ -191,6 +188,29 @@ impl Folder {
         Ok(unlinkat(&self.fd, one_name(name)?, AtFlags::REMOVEDIR)?)
     }
 
+    /// Removes all that is in the folder. No link is followed, and others may remove it at the same time.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        for entry in Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let removed = match unlinkat(&self.fd, name, AtFlags::empty()) {
+                Err(Errno::ISDIR | Errno::PERM) => self
+                    .folder(name)
+                    .and_then(|folder| folder.clear())
+                    .and_then(|()| Ok(unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)),
+                removed => removed.map_err(io::Error::from),
+            };
+            match removed {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn beneath(&self, name: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC;
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -240,6 +260,7 @@ fn one_name(name: &str) -> io::Result<&OsStr> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::io::Read;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// A folder with a file, a link out of it, a pipe and a folder behind a link.

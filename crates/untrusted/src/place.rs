@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, fstatfs, mkdirat, openat, readlinkat, statat,
@@ -50,7 +50,32 @@ pub(crate) fn folder(path: &Path, make: bool) -> io::Result<OwnedFd> {
     while let Some(part) = rest.pop_front() {
         at = step(at, part, make, &mut rest, &mut links)?;
     }
-    Ok(openat(&at, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    readable(&at)
+}
+
+/// The folder `path`, opened, where no other user can put another one into its place: each folder on the way,
+/// and itself, belongs to root or to us, and others cannot rename in it.
+pub(crate) fn private_folder(path: &Path) -> io::Result<OwnedFd> {
+    // From the root on: a relative path says nothing of the folders above.
+    let (mut at, mut rest) = begin(&std::path::absolute(path)?)?;
+    let mut links = 0;
+    loop {
+        if let Some(why) = open_to_others(&fstat(&at)?) {
+            let why = format!("{} {why}", path_of(&at).unwrap_or_default().display());
+            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        }
+        let Some(part) = rest.pop_front() else { return readable(&at) };
+        at = step(at, part, false, &mut rest, &mut links)?;
+    }
+}
+
+/// The present path of an open folder.
+pub(crate) fn path_of(folder: &OwnedFd) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
+}
+
+fn readable(folder: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 impl Place {
@@ -78,6 +103,12 @@ impl Place {
             _ if ours(&fstat(&self.folder)?, &entry) => Ok(PlaceKind::Ours),
             _ => Ok(PlaceKind::Theirs),
         }
+    }
+
+    /// Whether this is the file of `seen`, or one of the kernel's links to it.
+    pub fn is(&self, seen: &Stat) -> io::Result<bool> {
+        let entry = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(FileType::from_raw_mode(entry.st_mode) == FileType::Symlink || same(&entry, seen))
     }
 }
 
@@ -139,6 +170,15 @@ fn step(
                 let why = format!("{name} is a link of another user, which is not followed");
                 return Err(io::Error::new(ErrorKind::PermissionDenied, why));
             }
+            if kernels(&at)? {
+                // By the descriptor that it stands for, not by its text.
+                return Ok(openat(
+                    &at,
+                    &part,
+                    OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                    Mode::empty(),
+                )?);
+            }
             let text = OsString::from_vec(readlinkat(&next, "", Vec::new())?.into_bytes());
             let target = Path::new(&text);
             for part in parts(target).into_iter().rev() {
@@ -154,12 +194,28 @@ fn step(
     }
 }
 
-/// Whether no other user can have put `entry` into `folder`. A group of ours is one of our own, as most
-/// distributions make one for each user.
+/// Whether both are of the same file.
+pub(crate) fn same(one: &Stat, other: &Stat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+}
+
+/// Whether no other user can have put `entry` into `folder`.
 fn ours(folder: &Stat, entry: &Stat) -> bool {
-    let ours = |uid: u32| uid == 0 || uid == geteuid().as_raw();
+    is_ours(entry) && open_to_others(folder).is_none()
+}
+
+fn is_ours(entry: &Stat) -> bool {
+    entry.st_uid == 0 || entry.st_uid == geteuid().as_raw()
+}
+
+/// Why another user can put something into `folder` in place of our own, as the end of a sentence about it. A
+/// group of ours is one of our own, as most distributions make one for each user.
+fn open_to_others(folder: &Stat) -> Option<String> {
     let sticky = folder.st_mode & 0o1000 != 0;
     let world = folder.st_mode & 0o002 != 0;
     let group = folder.st_mode & 0o020 != 0 && folder.st_gid != getegid().as_raw();
-    ours(entry.st_uid) && ours(folder.st_uid) && (sticky || !(world || group))
+    if !is_ours(folder) {
+        return Some(format!("belongs to another user (uid {})", folder.st_uid));
+    }
+    (!sticky && (world || group)).then(|| "may be changed by other users".to_string())
 }

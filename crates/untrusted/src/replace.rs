@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One file that the user named, wherever it lies.
 
-use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 
+use crate::name::new_name;
 use crate::place::{Place, PlaceKind};
 
 /// Replaces the file at `path` by `bytes`, whole or not at all.
@@ -52,38 +51,6 @@ fn through(place: &Place) -> io::Result<File> {
     Ok(openat(&place.folder, &place.name, flags, Mode::empty())?.into())
 }
 
-/// Opens the file at `path` for reading: a regular one, or a pipe or device that no other user can have put
-/// there.
-///
-/// A pipe of another user would hang the reader for ever, and `/dev/zero` would take all memory.
-pub fn open(path: &Path) -> io::Result<File> {
-    let plain = |mode: u32| FileType::from_raw_mode(mode) == FileType::RegularFile;
-    let seen = statat(CWD, path, AtFlags::empty())?;
-    let ours = !plain(seen.st_mode) && Place::of(path).and_then(|place| place.look())? == PlaceKind::Ours;
-    let wait = if ours { OFlags::empty() } else { OFlags::NONBLOCK };
-    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC | wait;
-    let file = openat(CWD, path, flags, Mode::empty())?;
-    if !ours && !plain(fstat(&file)?.st_mode) {
-        return Err(no_file());
-    }
-    Ok(file.into())
-}
-
-/// The bytes of the file at `path`, opened as by [`open`]; more than `most` is an error.
-pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let why = format!("it is longer than {} MiB", most >> 20);
-        return Err(io::Error::new(ErrorKind::FileTooLarge, why));
-    }
-    Ok(bytes)
-}
-
-pub(crate) fn no_file() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
-}
-
 /// Writes `bytes` beside `name`, under a name that cannot be foreseen, and renames; the file is still open.
 pub(crate) fn swap(folder: BorrowedFd, name: &OsStr, bytes: &[u8], sync: bool) -> io::Result<File> {
     let (beside, mut file) = create_new(folder, 0o666, |random| {
@@ -113,22 +80,19 @@ pub fn create_new(
     mode: u32,
     name: impl Fn(u64) -> OsString,
 ) -> io::Result<(OsString, File)> {
-    for _ in 0..16 {
-        // Seeded by the system for each process, and counted up for each call.
-        let name = name(RandomState::new().build_hasher().finish());
+    new_name(|random| {
+        let name = name(random);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(folder, &name, flags, Mode::from_raw_mode(mode)) {
-            Err(rustix::io::Errno::EXIST) => {}
-            file => return Ok((name, file?.into())),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
+        Ok((name.clone(), openat(folder, &name, flags, Mode::from_raw_mode(mode))?.into()))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{open, read};
     use std::fs;
+    use std::io::Read;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -209,7 +173,7 @@ mod tests {
             links.iter().for_each(|(name, target)| symlink(target, folder.path().join(name)).unwrap());
             let path = folder.path().join(path);
             assert!(replace(&path, b"x").is_err(), "{links:?}");
-            assert!(read(&path, 9).is_err() && crate::open(&path).is_err(), "{links:?}");
+            assert!(read(&path, 9).is_err() && open(&path).is_err(), "{links:?}");
             assert!(crate::Folder::ours(&path).is_err(), "{links:?}");
         }
     }
@@ -222,11 +186,5 @@ mod tests {
         assert!(replace(&at(0), b"x").is_err());
         replace(&at(10), b"x").unwrap();
         assert_eq!((fs::read(at(45)).unwrap(), read(&at(10), 9).unwrap()), (b"x".to_vec(), b"x".to_vec()));
-    }
-
-    #[test]
-    fn reads_no_more_than_the_bound() {
-        assert_eq!(read(Path::new("/dev/zero"), 1 << 20).unwrap_err().kind(), ErrorKind::FileTooLarge);
-        assert_eq!(read(Path::new("/dev/null"), 0).unwrap(), b"");
     }
 }
