@@ -3,14 +3,10 @@
 //!
 //! Removing a probe takes a tenth of a second, so only functions that a binary of the process imports are
 //! probed, and the allocator, which functions of the C library call too.
-//! process imports, and the allocator, which other functions of the C library call too.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
 
-use object::read::ReadCache;
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use symbols::{HeldFile, ProcessCode};
 
 use crate::rule::Rule;
 
@@ -87,111 +83,41 @@ pub fn takes_mutex(number: u16) -> bool {
 /// A function in a binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedFunction {
-    /// A path to the binary, for this process.
-    pub binary: PathBuf,
+    /// The binary.
+    pub binary: HeldFile,
     /// The function's offset in that file.
     pub offset: u64,
     /// Its number.
     pub number: u16,
 }
 
-/// The functions in the binaries that a process has mapped, and the binaries that could not be read.
-pub fn of_process(process: u32) -> (Vec<PlacedFunction>, Vec<String>) {
-    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-    let (mut binaries, mut unread) = (Vec::new(), Vec::new());
-    for path in executables(&maps) {
-        // The path as the process sees it: it may have its own root.
-        let binary = PathBuf::from(format!("/proc/{process}/root{path}"));
-        match of_binary(&binary) {
-            Ok(symbols) => binaries.push((binary, symbols)),
-            Err(why) => unread.push(format!("calls of functions in {path}: {why}")),
-        }
-    }
-    let imported: BTreeSet<u16> = binaries.iter().flat_map(|(_, symbols)| symbols.imported.clone()).collect();
+/// The functions in the binaries that a process has mapped, and sentences about binaries that cannot be read.
+pub fn of_process(code: &mut ProcessCode) -> (Vec<PlacedFunction>, Vec<String>) {
+    let number =
+        |name: &str| FUNCTIONS.iter().find(|(known, ..)| *known == name).map(|(_, number, _)| *number);
+    let (binaries, unread) = code.functions(number);
+    let imported: BTreeSet<u16> = binaries.iter().flat_map(|binary| binary.imported.clone()).collect();
     let mut found = Vec::new();
-    for (binary, symbols) in &binaries {
+    for binary in &binaries {
         let is_meant = |number: &u16| {
             let is_allocator = function(*number).is_some_and(|(name, _)| ALLOCATOR.contains(&name));
-            symbols.is_static || is_allocator || imported.contains(number)
+            binary.is_static || is_allocator || imported.contains(number)
         };
-        let meant = symbols.defined.iter().filter(|(_, number)| is_meant(number));
+        let meant = binary.defined.iter().filter(|(_, number)| is_meant(number));
         found.extend(meant.map(|(offset, number)| PlacedFunction {
-            binary: binary.clone(),
-            offset: *offset,
+            binary: binary.file.clone(),
+            offset: probed(&binary.file, *offset),
             number: *number,
         }));
     }
-    (found, unread)
+    let unread = unread.into_iter().map(|path| format!("calls of functions in {path}: it cannot be read"));
+    (found, unread.collect())
 }
 
-/// The functions in a binary.
-#[derive(Debug, Default)]
-struct BinarySymbols {
-    /// The offsets in the file of those that it defines. Several names of one offset are one function.
-    defined: BTreeMap<u64, u16>,
-    /// Those that it imports.
-    imported: BTreeSet<u16>,
-    /// Whether it imports none.
-    is_static: bool,
-}
-
-/// The files of a process' executable mappings.
-fn executables(maps: &str) -> BTreeSet<&str> {
-    let path = |line| {
-        let (perms, path) = perms_and_path(line)?;
-        (perms.contains('x') && path.starts_with('/')).then_some(path)
-    };
-    maps.lines().filter_map(path).collect()
-}
-
-/// The path in a line of `/proc/PID/maps`: the last of six fields, which may contain spaces.
-fn perms_and_path(line: &str) -> Option<(&str, &str)> {
-    let mut rest = line;
-    let mut perms = "";
-    for field in 0..5 {
-        let (word, after) = rest.split_once(' ')?;
-        if field == 1 {
-            perms = word;
-        }
-        rest = after.trim_start();
-    }
-    Some((perms, rest))
-}
-
-fn of_binary(path: &Path) -> Result<BinarySymbols, String> {
-    let file = File::open(path).map_err(|error| error::reason(&error))?;
-    let cache = ReadCache::new(file);
-    let binary = object::File::parse(&cache).map_err(|error| error.to_string())?;
-    let mut symbols = BinarySymbols { is_static: true, ..BinarySymbols::default() };
-    for symbol in binary.dynamic_symbols().chain(binary.symbols()) {
-        symbols.is_static &= !symbol.is_undefined() || symbol.name().is_ok_and(str::is_empty);
-        let Ok(name) = symbol.name() else { continue };
-        let name = name.split('@').next().unwrap_or(name);
-        let Some((_, number, _)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else { continue };
-        if symbol.is_undefined() {
-            symbols.imported.insert(*number);
-        } else if symbol.kind() == SymbolKind::Text
-            && let Some(offset) = offset(&binary, symbol.address())
-        {
-            symbols.defined.entry(offset).or_insert(*number);
-        }
-    }
-    Ok(symbols)
-}
-
-/// The offset in the file of an address that can be probed.
-fn offset<'data>(binary: &object::File<'data, &'data ReadCache<File>>, address: u64) -> Option<u64> {
-    binary.segments().find_map(|segment| {
-        let within = address.checked_sub(segment.address())?;
-        let (begin, size) = segment.file_range();
-        if within >= size {
-            return None;
-        }
-        let length = LOCKED_DECREMENT.len() as u64;
-        let first = segment.data_range(address, length).ok().flatten();
-        let skipped = if first == Some(&LOCKED_DECREMENT) { length } else { 0 };
-        Some(begin + within + skipped)
-    })
+/// The offset of the first instruction of a function that can be probed.
+fn probed(binary: &HeldFile, offset: u64) -> u64 {
+    let skipped = if binary.bytes(offset) == Some(LOCKED_DECREMENT) { LOCKED_DECREMENT.len() } else { 0 };
+    offset + skipped as u64
 }
 
 #[cfg(test)]
@@ -208,15 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn reads_paths_with_spaces() {
-        let maps = "7f00-7f10 r-xp 00000000 fe:00 12   /opt/my program/lib.so\n7f10-7f20 rw-p 00000000 00:00 0\n\
-                    7f20-7f30 r-xp 00000000 00:00 0                          [vdso]\n";
-        assert_eq!(executables(maps), BTreeSet::from(["/opt/my program/lib.so"]));
-    }
-
-    #[test]
     fn finds_the_allocator_of_this_process() {
-        let (found, _) = of_process(std::process::id());
+        let (found, _) = of_process(&mut ProcessCode::open(std::process::id()).unwrap());
         let names: Vec<_> = found.iter().filter_map(|place| function(place.number)).collect();
         assert!(names.contains(&("malloc", Rule::Allocation)), "{names:?}");
     }

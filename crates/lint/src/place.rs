@@ -88,6 +88,11 @@ impl PlaceFinder {
         Ok(PlaceFinder { process: ProcessCode::open(process)?, frames: HashMap::new() })
     }
 
+    /// The process.
+    pub fn code(&mut self) -> &mut ProcessCode {
+        &mut self.process
+    }
+
     /// Limits that were reached and files that could not be read, in sentences.
     pub fn notes(&self) -> &[String] {
         self.process.notes()

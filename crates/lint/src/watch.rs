@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use cause::names::Names;
 use error::{Error, Result};
 use machine::inventory::{Thread, live_thread};
+use symbols::ProcessCode;
 use trace::bpf::ThreadWatch;
 use trace::follow::{LoopChoice, chosen};
 use trace::model::infer;
@@ -86,7 +87,7 @@ pub fn lint(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<LintDocumen
         false => ended(process, "the process ended before its cycles were watched"),
     })?;
     let memory = MappedMemory::read(process).as_ref().and_then(still::memory);
-    let mut not_seen = probe(process, &mut bpf)?;
+    let mut not_seen = probe(process, places.code(), &mut bpf)?;
     std::thread::sleep(settling(&threads));
     if executed_ns(&bpf.take()).is_some() {
         return Err(executed_too_early(process));
@@ -242,11 +243,11 @@ fn of_choice(process: u32, meant: &LoopChoice) -> Result<BTreeMap<u32, Thread>> 
 }
 
 /// Probes functions; returns the kinds of calls that are not seen.
-fn probe(process: u32, bpf: &mut EventWatch) -> Result<Vec<String>> {
-    let (found, mut not_seen) = functions::of_process(process);
+fn probe(process: u32, code: &mut ProcessCode, bpf: &mut EventWatch) -> Result<Vec<String>> {
+    let (found, mut not_seen) = functions::of_process(code);
     let mut refused = None;
     for function in &found {
-        if let Err(error) = bpf.probe(process, &function.binary, function.offset, function.number) {
+        if let Err(error) = bpf.probe(process, &function.binary.path(), function.offset, function.number) {
             refused = Some(error);
         }
     }

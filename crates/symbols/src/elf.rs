@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of an ELF file that are used: segments, unwind tables, symbols and debug sections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable, 
 use object::read::{CompressionFormat, ReadCache, ReadRef};
 use object::{LittleEndian, SectionIndex};
 use ruzstd::decoding::StreamingDecoder;
+use untrusted::{Allowance, Cost};
 
 use crate::table::{Symbol, SymbolTable};
 use crate::usdt::{self, UsdtProbe};
@@ -40,6 +41,9 @@ const DEBUG: [&str; 11] = [
     ".debug_str_offsets",
     ".debug_types",
 ];
+
+/// A longer name of an import is cut; those of C++ can have some hundred bytes.
+const LONGEST_IMPORT: usize = 256;
 
 /// A part of the file that is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,38 +89,14 @@ pub struct Elf {
     pub unwind: Option<UnwindTables>,
     /// Its symbols: all, or in a stripped file those that other binaries use.
     pub symbols: SymbolTable,
+    /// The names of functions and variables that it takes from other files.
+    pub imports: BTreeSet<String>,
     /// Whether the other symbols were stripped.
     pub is_stripped: bool,
     /// Its USDT probes, one entry for each place.
     pub probes: Vec<UsdtProbe>,
     /// The build ID, which identifies its separate file of debug information.
     pub build_id: Option<Vec<u8>>,
-}
-
-/// The number of bytes that may still be read.
-#[derive(Debug)]
-pub struct Allowance {
-    bytes: u64,
-    was_refused: bool,
-}
-
-impl Allowance {
-    /// An allowance of this many bytes.
-    pub fn new(bytes: u64) -> Allowance {
-        Allowance { bytes, was_refused: false }
-    }
-
-    /// Whether a read exceeded it since the last call.
-    pub fn was_refused(&mut self) -> bool {
-        std::mem::take(&mut self.was_refused)
-    }
-
-    fn take(&mut self, bytes: u64) -> Option<()> {
-        let left = self.bytes.checked_sub(bytes);
-        self.was_refused |= left.is_none();
-        self.bytes = left?;
-        Some(())
-    }
 }
 
 impl Elf {
@@ -130,7 +110,7 @@ impl Elf {
 }
 
 /// Reads a file; `None` if it is not a 64-bit ELF file, or exceeds the allowance.
-pub fn read<F: Read + Seek>(file: F, allowance: &mut Allowance) -> Option<Elf> {
+pub fn read<F: Read + Seek>(file: F, allowance: &Allowance) -> Option<Elf> {
     let data = &ReadCache::new(file);
     let (header, sections) = open(data, allowance)?;
     let endian = LittleEndian;
@@ -152,16 +132,16 @@ pub fn read<F: Read + Seek>(file: F, allowance: &mut Allowance) -> Option<Elf> {
     elf.is_stripped = of_kind(elf::SHT_SYMTAB).is_none();
     let tables = of_kind(elf::SHT_SYMTAB).or(of_kind(elf::SHT_DYNSYM));
     elf.symbols = tables.and_then(|table| symbols(&sections, table, data, allowance)).unwrap_or_default();
+    let kinds = [elf::SHT_DYNSYM, elf::SHT_SYMTAB].into_iter();
+    elf.imports =
+        kinds.filter_map(of_kind).flat_map(|table| imports(&sections, table, data, allowance)).collect();
     elf.build_id = build_id(&sections, data, allowance);
     elf.probes = probes(&sections, data, allowance).unwrap_or_default();
     Some(elf)
 }
 
 /// The debug sections of a file, unpacked.
-pub fn debug<F: Read + Seek>(
-    file: F,
-    allowance: &mut Allowance,
-) -> Option<BTreeMap<&'static str, Arc<[u8]>>> {
+pub fn debug<F: Read + Seek>(file: F, allowance: &Allowance) -> Option<BTreeMap<&'static str, Arc<[u8]>>> {
     let data = &ReadCache::new(file);
     let (_, sections) = open(data, allowance)?;
     let mut found = BTreeMap::new();
@@ -175,30 +155,30 @@ pub fn debug<F: Read + Seek>(
 
 type Open<'a, R> = (&'a Header, SectionTable<'a, Header, R>);
 
-fn open<'a, R: ReadRef<'a>>(data: R, allowance: &mut Allowance) -> Option<Open<'a, R>> {
+fn open<'a, R: ReadRef<'a>>(data: R, allowance: &Allowance) -> Option<Open<'a, R>> {
     let header = Header::parse(data).ok()?;
     header.endian().ok()?;
     // Both tables have at most 65,535 entries of at most 64 bytes, but for a count in the first section.
-    allowance.take(2 * 64 * 65_535)?;
+    allowance.grant(Cost::Bytes, 2 * 64 * 65_535)?;
     let sections = header.section_headers(LittleEndian, data).ok()?;
     (sections.len() <= 65_535).then_some(())?;
     Some((header, header.sections(LittleEndian, data).ok()?))
 }
 
-fn bytes<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &mut Allowance) -> Option<&'a [u8]> {
+fn bytes<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &Allowance) -> Option<&'a [u8]> {
     if section.sh_type(LittleEndian) == elf::SHT_NOBITS {
         return None;
     }
-    allowance.take(section.sh_size(LittleEndian))?;
+    allowance.grant(Cost::Bytes, section.sh_size(LittleEndian))?;
     section.data(LittleEndian, data).ok()
 }
 
 fn unwind_tables<'a, R: ReadRef<'a>>(
     sections: &SectionTable<'a, Header, R>,
     data: R,
-    allowance: &mut Allowance,
+    allowance: &Allowance,
 ) -> Option<UnwindTables> {
-    let mut named = |name: &str| {
+    let named = |name: &str| {
         let (_, section) = sections.section_by_name(LittleEndian, name.as_bytes())?;
         let bytes = bytes(section, data, allowance)?.to_vec();
         Some(Bytes { address: section.sh_addr(LittleEndian), bytes })
@@ -214,12 +194,13 @@ fn symbols<'a, R: ReadRef<'a>>(
     sections: &SectionTable<'a, Header, R>,
     table: &Section,
     data: R,
-    allowance: &mut Allowance,
+    allowance: &Allowance,
 ) -> Option<SymbolTable> {
     let endian = LittleEndian;
     let strings = sections.section(SectionIndex(table.sh_link(endian) as usize)).ok()?;
-    allowance.take(table.sh_size(endian))?;
+    allowance.grant(Cost::Bytes, table.sh_size(endian))?;
     let entries: &[elf::Sym64<LittleEndian>] = table.data_as_array(endian, data).ok()?;
+    allowance.grant(Cost::Symbols, entries.len() as u64)?;
     let strings = bytes(strings, data, allowance)?.to_vec();
     let versions = versions(sections, table, data, allowance);
     let symbol = |(place, entry): (usize, &elf::Sym64<LittleEndian>)| {
@@ -252,17 +233,44 @@ fn symbols<'a, R: ReadRef<'a>>(
     Some(SymbolTable::new(entries.iter().enumerate().filter_map(symbol).collect(), strings))
 }
 
+/// The names of a table's symbols that the file does not define, without their versions.
+fn imports<'a, R: ReadRef<'a>>(
+    sections: &SectionTable<'a, Header, R>,
+    table: &Section,
+    data: R,
+    allowance: &Allowance,
+) -> Vec<String> {
+    let endian = LittleEndian;
+    let read = || {
+        let strings = sections.section(SectionIndex(table.sh_link(endian) as usize)).ok()?;
+        allowance.grant(Cost::Bytes, table.sh_size(endian))?;
+        let entries: &[elf::Sym64<LittleEndian>] = table.data_as_array(endian, data).ok()?;
+        let strings = bytes(strings, data, allowance)?;
+        let undefined = entries.iter().filter(|entry| entry.st_shndx(endian) == elf::SHN_UNDEF);
+        let name = |entry: &elf::Sym64<LittleEndian>| {
+            let rest = strings.get(entry.st_name(endian) as usize..).unwrap_or_default();
+            let name = rest[..rest.len().min(LONGEST_IMPORT)].split(|byte| matches!(byte, 0 | b'@')).next();
+            String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
+        };
+        let names: Vec<String> = undefined.map(name).filter(|name| !name.is_empty()).collect();
+        allowance.grant(Cost::Symbols, names.len() as u64)?;
+        Some(names)
+    };
+    read().unwrap_or_default()
+}
+
 /// The version of each dynamic symbol; empty for the other table, or without versions.
 fn versions<'a, R: ReadRef<'a>>(
     sections: &SectionTable<'a, Header, R>,
     table: &Section,
     data: R,
-    allowance: &mut Allowance,
+    allowance: &Allowance,
 ) -> &'a [elf::Versym<LittleEndian>] {
     let is_theirs = |section: &&Section| section.sh_type(LittleEndian) == elf::SHT_GNU_VERSYM;
     let is_for_others = table.sh_type(LittleEndian) == elf::SHT_DYNSYM;
     let section = sections.iter().find(is_theirs).filter(|_| is_for_others);
-    let taken = section.filter(|section| allowance.take(section.sh_size(LittleEndian)).is_some());
+    let taken =
+        section.filter(|section| allowance.grant(Cost::Bytes, section.sh_size(LittleEndian)).is_some());
     taken.and_then(|section| section.data_as_array(LittleEndian, data).ok()).unwrap_or_default()
 }
 
@@ -278,7 +286,7 @@ fn is_code<'a, R: ReadRef<'a>>(
 fn build_id<'a, R: ReadRef<'a>>(
     sections: &SectionTable<'a, Header, R>,
     data: R,
-    allowance: &mut Allowance,
+    allowance: &Allowance,
 ) -> Option<Vec<u8>> {
     let (_, section) = sections.section_by_name(LittleEndian, b".note.gnu.build-id")?;
     // Size of the name, size of the digest, kind; "GNU" and a zero; the digest.
@@ -289,13 +297,13 @@ fn build_id<'a, R: ReadRef<'a>>(
 fn probes<'a, R: ReadRef<'a>>(
     sections: &SectionTable<'a, Header, R>,
     data: R,
-    allowance: &mut Allowance,
+    allowance: &Allowance,
 ) -> Option<Vec<UsdtProbe>> {
     let (_, notes) = sections.section_by_name(LittleEndian, b".note.stapsdt")?;
     let base = sections.section_by_name(LittleEndian, b".stapsdt.base");
     let base = base.map(|(_, section)| section.sh_addr(LittleEndian));
     let mut probes = Vec::new();
-    allowance.take(notes.sh_size(LittleEndian))?;
+    allowance.grant(Cost::Bytes, notes.sh_size(LittleEndian))?;
     let mut notes = notes.notes(LittleEndian, data).ok()??;
     while let Ok(Some(note)) = notes.next() {
         let is_probe = note.name() == usdt::OWNER && note.n_type(LittleEndian) == usdt::VERSION;
@@ -305,7 +313,7 @@ fn probes<'a, R: ReadRef<'a>>(
 }
 
 /// A section's bytes, uncompressed (SHF_COMPRESSED of the ELF specification).
-fn unpacked<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &mut Allowance) -> Option<Vec<u8>> {
+fn unpacked<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &Allowance) -> Option<Vec<u8>> {
     let packed = bytes(section, data, allowance)?;
     let Some((header, offset, _)) = section.compression(LittleEndian, data).ok()? else {
         return Some(packed.to_vec());
@@ -313,7 +321,7 @@ fn unpacked<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &mut Allo
     let start = offset.checked_sub(section.sh_offset(LittleEndian))?;
     let packed = packed.get(usize::try_from(start).ok()?..)?;
     let size = header.ch_size.get(LittleEndian);
-    allowance.take(size)?;
+    allowance.grant(Cost::Bytes, size)?;
     let mut unpacked = Vec::new();
     let format = match header.ch_type.get(LittleEndian) {
         elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,

@@ -8,28 +8,24 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
+use rustix::fs::{Mode, OFlags, openat};
+use untrusted::Allowance;
 
-use crate::elf::{self, Allowance, Elf};
+use crate::elf::{self, Elf};
 use crate::lines::{self, DebugLines, SourcePlace};
 use crate::maps::{FileId, Mapping, VDSO};
 
 /// The number of binary files of one process that are kept open.
 const FILES: usize = 1_024;
 
-/// The most bytes that are read of all files of a process, uncompressed.
-const BYTES: u64 = 2 << 30;
-
 /// The largest vdso that is read; it has two to four pages.
 const VDSO_BYTES: u64 = 1 << 20;
-
-/// Flags that open a file without blocking, even if it is a pipe or a device.
-const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// The kernel maps whole pages. On AArch64 these may have 64 KiB, and linkers lay out segments for that.
 const PAGE: u64 = 4_096;
@@ -37,7 +33,6 @@ const PAGE: u64 = 4_096;
 /// The files of a process.
 #[derive(Debug)]
 pub struct BinaryFiles {
-    number: u32,
     /// `/proc/PID`, of this process even if its number is used again.
     process: OwnedFd,
     binaries: HashMap<FileId, Binary>,
@@ -56,10 +51,36 @@ enum Binary {
 }
 
 /// The source of a binary's bytes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Source {
-    File(File),
+    File(HeldFile),
     Copy(Cursor<Vec<u8>>),
+}
+
+/// A program file that is held open, so that no other one takes its place.
+#[derive(Debug, Clone)]
+pub struct HeldFile(Arc<File>);
+
+impl PartialEq for HeldFile {
+    fn eq(&self, other: &HeldFile) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for HeldFile {}
+
+impl HeldFile {
+    /// A path to it for the kernel, for as long as this lives.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    /// The bytes at an offset, as far as the file has them.
+    pub fn bytes<const LENGTH: usize>(&self, offset: u64) -> Option<[u8; LENGTH]> {
+        let mut bytes = [0; LENGTH];
+        self.0.read_exact_at(&mut bytes, offset).ok()?;
+        Some(bytes)
+    }
 }
 
 /// An ELF file, and its lines once they are needed.
@@ -69,19 +90,20 @@ pub struct BinaryCode {
     pub elf: Elf,
     /// Whether it was stripped, and its symbols come from another file.
     pub has_separate: bool,
+    /// The file itself; the vdso has none.
+    pub file: Option<HeldFile>,
     /// The source of its debug information; `None` once that was tried.
     source: Option<Source>,
     lines: Option<DebugLines>,
 }
 
 impl BinaryFiles {
-    /// Of the process with this number and folder in `/proc`.
-    pub fn new(number: u32, process: OwnedFd) -> BinaryFiles {
+    /// Of the process with this folder in `/proc`.
+    pub fn new(process: OwnedFd) -> BinaryFiles {
         BinaryFiles {
-            number,
             process,
             binaries: HashMap::new(),
-            allowance: Allowance::new(BYTES),
+            allowance: Allowance::of_a_process(Allowance::CODE),
             notes: Vec::new(),
         }
     }
@@ -89,16 +111,6 @@ impl BinaryFiles {
     /// The process' folder.
     pub fn process(&self) -> &OwnedFd {
         &self.process
-    }
-
-    /// A path to the file of a mapping: through the mapping, or without permission for that, the process' own
-    /// path.
-    pub fn path(&self, mapping: &Mapping) -> PathBuf {
-        let mapped =
-            PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", self.number, mapping.start, mapping.end));
-        let is_allowed = mapped.metadata().is_ok();
-        let seen = || format!("/proc/{}/root{}", self.number, mapping.path).into();
-        if is_allowed { mapped } else { seen() }
     }
 
     /// Limits that were reached and files that could not be read, in sentences.
@@ -118,7 +130,7 @@ impl BinaryFiles {
             }
             let source = match mapping.file == VDSO {
                 true => self.vdso(mapping).map(|bytes| Source::Copy(Cursor::new(bytes))),
-                false => self.mapped(mapping).or_else(|| self.by_path(mapping)).map(Source::File),
+                false => self.mapped(mapping).or_else(|| self.by_path(mapping)).map(Source::of),
             };
             if source.is_none() {
                 self.note(format!("{} cannot be opened: its functions have no name", mapping.name()));
@@ -132,13 +144,17 @@ impl BinaryFiles {
         let binary = self.binaries.get_mut(&mapping.file)?;
         if let Binary::Opened(_) = binary {
             let Binary::Opened(mut source) = std::mem::replace(binary, Binary::Odd) else { return None };
-            let allowance = &mut self.allowance;
+            let allowance = &self.allowance;
             // A panic of a library must not end this program.
             let read = catch_unwind(AssertUnwindSafe(|| elf::read(&mut source, allowance)));
             if let Ok(Some(elf)) = read {
                 *binary = Binary::Known(Box::new(BinaryCode {
                     elf,
                     has_separate: false,
+                    file: match &source {
+                        Source::File(file) => Some(file.clone()),
+                        Source::Copy(_) => None,
+                    },
                     source: Some(source),
                     lines: None,
                 }));
@@ -156,7 +172,7 @@ impl BinaryFiles {
     pub fn places(&mut self, mapping: &Mapping, address: u64) -> Vec<SourcePlace> {
         let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return Vec::new() };
         if let Some(source) = code.source.take() {
-            let allowance = &mut self.allowance;
+            let allowance = &self.allowance;
             let read = catch_unwind(AssertUnwindSafe(|| elf::debug(source, allowance)));
             code.lines = read.ok().flatten().and_then(|sections| DebugLines::new(&sections));
             self.note_allowance(mapping);
@@ -176,7 +192,7 @@ impl BinaryFiles {
     pub fn is_inlined(&mut self, mapping: &Mapping, name: &str) -> bool {
         let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return false };
         let Some(source) = code.source.take() else { return false };
-        let allowance = &mut self.allowance;
+        let allowance = &self.allowance;
         let read = catch_unwind(AssertUnwindSafe(|| elf::debug(source, allowance)));
         read.ok().flatten().is_some_and(|sections| lines::is_inlined(&sections, name))
     }
@@ -187,8 +203,8 @@ impl BinaryFiles {
         let Some(id) = code.elf.build_id.as_ref().filter(|_| code.elf.is_stripped) else { return };
         let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let path = format!("usr/lib/debug/.build-id/{}/{}.debug", &digits[..2], &digits[2..]);
-        let Some(mut file) = self.within_root(&path) else { return };
-        let allowance = &mut self.allowance;
+        let Some(mut file) = self.within_root(&path).map(Source::of) else { return };
+        let allowance = &self.allowance;
         let read = catch_unwind(AssertUnwindSafe(|| elf::read(&mut file, allowance)));
         let Ok(Some(separate)) = read else { return };
         let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return };
@@ -199,12 +215,12 @@ impl BinaryFiles {
             code.elf.symbols = separate.symbols;
             code.has_separate = true;
         }
-        code.source = Some(Source::File(file));
+        code.source = Some(file);
     }
 
     fn note_allowance(&mut self, mapping: &Mapping) {
-        if self.allowance.was_refused() {
-            let gigabytes = BYTES >> 30;
+        if self.allowance.left_out() {
+            let gigabytes = Allowance::CODE >> 30;
             let name = mapping.name();
             self.note(format!(
                 "{name} and the files before it have more than {gigabytes} GiB of symbols and debug information: it was left out in part"
@@ -220,25 +236,19 @@ impl BinaryFiles {
 
     fn mapped(&self, mapping: &Mapping) -> Option<File> {
         let path = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
-        // A mapping can be of a device, and opening a device can have effects.
-        let stat = statat(&self.process, &path, AtFlags::empty()).ok()?;
-        is_file(stat.st_mode).then_some(())?;
-        regular(openat(&self.process, &path, READ, Mode::empty()).ok()?)
+        untrusted::regular_at(&self.process, path).ok()
     }
 
     fn by_path(&self, mapping: &Mapping) -> Option<File> {
         let file = self.within_root(mapping.path.trim_start_matches('/'))?;
-        (fstat(&file).ok()?.st_ino == mapping.file.inode).then_some(file)
+        (file.metadata().ok()?.ino() == mapping.file.inode).then_some(file)
     }
 
     /// A regular file that the process sees at this path.
     fn within_root(&self, path: &str) -> Option<File> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(&self.process, "root", flags, Mode::empty()).ok()?;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let seen = openat2(&root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve).ok()?;
-        is_file(fstat(&seen).ok()?.st_mode).then_some(())?;
-        regular(openat2(&root, path, READ, Mode::empty(), resolve).ok()?)
+        untrusted::within_root(root, path).ok()
     }
 
     fn vdso(&self, mapping: &Mapping) -> Option<Vec<u8>> {
@@ -248,14 +258,6 @@ impl BinaryFiles {
         File::from(memory).read_exact_at(&mut bytes, mapping.start).ok()?;
         Some(bytes)
     }
-}
-
-fn is_file(mode: u32) -> bool {
-    FileType::from_raw_mode(mode) == FileType::RegularFile
-}
-
-fn regular(file: impl AsFd + Into<File>) -> Option<File> {
-    is_file(fstat(&file).ok()?.st_mode).then(|| file.into())
 }
 
 impl BinaryCode {
@@ -277,10 +279,16 @@ impl BinaryCode {
     }
 }
 
+impl Source {
+    fn of(file: File) -> Source {
+        Source::File(HeldFile(Arc::new(file)))
+    }
+}
+
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self {
-            Source::File(file) => file.read(buffer),
+            Source::File(HeldFile(file)) => file.as_ref().read(buffer),
             Source::Copy(bytes) => bytes.read(buffer),
         }
     }
@@ -289,7 +297,7 @@ impl Read for Source {
 impl Seek for Source {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
         match self {
-            Source::File(file) => file.seek(to),
+            Source::File(HeldFile(file)) => file.as_ref().seek(to),
             Source::Copy(bytes) => bytes.seek(to),
         }
     }

@@ -35,7 +35,8 @@ mod usdt;
 mod tests;
 
 pub use error::{Error, Result};
+pub use files::HeldFile;
 pub use frame::CodeFrame;
-pub use named::NamedPlace;
+pub use named::{BinaryFunctions, NamedPlace};
 pub use process::ProcessCode;
 pub use unwind::UserRegisters;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds functions and USDT probes by name, in the executable mappings of a process.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::elf::Elf;
-use crate::files::BinaryCode;
-use crate::maps::VDSO;
+use crate::files::{BinaryCode, HeldFile};
+use crate::maps::{Mapping, VDSO};
 use crate::process::ProcessCode;
 
 /// A named place in code.
@@ -16,15 +15,52 @@ pub struct NamedPlace {
     pub binary: String,
     /// Its name, as in the file.
     pub name: String,
-    /// A path to the mapped file itself.
-    pub file: PathBuf,
+    /// The mapped file itself.
+    pub file: HeldFile,
     /// The offset of the instruction in the file.
     pub offset: u64,
     /// The offset of the semaphore of a USDT probe in the file, if it has one.
     pub semaphore: Option<u64>,
 }
 
+/// The selected functions of one file of code.
+#[derive(Debug)]
+pub struct BinaryFunctions<T> {
+    /// The file.
+    pub file: HeldFile,
+    /// Those that it defines, by their offsets in the file. Several names of one offset are one function.
+    pub defined: BTreeMap<u64, T>,
+    /// Those that it takes from other files.
+    pub imported: Vec<T>,
+    /// Whether it takes nothing from other files.
+    pub is_static: bool,
+}
+
 impl ProcessCode {
+    /// The functions with names, as in the file, for which `meant` has an answer, and the paths of files that
+    /// cannot be read.
+    pub fn functions<T>(
+        &mut self,
+        meant: impl Fn(&str) -> Option<T>,
+    ) -> (Vec<BinaryFunctions<T>>, Vec<String>) {
+        let (mut found, mut unread) = (Vec::new(), Vec::new());
+        for place in self.selected(None) {
+            let mapping = &self.mappings[place];
+            let code = self.files.code(mapping).and_then(|code| Some((code, code.file.clone()?)));
+            let Some((code, file)) = code else {
+                unread.push(mapping.path.clone());
+                continue;
+            };
+            let mut defined = BTreeMap::new();
+            for (address, function) in code.elf.symbols.meant(&meant) {
+                code.elf.offset(address).map(|offset| defined.entry(offset).or_insert(function));
+            }
+            let imported = code.elf.imports.iter().filter_map(|name| meant(name)).collect();
+            found.push(BinaryFunctions { file, defined, imported, is_static: code.elf.imports.is_empty() });
+        }
+        (found, unread)
+    }
+
     /// The functions of a name, as shown or as in the file. `binary` is its path, its name, or its name up to
     /// a dot: `libc`.
     pub fn functions_named(&mut self, binary: Option<&str>, name: &str) -> Vec<NamedPlace> {
@@ -90,12 +126,11 @@ impl ProcessCode {
         };
         let found = self.each(binary, |place, code| {
             let found = of(code).into_iter().filter_map(|found| in_file(&code.elf, found));
-            (place, found.collect::<Vec<_>>())
+            (place, code.file.clone(), found.collect::<Vec<_>>())
         });
         let mut places = Vec::new();
-        for (place, found) in found {
-            let mapping = &self.mappings[place];
-            let file = self.files.path(mapping);
+        for (place, file, found) in found {
+            let (mapping, Some(file)) = (&self.mappings[place], file) else { continue };
             places.extend(found.into_iter().map(|(name, offset, semaphore)| NamedPlace {
                 binary: mapping.name().to_string(),
                 name,
@@ -109,16 +144,22 @@ impl ProcessCode {
 
     /// The selected files of code, each with its first mapping.
     fn each<T>(&mut self, binary: Option<&str>, of: impl Fn(usize, &BinaryCode) -> T) -> Vec<T> {
+        let places = self.selected(binary).into_iter();
+        places.filter_map(|place| Some(of(place, self.files.code(&self.mappings[place])?))).collect()
+    }
+
+    /// The first mappings of the selected files of code.
+    fn selected(&self, binary: Option<&str>) -> Vec<usize> {
         let mut seen = BTreeSet::new();
-        let mut all = Vec::new();
-        for (place, mapping) in self.mappings.iter().enumerate() {
-            let is_meant = binary.is_none_or(|binary| is_called(&mapping.path, mapping.name(), binary));
-            if !mapping.is_executable || mapping.file == VDSO || !is_meant || !seen.insert(mapping.file) {
-                continue;
-            }
-            all.extend(self.files.code(mapping).map(|code| of(place, code)));
-        }
-        all
+        let is_meant = |mapping: &Mapping| {
+            binary.is_none_or(|binary| is_called(&mapping.path, mapping.name(), binary))
+                && mapping.is_executable
+                && mapping.is_of_file()
+                && mapping.file != VDSO
+        };
+        let mappings = self.mappings.iter().enumerate();
+        let selected = mappings.filter(|(_, mapping)| is_meant(mapping) && seen.insert(mapping.file));
+        selected.map(|(place, _)| place).collect()
     }
 }
 

@@ -45,8 +45,7 @@ impl ProcessCode {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(format!("/proc/{process}"), flags, Mode::empty())
             .map_err(|_| cannot("there is no such process".into(), "give the number of a running process"))?;
-        let mut opened =
-            ProcessCode { files: BinaryFiles::new(process, folder), mappings: Vec::new(), read_at: None };
+        let mut opened = ProcessCode { files: BinaryFiles::new(folder), mappings: Vec::new(), read_at: None };
         opened
             .read_maps()
             .map_err(|error| cannot(error.to_string(), "run as its user or with CAP_SYS_PTRACE"))?;

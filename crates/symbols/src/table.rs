@@ -112,6 +112,17 @@ impl SymbolTable {
         ways.into_iter().map(those).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
+    /// The addresses of functions, of old versions too, for which `meant` has an answer to their names in the
+    /// file, without their versions.
+    pub fn meant<T>(&self, meant: impl Fn(&str) -> Option<T>) -> Vec<(u64, T)> {
+        let functions = self.symbols.iter().filter(|symbol| symbol.is_function).chain(&self.aliases);
+        let found = functions.filter_map(|symbol| {
+            let raw = self.raw(symbol).split(|byte| *byte == b'@').next().unwrap_or_default();
+            Some((symbol.address, meant(std::str::from_utf8(raw).ok()?)?))
+        });
+        found.collect()
+    }
+
     /// The names of all functions, as they are shown.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.functions().map(|symbol| readable(&String::from_utf8_lossy(self.raw(symbol))))

@@ -9,7 +9,9 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 
-use crate::elf::{self, Allowance, Bytes, Elf, UnwindTables};
+use untrusted::Allowance;
+
+use crate::elf::{self, Bytes, Elf, UnwindTables};
 use crate::lines::DebugLines;
 use crate::unwind::{Stack, UnwindStep, UserRegisters, Walk};
 
@@ -30,9 +32,9 @@ fn program() -> Option<&'static [u8]> {
 
 /// All operations on a binary.
 fn ask(bytes: &[u8]) -> Option<Elf> {
-    let mut allowance = Allowance::new(64 << 20);
-    let elf = elf::read(Cursor::new(bytes), &mut allowance)?;
-    let lines = elf::debug(Cursor::new(bytes), &mut allowance).and_then(|debug| DebugLines::new(&debug));
+    let allowance = Allowance::of_a_process(64 << 20);
+    let elf = elf::read(Cursor::new(bytes), &allowance)?;
+    let lines = elf::debug(Cursor::new(bytes), &allowance).and_then(|debug| DebugLines::new(&debug));
     let words: Vec<u8> = (0..512_u64).flat_map(|n| (0x7ff0_0000 + n * 8).to_le_bytes()).collect();
     let stack = Stack { begin: 0x7ff0_0000, bytes: &words };
     for address in (0x1000..0x3000).step_by(5) {
@@ -57,7 +59,7 @@ fn reads_an_undamaged_binary() {
     assert_eq!(elf.symbols.find(main.address + 1, true), Some(("main".to_string(), 1)));
     assert!(elf.unwind.is_some() && !elf.is_stripped && elf.build_id.is_none_or(|id| !id.is_empty()));
     // A file over the allowance is not read.
-    assert!(elf::read(Cursor::new(bytes), &mut Allowance::new(1 << 20)).is_none());
+    assert!(elf::read(Cursor::new(bytes), &Allowance::of_a_process(1 << 20)).is_none());
 }
 
 fn bytes_anywhere() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {

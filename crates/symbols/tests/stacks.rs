@@ -171,6 +171,29 @@ fn knows_an_ended_program_with_a_deleted_file() {
     assert_eq!(program.process.notes(), [""; 0]);
 }
 
+/// The name of a deleted file, as the list of mappings shows it, may be a pipe or a link by then.
+#[test]
+fn opens_only_the_file_that_is_mapped() {
+    let Some(path) = c(&["-O2", "-g"]) else { return };
+    for device in [None, Some("/dev/zero")] {
+        let folder = tempdir().unwrap();
+        let copy = folder.path().join("program");
+        fs::copy(&path, &copy).unwrap();
+        let mut program = run(Command::new(&copy).arg("plain"), || ());
+        fs::remove_file(&copy).unwrap();
+        let shown = folder.path().join("program (deleted)");
+        match device {
+            None => assert!(Command::new("mkfifo").arg(&shown).status().unwrap().success()),
+            Some(device) => std::os::unix::fs::symlink(device, &shown).unwrap(),
+        }
+        let (found, unread) = program.process.functions(|name| (name == "capture").then_some(()));
+        // The file itself, or where that may not be opened nothing.
+        let is_read = found.iter().any(|binary| !binary.defined.is_empty());
+        assert_eq!(is_read, !unread.contains(&shown.display().to_string()), "{unread:?}");
+        program.end();
+    }
+}
+
 #[test]
 fn functions_of_cpp_are_named_as_in_its_source() {
     for flags in [&["-O2"][..], &["-O0", "-g"]] {
@@ -213,7 +236,7 @@ fn finds_a_function_by_name_in_the_mapped_file() {
     let mut program = start(&path, "plain");
     let process = &mut program.process;
     let [place] = &process.functions_named(None, "middle")[..] else { panic!("it has one") };
-    assert_eq!(fs::read(&place.file).unwrap(), fs::read(&path).unwrap());
+    assert_eq!(fs::read(place.file.path()).unwrap(), fs::read(&path).unwrap());
     assert_eq!((place.binary.as_str(), place.name.as_str(), place.semaphore), ("program", "middle", None));
     let [library] = &process.functions_named(Some("libc"), "qsort")[..] else { panic!("it has one") };
     assert!(library.file != place.file && library.binary.starts_with("libc.so"));

@@ -175,7 +175,7 @@ impl ThreadWatch {
         for place in &found.places {
             let counter = place.semaphore.map(u32::try_from).transpose();
             let place = UprobePlace {
-                file: &place.file,
+                file: &place.file.path(),
                 offset: place.offset,
                 counter: counter
                     .map_err(|_| THREADS.cannot("a semaphore is beyond 4 GiB", "name a function"))?,
