@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use evidence::manifest::SCHEMA_VERSION;
 use evidence::{Error, Result};
 use serde_json::{Map, Value};
+use untrusted::Scratch;
 
 use crate::document::FleetDocument;
 use crate::parts::parts;
@@ -90,13 +91,18 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
             query.select()
         )
     };
-    let temporary = std::env::temp_dir().display().to_string().replace('\'', "''");
+    // DuckDB opens its files there through links, so it gets the folder itself, not a path that may lead
+    // elsewhere by then.
+    let scratch = Scratch::temporary("isolator-fleet-").map_err(|error| {
+        let cure = "set TMPDIR to a folder of this user";
+        Error::on("make", "a temporary folder", error::reason(&error), cure)
+    })?;
     let text = format!(
-        "SET memory_limit = '{MEMORY}';\nSET temp_directory = '{temporary}/isolator-fleet-{}';\n{VIEWS}\n{}",
-        std::process::id(),
+        "SET memory_limit = '{MEMORY}';\nSET temp_directory = '{}';\n{VIEWS}\n{}",
+        scratch.path().display(),
         asked.iter().map(one).collect::<String>()
     );
-    let answer = duckdb(folder, &text)?;
+    let answer = duckdb(folder, &scratch, &text)?;
     let strange = |why: String| {
         Error::on("read the answer of", PROGRAM, why, "take DuckDB 1.2 or newer, or report this as a defect")
     };
@@ -116,12 +122,13 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
     serde_json::from_value(Value::Object(document)).map_err(|e| strange(e.to_string()))
 }
 
-/// The output of `duckdb` for `text`, a line an answer.
-fn duckdb(folder: &Path, text: &str) -> Result<String> {
+/// The output of `duckdb` for `text`, a line an answer; `scratch` is lent to it.
+fn duckdb(folder: &Path, scratch: &Scratch, text: &str) -> Result<String> {
     let cannot = |e: std::io::Error| match e.kind() {
         ErrorKind::NotFound => Error::on("run", PROGRAM, "it is not installed", CURE),
         _ => Error::on("run", PROGRAM, error::reason(&e), CURE),
     };
+    let lent = scratch.lend().map_err(cannot)?;
     // Settings of the user (~/.duckdbrc) may not change the answer.
     let mut child = Command::new(PROGRAM)
         .args(["-init", "/dev/null", "-bail", "-batch", "-noheader", "-list"])
@@ -131,6 +138,7 @@ fn duckdb(folder: &Path, text: &str) -> Result<String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(cannot)?;
+    drop(lent);
     // It reads all before it answers, and ends early where the text is wrong: its message says more than our
     // pipe.
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Component, Path};
 
 use doctor::{DoctorQuestion, examine};
-use load::figures::{FigureSource, HeardFigures};
+use load::figures::{FIO_FILE, FigureSource, HeardFigures, STRESS_NG_FILE};
 use machine::Snapshot;
 use machine::boot::line;
 use machine::registry::ValueKind;
@@ -76,14 +76,13 @@ pub(crate) fn uboot(data: &[u8]) {
 /// The output of loads' programs: stress-ng's YAML, fio's JSON, and lines of others.
 pub(crate) fn figures(data: &[u8]) {
     let Ok(folder) = tempfile::tempdir() else { return };
-    let file = folder.path().join("figures");
-    if fs::write(&file, data).is_err() {
-        return;
-    }
+    let files = [STRESS_NG_FILE, FIO_FILE].map(|file| fs::write(folder.path().join(file), data));
+    let Ok(folder) = untrusted::Folder::open(folder.path()) else { return };
+    assert!(files.iter().all(Result::is_ok));
     let stressors = vec!["cpu".to_string(), "vm".to_string()];
     let sources = [
-        FigureSource::StressNg { file: file.clone(), stressors },
-        FigureSource::Fio { file },
+        FigureSource::StressNg { stressors },
+        FigureSource::Fio,
         FigureSource::Engine,
         FigureSource::Interrupts,
         FigureSource::Frames,
@@ -93,7 +92,7 @@ pub(crate) fn figures(data: &[u8]) {
     for source in &sources {
         let mut heard = HeardFigures::default();
         String::from_utf8_lossy(data).lines().for_each(|line| heard.line(source, line));
-        heard.collect(source);
+        heard.collect(source, &folder);
         let _ = (heard.lacks(source), heard.describe(source));
     }
     let _ = machine::registry::list::read(ValueKind::Cpus, &String::from_utf8_lossy(data), 127);

@@ -5,30 +5,32 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 
 use machine::units;
 use serde::{Deserialize, Serialize};
+use untrusted::Folder;
 
 use crate::gpu::is_software;
 use crate::utilisation::DeviceMeans;
 
+/// The files of figures, in the load's folder.
+pub const STRESS_NG_FILE: &str = "stress-ng.yaml";
+/// See [`STRESS_NG_FILE`].
+pub const FIO_FILE: &str = "fio.json";
+
+/// The most bytes of such a file that are read; they have some thousand.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// Where a part's figures come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FigureSource {
-    /// stress-ng's `--yaml` file, with operations of each of these stressors.
+    /// stress-ng's `--yaml` file, [`STRESS_NG_FILE`], with operations of each of these stressors.
     StressNg {
-        /// The file.
-        file: PathBuf,
         /// The stressors that were asked for.
         stressors: Vec<String>,
     },
-    /// fio's `--output` file with `--output-format=json`.
-    Fio {
-        /// The file.
-        file: PathBuf,
-    },
+    /// fio's `--output` file with `--output-format=json`, [`FIO_FILE`].
+    Fio,
     /// An own engine: it prints a line of JSON with all its counts now and then.
     Engine,
     /// The `ipi` engine: as [`FigureSource::Engine`], but what counts is what arrived.
@@ -92,11 +94,14 @@ impl HeardFigures {
     }
 
     /// Reads what the part left in files; after its end.
-    pub fn collect(&mut self, source: &FigureSource) {
-        let read = |file: &PathBuf| fs::read_to_string(file).unwrap_or_default();
+    pub fn collect(&mut self, source: &FigureSource, folder: &Folder) {
+        let read = |file| {
+            let bytes = folder.read(file, MOST_BYTES).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
         match source {
-            FigureSource::StressNg { file, .. } => self.counts.extend(operations(&read(file))),
-            FigureSource::Fio { file } => self.counts.extend(transferred(&read(file))),
+            FigureSource::StressNg { .. } => self.counts.extend(operations(&read(STRESS_NG_FILE))),
+            FigureSource::Fio => self.counts.extend(transferred(&read(FIO_FILE))),
             _ => {}
         }
     }
@@ -123,9 +128,7 @@ impl HeardFigures {
                 .iter()
                 .filter(|name| count(&format!("{name}_cpu_ms")) == 0)
                 .find_map(|name| none_of(&format!("{name}_operations"))),
-            FigureSource::Fio { .. } => {
-                ["read_bytes", "written_bytes"].map(String::from).iter().find_map(none_of)
-            }
+            FigureSource::Fio => ["read_bytes", "written_bytes"].map(String::from).iter().find_map(none_of),
             FigureSource::Engine if self.counts.is_empty() => Some("no figures".to_string()),
             FigureSource::Engine => self.counts.keys().find_map(none_of),
             FigureSource::Interrupts => {
@@ -269,7 +272,6 @@ mod tests {
         assert_eq!(counts["cpu_operations"], 1706);
         assert_eq!((counts["cpu_cpu_ms"], counts["vm_cpu_ms"]), (1600, 10));
         let source = |names: &[&str]| FigureSource::StressNg {
-            file: PathBuf::new(),
             stressors: names.iter().map(|name| name.to_string()).collect(),
         };
         let heard = HeardFigures { counts, ..HeardFigures::default() };
@@ -295,7 +297,7 @@ mod tests {
     #[test]
     fn reads_fios_bytes_after_its_farewell() {
         let json = r#"{"jobs":[{"read":{"io_bytes":4096},"write":{"io_bytes":2500000000}}]}"#;
-        let source = FigureSource::Fio { file: PathBuf::new() };
+        let source = FigureSource::Fio;
         for text in [json.to_string(), format!("fio: terminating on signal 15\n\n{json}")] {
             let heard = HeardFigures { counts: transferred(&text), ..HeardFigures::default() };
             assert_eq!(heard.describe(&source), "4,096 B read, 2.5 GB written");

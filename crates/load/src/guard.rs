@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process above a supervisor. It has nothing to do but to wait: where the supervisor is killed, alone or
-//! with the control thread, what that started comes to the guard as orphans, and is killed here, with its
-//! files.
+//! with the control thread, what that started comes to the guard as orphans, and is killed here. Its folder,
+//! which the control thread lent to both, is removed here, too.
 #![forbid(unsafe_code)]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,6 +10,7 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use untrusted::Scratch;
 
 use crate::part::SELF;
 use crate::{WORKER_VERB, cgroup, process, supervisor, sys, why};
@@ -21,6 +22,7 @@ const KILL: Duration = Duration::from_secs(5);
 pub fn main(args: &[String]) -> Result<(), String> {
     let [parent, folder, group] = args else { return Err("no order given".to_string()) };
     supervisor::stand_apart()?;
+    let folder = supervisor::borrowed(folder.parse().map_err(|_| "no folder given")?)?;
     let signals = sys::signals().map_err(|e| format!("no signal descriptor: {}", why(e)))?;
     let mut command = Command::new(SELF);
     command.arg0("isolator").args([WORKER_VERB, "supervise", parent]);
@@ -42,7 +44,7 @@ pub fn main(args: &[String]) -> Result<(), String> {
             if pid == supervisor {
                 let ended = ExitStatus::from_raw(status.as_raw());
                 if !ended.success() {
-                    sweep(Path::new(folder), Some(group).filter(|group| *group != "-").map(Path::new));
+                    sweep(&folder, Some(group).filter(|group| *group != "-").map(Path::new));
                 }
                 return Ok(());
             }
@@ -51,7 +53,7 @@ pub fn main(args: &[String]) -> Result<(), String> {
 }
 
 /// Removes what a supervisor left that was killed.
-fn sweep(folder: &Path, group: Option<&Path>) {
+fn sweep(folder: &Scratch, group: Option<&Path>) {
     let began = Instant::now();
     loop {
         if let Some(group) = group {
@@ -66,7 +68,7 @@ fn sweep(folder: &Path, group: Option<&Path>) {
         std::thread::sleep(Duration::from_millis(2));
     }
     // Either may be gone already.
-    let _ = std::fs::remove_dir_all(folder);
+    let _ = folder.remove();
     if let Some(group) = group {
         cgroup::remove(group);
     }

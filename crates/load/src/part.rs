@@ -9,6 +9,7 @@ use std::process::Command;
 use machine::CpuSet;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
+use untrusted::Scratch;
 
 use crate::figures::FigureSource;
 use crate::{WORKER_VERB, cgroup, sys, why};
@@ -21,16 +22,16 @@ pub const SELF: &str = "/proc/self/exe";
 pub struct LoadOrder {
     /// Where everything runs.
     pub house_keeping: CpuSet,
-    /// The load's own folder; made and removed by the supervisor.
-    pub folder: PathBuf,
+    /// The number of the descriptor under which the load's own folder is lent to the supervisor.
+    pub folder: u32,
     /// The load's own cgroup, where one may be possible.
     pub cgroup: Option<PathBuf>,
     /// The programs, in the order of starting; ended in reverse.
     pub parts: Vec<LoadProgram>,
     /// Whether the housekeeping CPUs must hardly be idle under it.
     pub saturates: bool,
-    /// A file that the load prepares, and its size in bytes; it loads once that is complete.
-    pub prepares: Option<(PathBuf, u64)>,
+    /// A file in its folder that the load prepares, and its size in bytes; it loads once that is complete.
+    pub prepares: Option<(String, u64)>,
     /// Whether it is for GPUs, so that their utilisation is reported.
     pub loads_gpu: bool,
     /// Said of what it did: `direct I/O`, …
@@ -46,8 +47,9 @@ pub struct LoadProgram {
     pub command: Vec<String>,
     /// Added to its environment.
     pub environment: Vec<(String, String)>,
-    /// Where it runs; absent: where the user is.
-    pub folder: Option<PathBuf>,
+    /// Whether it runs in the load's folder, to which its command's file names are relative; else it runs
+    /// where the user is.
+    pub is_in_folder: bool,
     /// Where its figures come from.
     pub source: FigureSource,
 }
@@ -55,13 +57,13 @@ pub struct LoadProgram {
 impl LoadProgram {
     /// The command that starts this part, by way of [`become_program`]; its death signal refers to the
     /// caller.
-    pub fn command(&self, cgroup: Option<&Path>) -> Command {
+    pub fn command(&self, folder: &Scratch, cgroup: Option<&Path>) -> Command {
         let mut command = Command::new(SELF);
         command.arg0("isolator").args([WORKER_VERB, "exec", &std::process::id().to_string()]);
         command.arg(cgroup.unwrap_or(Path::new("-"))).args(&self.command).process_group(0);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        if let Some(folder) = &self.folder {
-            command.current_dir(folder);
+        if self.is_in_folder {
+            command.current_dir(folder.path());
         }
         command
     }

@@ -4,21 +4,21 @@
 //! stress-ng's options are those that all of 0.13 to 0.19 have.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ethercat::interface;
 use machine::CpuSet;
 
 use crate::catalog::{self, Load, gpu_engine};
-use crate::figures::FigureSource;
+use crate::figures::{FIO_FILE, FigureSource, STRESS_NG_FILE};
 use crate::gpu::GpuWork;
 use crate::part::{LoadOrder, LoadProgram, SELF};
 use crate::{LoadError, Placement, WORKER_VERB, cgroup, display, find_program, room};
 
 const MIB: u64 = 1 << 20;
 
-/// The file that fio reads and writes.
+/// The file that fio reads and writes, and its size.
+const FIO_DATA: &str = "fio.data";
 const STORAGE_BYTES: u64 = 256 * MIB;
 
 /// Bytes that each of stress-ng's file writers writes before it begins anew.
@@ -71,7 +71,7 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<LoadOrder>, LoadEr
             name: load.name().to_string(),
             command: vec!["/bin/sh".to_string(), "-c".to_string(), command.clone()],
             environment: Vec::new(),
-            folder: None,
+            is_in_folder: false,
             source: FigureSource::Nothing,
         }),
     }
@@ -85,12 +85,11 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<LoadOrder>, LoadEr
 fn empty(place: &Placement) -> LoadOrder {
     static ORDERS: AtomicU32 = AtomicU32::new(0);
     let number = ORDERS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{}{}-{number}", cgroup::NAME, std::process::id());
     LoadOrder {
         house_keeping: place.house_keeping.clone(),
-        // stress-ng and fio run inside the folder, so a relative path would lead them astray.
-        folder: std::path::absolute(&place.scratch).unwrap_or_else(|_| place.scratch.clone()).join(&name),
-        cgroup: cgroup::folder(&name),
+        folder: 0,
+        // The kernel's file system, where other users make nothing.
+        cgroup: cgroup::folder(&format!("{}{}-{number}", cgroup::NAME, std::process::id())),
         parts: Vec::new(),
         saturates: false,
         prepares: None,
@@ -103,18 +102,16 @@ fn empty(place: &Placement) -> LoadOrder {
 type Stressor<'a> = (&'static str, usize, &'a [(&'static str, u64)]);
 
 fn stress(order: &mut LoadOrder, stressors: &[Stressor]) {
-    let folder = order.folder.display().to_string();
-    let figures = order.folder.join("stress-ng.yaml");
     let mut command = vec![tool("stress-ng")];
     for (name, workers, options) in stressors {
         command.extend([format!("--{name}"), workers.to_string()]);
         command.extend(options.iter().flat_map(|(option, value)| [format!("--{option}"), value.to_string()]));
     }
-    command.extend(["--timeout", "0", "--metrics-brief", "--temp-path", &folder].map(String::from));
-    command.extend(["--yaml".to_string(), figures.display().to_string()]);
+    command.extend(
+        ["--timeout", "0", "--metrics-brief", "--temp-path", ".", "--yaml", STRESS_NG_FILE].map(String::from),
+    );
     let stressors = stressors.iter().map(|(name, ..)| name.to_string()).collect();
-    let source = FigureSource::StressNg { file: figures, stressors };
-    order.parts.push(part("stress-ng", command, Some(&order.folder.clone()), source));
+    order.parts.push(part("stress-ng", command, true, FigureSource::StressNg { stressors }));
     order.saturates = true;
 }
 
@@ -167,8 +164,6 @@ fn storage(load: &Load, place: &Placement, order: &mut LoadOrder) -> Result<(), 
     }
     room_on_disk(load, place, STORAGE_BYTES)?;
     let direct = room::direct(&place.scratch);
-    let file = order.folder.join("fio.data");
-    let figures = order.folder.join("fio.json");
     // psync in threads is in every build of fio on every file system; four of them keep a disk's queue
     // filled.
     let command = format!(
@@ -178,13 +173,13 @@ fn storage(load: &Load, place: &Placement, order: &mut LoadOrder) -> Result<(), 
     );
     let mut command: Vec<String> = command.split_whitespace().map(String::from).collect();
     command.insert(0, tool("fio"));
-    command.push(format!("--filename={}", file.display()));
-    command.push(format!("--output={}", figures.display()));
+    command.push(format!("--filename={FIO_DATA}"));
+    command.push(format!("--output={FIO_FILE}"));
     if !direct {
         command.push("--fsync=32".to_string());
     }
-    order.parts.push(part("fio", command, Some(&order.folder.clone()), FigureSource::Fio { file: figures }));
-    order.prepares = Some((file, STORAGE_BYTES));
+    order.parts.push(part("fio", command, true, FigureSource::Fio));
+    order.prepares = Some((FIO_DATA.to_string(), STORAGE_BYTES));
     let how =
         if direct { "direct I/O" } else { "through the page cache, the file system refuses direct I/O" };
     order.remark = Some(how.to_string());
@@ -194,7 +189,7 @@ fn storage(load: &Load, place: &Placement, order: &mut LoadOrder) -> Result<(), 
 fn engine(order: &mut LoadOrder, name: &str, cpus: &[&CpuSet], source: FigureSource) {
     let mut command: Vec<String> = [SELF, WORKER_VERB, "engine", name].map(String::from).to_vec();
     command.extend(cpus.iter().map(|set| set.to_string()));
-    order.parts.push(part(name, command, None, source));
+    order.parts.push(part(name, command, false, source));
 }
 
 fn ethercat(place: &Placement, order: &mut LoadOrder) -> Result<(), LoadError> {
@@ -208,7 +203,7 @@ fn ethercat(place: &Placement, order: &mut LoadOrder) -> Result<(), LoadError> {
     let segment =
         place.device.as_ref().map_or("a simulated segment".to_string(), |device| device.name.clone());
     order.remark = Some(format!("with {segment}"));
-    order.parts.push(part("ethercat", command, None, FigureSource::Engine));
+    order.parts.push(part("ethercat", command, false, FigureSource::Engine));
     Ok(())
 }
 
@@ -217,7 +212,7 @@ fn targets(place: &Placement) -> CpuSet {
     if !place.measured.is_empty() {
         return place.measured.clone();
     }
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let online = untrusted::text("/sys/devices/system/cpu/online").unwrap_or_default();
     let online: CpuSet = online.parse().unwrap_or_default();
     let others = online.without(&place.house_keeping);
     if others.is_empty() { online } else { others }
@@ -229,14 +224,13 @@ const AGAIN: &str =
 
 /// The programs that load a GPU here.
 fn gpu(order: &mut LoadOrder) {
-    let folder = Some(order.folder.clone());
     // Missing programs were reported already.
     let engine = gpu_engine().unwrap_or(GpuWork::Renders("glxgears"));
     let render = |name: &str| {
         let arguments: &[&str] = if name == "glxgears" { &["-info"] } else { &["--run-forever"] };
         let mut command = vec![tool(name)];
         command.extend(arguments.iter().map(|argument| argument.to_string()));
-        let mut part = part(name, command, folder.as_deref(), FigureSource::Frames);
+        let mut part = part(name, command, true, FigureSource::Frames);
         // As many frames as it can, for Mesa's drivers and NVIDIA's.
         part.environment = [("vblank_mode", "0"), ("__GL_SYNC_TO_VBLANK", "0")]
             .map(|(name, value)| (name.to_string(), value.to_string()))
@@ -247,10 +241,10 @@ fn gpu(order: &mut LoadOrder) {
         GpuWork::Renders(name) => order.parts.push(render(name)),
         GpuWork::Computes(name) => {
             let command = vec!["/bin/sh".to_string(), "-c".to_string(), AGAIN.to_string(), tool(name)];
-            order.parts.push(part(name, command, folder.as_deref(), FigureSource::Frames));
+            order.parts.push(part(name, command, true, FigureSource::Frames));
         }
         GpuWork::RendersInMemory { name, beside_a_device } => {
-            order.parts.push(display::part(&tool("Xvfb"), &order.folder));
+            order.parts.push(display::part(&tool("Xvfb")));
             order.parts.push(render(name));
             let idle =
                 "there is no display, and neither clpeak nor vkpeak to compute with: the GPU stays idle";
@@ -261,18 +255,17 @@ fn gpu(order: &mut LoadOrder) {
 
 /// Says how busy NVIDIA's GPUs are, a line a second.
 fn nvidia_smi(order: &mut LoadOrder) {
-    if !Path::new("/dev/nvidia0").exists() || find_program("nvidia-smi").is_none() {
+    if !untrusted::is_there("/dev/nvidia0") || find_program("nvidia-smi").is_none() {
         return;
     }
     let arguments = ["--query-gpu=index,name,utilization.gpu", "--format=csv,noheader,nounits", "--loop=1"];
     let mut command = vec![tool("nvidia-smi")];
     command.extend(arguments.map(String::from));
-    order.parts.push(part("nvidia-smi", command, None, FigureSource::Utilisation));
+    order.parts.push(part("nvidia-smi", command, false, FigureSource::Utilisation));
 }
 
-fn part(name: &str, command: Vec<String>, folder: Option<&Path>, source: FigureSource) -> LoadProgram {
-    let folder = folder.map(Path::to_path_buf);
-    LoadProgram { name: name.to_string(), command, environment: Vec::new(), folder, source }
+fn part(name: &str, command: Vec<String>, is_in_folder: bool, source: FigureSource) -> LoadProgram {
+    LoadProgram { name: name.to_string(), command, environment: Vec::new(), is_in_folder, source }
 }
 
 /// The path of a program that [`catalog::missing`] found.
@@ -303,10 +296,15 @@ mod tests {
     }
 
     #[test]
-    fn every_order_has_a_folder_of_its_own() {
+    fn programs_get_no_path_to_their_folder() {
         let place = place("/var/tmp");
-        assert_ne!(empty(&place).folder, empty(&place).folder);
-        assert!(empty(&place).folder.starts_with("/var/tmp"));
+        for load in [Load::System, Load::Storage, Load::Io] {
+            let Ok(Some(order)) = order(&load, &place) else { continue };
+            for part in &order.parts {
+                let paths = part.command.iter().skip(1).filter(|word| word.contains('/')).count();
+                assert!(part.is_in_folder && paths == 0, "{load}: {:?}", part.command);
+            }
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitStatus, kill_process_group};
+use untrusted::Scratch;
 
 use crate::figures::HeardFigures;
 use crate::part::LoadProgram;
@@ -32,11 +33,15 @@ pub struct StartedProgram {
 
 impl StartedProgram {
     /// Starts it; what it prints, on both descriptors, comes here.
-    pub fn start(part: LoadProgram, cgroup: Option<&Path>) -> Result<StartedProgram, String> {
+    pub fn start(
+        part: LoadProgram,
+        folder: &Scratch,
+        cgroup: Option<&Path>,
+    ) -> Result<StartedProgram, String> {
         let failed = |e: std::io::Error| format!("cannot start {}: {}", part.name, why(e));
         let (output, input) = std::io::pipe().map_err(failed)?;
         rustix::fs::fcntl_setfl(&output, OFlags::NONBLOCK).map_err(|e| failed(e.into()))?;
-        let mut command = part.command(cgroup);
+        let mut command = part.command(folder, cgroup);
         command.stdin(Stdio::null()).stdout(input.try_clone().map_err(failed)?).stderr(input);
         // Waited for by number, together with the orphans that come to the supervisor.
         let pid = command.spawn().map_err(failed)?.id();

@@ -2,21 +2,24 @@
 //! Memory and disk space that a load may take; and where scratch files belong.
 #![forbid(unsafe_code)]
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FsWord;
+use untrusted::{Scratch, temporary_folders};
+
+use crate::cgroup::NAME;
 
 const TMPFS_MAGIC: FsWord = 0x0102_1994;
 const RAMFS_MAGIC: FsWord = 0x8584_58f6;
 
-/// Where scratch files go: `output` if it is on a disk, else TMPDIR or /var/tmp if those are and can be
-/// written, else `output` all the same (the storage load says that it cannot run there).
+/// Where scratch files go: the first of `output`, TMPDIR, /var/tmp and /tmp that is on a disk and in which a
+/// folder can be made that no other user can replace; else the first in memory (the storage load says that it
+/// cannot run there).
 pub fn scratch_folder(output: &Path) -> PathBuf {
-    let others = [std::env::var_os("TMPDIR").map(PathBuf::from), Some(PathBuf::from("/var/tmp"))];
-    let writable = |folder: &Path| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
-    let mut folders = std::iter::once(output.to_path_buf()).chain(others.into_iter().flatten());
-    folders.find(|f| f.is_dir() && !in_memory(f) && writable(f)).unwrap_or_else(|| output.to_path_buf())
+    let folders = std::iter::once(output.to_path_buf()).chain(temporary_folders());
+    let usable: Vec<PathBuf> = folders.filter(|folder| Scratch::below(folder, NAME).is_ok()).collect();
+    let chosen = usable.iter().find(|folder| !in_memory(folder)).or(usable.first());
+    chosen.map_or_else(|| output.to_path_buf(), PathBuf::clone)
 }
 
 /// Whether the folder's file system lives in memory, so that no disk is loaded there.
@@ -32,19 +35,16 @@ pub fn free_bytes(folder: &Path) -> u64 {
 
 /// Whether files below `folder` can be opened past the page cache.
 pub fn direct(folder: &Path) -> bool {
-    use rustix::fs::{Mode, OFlags, open, unlink};
-    let probe = folder.join(format!("isolator-direct-{}", std::process::id()));
+    use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-    let opened = open(&probe, flags, Mode::RUSR | Mode::WUSR).is_ok();
-    // A file system that refuses O_DIRECT may have made the file before it did.
-    let _ = unlink(&probe);
-    opened
+    let probe = |scratch: Scratch| open(scratch.path().join("probe"), flags, Mode::RUSR | Mode::WUSR).is_ok();
+    Scratch::below(folder, NAME).is_ok_and(probe)
 }
 
 /// Bytes of memory that can be taken: what the machine has available, less where a cgroup limits this
 /// process.
 pub fn available_memory() -> u64 {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let read = |path: &str| untrusted::text(path).unwrap_or_default();
     let machine = mem_available(&read("/proc/meminfo"));
     let groups = read("/proc/self/cgroup");
     limits(&groups).into_iter().filter_map(|group| headroom(&group)).fold(machine, u64::min)
@@ -83,7 +83,7 @@ fn limits(groups: &str) -> Vec<LimitFiles> {
 
 /// The rest of a limit; `None` where there is no limit ("max") or no such file.
 fn headroom((limit, usage): &LimitFiles) -> Option<u64> {
-    let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let number = |path: &Path| untrusted::text(path).ok()?.trim().parse::<u64>().ok();
     Some(number(limit)?.saturating_sub(number(usage)?))
 }
 

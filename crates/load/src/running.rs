@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
+use untrusted::Scratch;
 
 use crate::did::{LoadOutcome, SupervisorEvent};
 use crate::part::{LoadOrder, SELF};
@@ -48,7 +49,13 @@ impl Load {
             reason,
             cure: "fix the cause, or leave this load out of --loads".to_string(),
         };
-        let supervised = order.map(|order| Supervised::start(order).map_err(failed)).transpose()?;
+        let Some(order) = order else { return Ok(Running { load: self.clone(), supervised: None }) };
+        let folder = Scratch::below(&place.scratch, cgroup::NAME).map_err(|e| LoadError::NotAvailable {
+            load: self.name().to_string(),
+            reason: format!("it has no folder for its files in {}: {}", place.scratch.display(), why(e)),
+            cure: "choose a folder of this user with -o, or set TMPDIR".to_string(),
+        })?;
+        let supervised = Some(Supervised::start(folder, order).map_err(failed)?);
         Ok(Running { load: self.clone(), supervised })
     }
 }
@@ -107,6 +114,8 @@ struct SupervisorState {
 
 #[derive(Debug)]
 struct Supervised {
+    /// Removed when this is dropped, after the load's end, where guard and supervisor could not.
+    folder: Scratch,
     order: LoadOrder,
     child: Child,
     /// Held open as long as the load is to run.
@@ -118,22 +127,25 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn start(order: LoadOrder) -> Result<Supervised, String> {
+    fn start(folder: Scratch, order: LoadOrder) -> Result<Supervised, String> {
         let failed = |e: std::io::Error| format!("no supervisor: {}", why(e));
+        let order = LoadOrder { folder: folder.number(), ..order };
         let mut text = serde_json::to_string(&order).map_err(|e| failed(e.into()))?;
         text.push('\n');
         let mut command = Command::new(SELF);
         command.arg0("isolator").args([WORKER_VERB, "guard", &std::process::id().to_string()]);
-        command.arg(&order.folder).arg(order.cgroup.as_deref().unwrap_or(Path::new("-")));
+        command.arg(order.folder.to_string()).arg(order.cgroup.as_deref().unwrap_or(Path::new("-")));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let lent = folder.lend().map_err(failed)?;
         let mut child = command.spawn().map_err(failed)?;
+        drop(lent);
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (mut stdin, stdout) = pipes.ok_or("no supervisor: no pipes")?;
         let prepared = rustix::fs::fcntl_setfl(&stdout, OFlags::NONBLOCK);
         let sent = prepared.map_err(std::io::Error::from).and_then(|()| stdin.write_all(text.as_bytes()));
         let (line, heard) = (Vec::new(), SupervisorState::default());
         let mut supervised =
-            Supervised { order, child, stdin: Some(stdin), stdout, line, heard, gone: false };
+            Supervised { folder, order, child, stdin: Some(stdin), stdout, line, heard, gone: false };
         sent.map_err(failed)?;
         supervised.listen(START, |heard| heard.started || heard.failed.is_some());
         if supervised.heard.started {
@@ -215,7 +227,7 @@ impl Supervised {
             left.is_empty()
         });
         // Either may be gone already.
-        let _ = std::fs::remove_dir_all(&self.order.folder);
+        let _ = self.folder.remove();
         if let Some(group) = &self.order.cgroup {
             cgroup::remove(group);
         }

@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{BufRead, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -21,6 +20,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getppid, pidfd_open, set_parent_process_death_signal,
     test_kill_process, wait,
 };
+use untrusted::Scratch;
 
 use crate::did::{LoadOutcome, MeasuredLoad, SupervisorEvent, judge};
 use crate::figures::FigureSource;
@@ -71,7 +71,7 @@ pub fn main(args: &[String]) -> Result<(), String> {
     std::io::stdin().lock().read_line(&mut line).map_err(|e| format!("no order: {}", why(e)))?;
     let order: LoadOrder =
         serde_json::from_str(&line).map_err(|e| format!("an order that cannot be read: {}", why(e)))?;
-    let mut supervisor = Supervisor::new(order);
+    let mut supervisor = Supervisor::new(borrowed(order.folder)?, order);
     let started = supervisor.start();
     send(
         &started
@@ -98,6 +98,11 @@ pub(crate) fn stand_apart() -> Result<(), String> {
     inherit_orphans()
 }
 
+/// The load's folder, which the control thread lent to guard and supervisor.
+pub(crate) fn borrowed(number: u32) -> Result<Scratch, String> {
+    Scratch::borrowed(number).map_err(|e| format!("cannot open the load's folder: {}", why(e)))
+}
+
 fn inherit_orphans() -> Result<(), String> {
     let own = Pid::from_raw(1);
     rustix::process::set_child_subreaper(own).map_err(|e| format!("cannot become a subreaper: {}", why(e)))
@@ -118,6 +123,7 @@ struct Baseline {
 }
 
 struct Supervisor {
+    folder: Scratch,
     order: LoadOrder,
     programs: Vec<StartedProgram>,
     started: Instant,
@@ -130,8 +136,9 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn new(order: LoadOrder) -> Supervisor {
+    fn new(folder: Scratch, order: LoadOrder) -> Supervisor {
         Supervisor {
+            folder,
             order,
             programs: Vec::new(),
             started: Instant::now(),
@@ -146,16 +153,13 @@ impl Supervisor {
 
     fn start(&mut self) -> Result<(), String> {
         bind(&self.order.house_keeping)?;
-        let folder = &self.order.folder;
-        fs::create_dir(folder)
-            .map_err(|e| format!("cannot make the folder {}: {}", folder.display(), why(e)))?;
         self.order.cgroup = self.order.cgroup.take().filter(|folder| cgroup::make(folder));
         for mut part in self.order.parts.clone() {
             if let Some(number) = self.display {
                 part.environment.push(("DISPLAY".to_string(), format!(":{number}")));
             }
             let serves = part.source == FigureSource::Display;
-            self.programs.push(StartedProgram::start(part, self.order.cgroup.as_deref())?);
+            self.programs.push(StartedProgram::start(part, &self.folder, self.order.cgroup.as_deref())?);
             if serves {
                 self.display = Some(self.wait_for_display()?);
             }
@@ -277,7 +281,7 @@ impl Supervisor {
             return false;
         }
         if let Some((file, size)) = &self.order.prepares {
-            return allocated(file) >= *size;
+            return allocated(&self.folder, file) >= *size;
         }
         self.programs.iter().all(|program| match program.part.source {
             FigureSource::Display | FigureSource::Utilisation => true,
@@ -285,7 +289,7 @@ impl Supervisor {
                 program.heard.lacks(&program.part.source).is_none()
             }
             FigureSource::Nothing | FigureSource::Frames => self.started.elapsed() >= BEGUN_AFTER,
-            FigureSource::StressNg { .. } | FigureSource::Fio { .. } => used_ticks(family) >= BEGUN_TICKS,
+            FigureSource::StressNg { .. } | FigureSource::Fio => used_ticks(family) >= BEGUN_TICKS,
         })
     }
 
@@ -321,7 +325,7 @@ impl Supervisor {
         self.kill();
         for program in &mut self.programs {
             program.hear();
-            program.heard.collect(&program.part.source);
+            program.heard.collect(&program.part.source, self.folder.folder());
         }
         measured.lacks = self.programs.iter().find_map(|program| program.heard.lacks(&program.part.source));
         self.clean();
@@ -368,9 +372,8 @@ impl Supervisor {
 
     /// Removes files and cgroup.
     fn clean(&mut self) {
-        let folder = &self.order.folder;
-        if fs::remove_dir_all(folder).is_err() && folder.exists() {
-            self.strays.insert(format!("could not remove its folder {}", folder.display()));
+        if let Err(error) = self.folder.remove() {
+            self.strays.insert(format!("could not remove its folder: {}", why(error)));
         }
         if let Some(group) = &self.order.cgroup {
             cgroup::remove(group);
@@ -452,9 +455,9 @@ fn at_end(stdin: &std::io::Stdin) -> bool {
 }
 
 /// Bytes of a file that the file system holds room for.
-fn allocated(file: &Path) -> u64 {
+fn allocated(folder: &Scratch, file: &str) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    fs::metadata(file).map_or(0, |meta| meta.blocks() * 512)
+    folder.folder().file(file).and_then(|file| file.metadata()).map_or(0, |meta| meta.blocks() * 512)
 }
 
 fn obituary(program: &StartedProgram, status: WaitStatus, after: Duration) -> String {

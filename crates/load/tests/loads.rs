@@ -113,6 +113,9 @@ fn tests() -> Vec<(&'static str, Test)> {
         ("a_real_time_parent_starts_ordinary_loads", a_real_time_parent_starts_ordinary_loads),
         ("storage_in_memory_is_refused", storage_in_memory_is_refused),
         ("a_missing_scratch_folder_is_named", a_missing_scratch_folder_is_named),
+        ("a_scratch_folder_of_another_user_is_refused", a_scratch_folder_of_another_user_is_refused),
+        ("stress_ng_writes_through_no_link", |s| writes_through_no_link(s, "system", "stress-ng.yaml")),
+        ("fio_writes_through_no_link", |s| writes_through_no_link(s, "storage", "fio.json")),
     ]
 }
 
@@ -409,6 +412,39 @@ fn a_missing_scratch_folder_is_named(scratch: &Scratch) -> Outcome {
     let error = Load::Net.start(&place).unwrap_err().to_string();
     assert!(error.contains("/no/such/folder") && error.contains("no such file"), "{error}");
     assert!(below(std::process::id()).is_empty());
+    Ok(())
+}
+
+fn a_scratch_folder_of_another_user_is_refused(scratch: &Scratch) -> Outcome {
+    let home = scratch.0.join("home");
+    fs::create_dir_all(home.join("ours")).unwrap();
+    std::os::unix::fs::chown(&home, Some(12_345), None).map_err(|_| "needs root".to_string())?;
+    for folder in [home.clone(), home.join("ours")] {
+        let place = Placement { scratch: folder.clone(), ..scratch.place() };
+        let error = Load::Net.start(&place).unwrap_err();
+        assert!(matches!(error, LoadError::NotAvailable { .. }));
+        assert!(error.to_string().contains("home belongs to another user (uid 12345)"), "{error}");
+        assert_ne!(load::scratch_folder(&folder), folder);
+    }
+    fs::remove_dir_all(home).unwrap();
+    Ok(())
+}
+
+/// Another folder takes the place of a load's folder, with a link under the name of its file of figures.
+fn writes_through_no_link(scratch: &Scratch, load: &str, file: &str) -> Outcome {
+    let mut running = start(load, scratch)?;
+    assert_eq!(running.settle(SETTLE), Ok(true));
+    let folder = fs::read_dir(&scratch.0).unwrap().next().unwrap().unwrap().path();
+    let away = folder.with_extension("away");
+    fs::rename(&folder, &away).unwrap();
+    fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink("../secret", folder.join(file)).unwrap();
+    fs::write(scratch.0.join("secret"), "secret").unwrap();
+    std::thread::sleep(SHORT);
+    let did = running.stop();
+    assert_eq!(did.loaded, Ok(()), "{}", did.words);
+    assert_eq!(fs::read(scratch.0.join("secret")).unwrap(), b"secret");
+    assert_eq!((away.exists(), folder.join(file).is_symlink()), (false, true));
     Ok(())
 }
 

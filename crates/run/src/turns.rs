@@ -15,6 +15,7 @@ use evidence::Bundle;
 use tune::measure::{KnobEffect, MeasuredKnob, PlanKnob};
 use tune::plan::Plan;
 use tune::system::System;
+use untrusted::Scratch;
 
 use crate::held::Held;
 
@@ -33,25 +34,8 @@ pub struct Turns<'a> {
     warm_up: Duration,
     stop: &'a AtomicBool,
     program: PathBuf,
+    /// For the measurements' bundles.
     folder: Scratch,
-}
-
-/// A folder for the measurements' bundles, gone with the process.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("isolator-measure-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|error| Error::io("make the folder", &path, &error))?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It holds nothing that is missed where it stays.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 impl<'a> Turns<'a> {
@@ -65,7 +49,15 @@ impl<'a> Turns<'a> {
     ) -> Result<Turns<'a>> {
         let program = std::env::current_exe()
             .map_err(|error| Error::on("find", "this program", error, "start it by its path"))?;
-        Ok(Turns { cpu, rounds, duration, warm_up, stop, program, folder: Scratch::new()? })
+        let folder = Scratch::temporary("isolator-measure-").map_err(|error| {
+            Error::on(
+                "make",
+                "a temporary folder",
+                error::reason(&error),
+                "set TMPDIR to a folder of this user",
+            )
+        })?;
+        Ok(Turns { cpu, rounds, duration, warm_up, stop, program, folder })
     }
 
     /// All rounds of one knob, its changes under the record `id`; the inner error is why it was not measured,
@@ -109,7 +101,7 @@ impl<'a> Turns<'a> {
     /// A bundle in `folder`, to compare with one after the reboot; its name.
     pub fn prove_into(&self, folder: &Path) -> Result<String> {
         let args = ["prove", "--quiet", "--cpus", &self.cpu.to_string(), "--output"];
-        self.run(&args, folder, folder.display())?;
+        self.run(&args, Path::new("."), folder, folder.display())?;
         Ok(folder.display().to_string())
     }
 
@@ -130,9 +122,8 @@ impl<'a> Turns<'a> {
 
     /// One measurement.
     fn probe(&self, probe: &str) -> Result<Bundle> {
-        let folder = self.folder.0.join(probe);
-        // The last one's.
-        let _ = std::fs::remove_dir_all(&folder);
+        let folder = Scratch::below(&self.folder.path(), "bundle-")
+            .map_err(|error| Error::io("make a folder in", &self.folder.path(), &error))?;
         let of = |time: Duration| format!("{}us", time.as_micros());
         let (cpu, duration, warm_up) = (self.cpu.to_string(), of(self.duration), of(self.warm_up));
         let args = [
@@ -147,12 +138,14 @@ impl<'a> Turns<'a> {
             &warm_up,
             "--output",
         ];
-        self.run(&args, &folder, probe)?;
-        Bundle::open(&folder)
+        self.run(&args, &folder.path(), Path::new("."), probe)?;
+        Bundle::open(&folder.path())
     }
 
-    fn run(&self, args: &[&str], folder: &Path, what: impl std::fmt::Display) -> Result<()> {
-        let ran = Command::new(&self.program).args(args).arg(folder).stdout(Stdio::null()).output();
+    /// Runs this program in the folder `at`; `folder` is its last argument.
+    fn run(&self, args: &[&str], at: &Path, folder: &Path, what: impl std::fmt::Display) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        let ran = command.args(args).arg(folder).current_dir(at).stdout(Stdio::null()).output();
         let ran = ran.map_err(|error| Error::on("start", "this program again", error, "try again"))?;
         // 2: some limit does not hold, which is not asked here.
         if matches!(ran.status.code(), Some(0 | 2)) {
