@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ::tune::allowed::UNIT;
+use ::tune::places::UNIT;
 use ::tune::plan::Plan;
 use clap::CommandFactory;
 use error::Error;
@@ -148,7 +148,7 @@ pub fn run() -> VerbResult {
     let Some((folder, mut guide)) = begin()? else { return Ok(Exit::Held) };
     loop {
         let plan = plan(&folder);
-        let needs_boot = plan.as_ref().is_some_and(|plan| !plan.boot_line.is_empty());
+        let needs_boot = plan.as_ref().is_some_and(|plan| !plan.boot_line().is_empty());
         let step = match guide.coming(&boot_id(), plan.is_some(), needs_boot) {
             Coming::Step(step) => step,
             Coming::Boot => {

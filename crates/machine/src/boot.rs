@@ -23,9 +23,11 @@ pub mod lines;
 pub mod pi;
 mod read;
 pub mod shell;
+pub mod statement;
 
 pub use shell::Variables;
 
+use crate::config::KernelConfig;
 use crate::tree::Tree;
 
 /// The boot loader, by the way its settings are changed.
@@ -81,6 +83,12 @@ pub struct Boot {
     pub keeper: Option<Keeper>,
     /// Files that could not be read or understood, and why.
     pub unread: Vec<String>,
+    /// Whether this system is the one that a hypervisor gives the machine to (Xen's dom0); no part of documents.
+    #[serde(skip)]
+    pub under_hypervisor: bool,
+    /// Whether the kernel that runs takes the line that it was built with, and no loader's; no part of documents.
+    #[serde(skip)]
+    pub line_is_built_in: bool,
 }
 
 /// A program that owns the boot line, and its mark.
@@ -105,6 +113,9 @@ pub struct BootEntry {
     pub file: String,
     /// The kernel, as the loader names it.
     pub kernel: Option<String>,
+    /// The hypervisor that is booted below the kernel; no part of documents.
+    #[serde(skip)]
+    pub hypervisor: Option<String>,
     /// Its initial RAM disks, as the loader names them.
     pub initrd: Vec<String>,
     /// The boot line.
@@ -188,12 +199,24 @@ pub fn read(root: &Path) -> Boot {
 pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
     let found = detect::loader(tree);
     let mut boot = Boot { loader: found.loader, seen: found.seen, folder: found.folder, ..Boot::default() };
+    boot.under_hypervisor = tree.hint("proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
+    let release = tree.hint("proc/sys/kernel/osrelease");
+    let config = KernelConfig::read(tree, release.as_deref().map(str::trim));
+    boot.line_is_built_in = config.is_some_and(|config| {
+        ["CMDLINE_FORCE", "CMDLINE_OVERRIDE"].into_iter().any(|option| config.has(option))
+    });
     read::entries(tree, &mut boot);
     keeper::read(tree, &mut boot);
     boot
 }
 
 impl Boot {
+    /// Whether the default entry has the word `raw` for the kernel.
+    pub fn default_has(&self, raw: &str) -> bool {
+        self.default_entry()
+            .is_some_and(|entry| line::kernel_words(&entry.options).any(|word| word.raw == raw))
+    }
+
     /// The entry that is booted without a choice in the menu.
     pub fn default_entry(&self) -> Option<&BootEntry> {
         self.entries.get(self.default?)
@@ -249,6 +272,9 @@ impl Boot {
 
     /// Whether `entry` boots the kernel that runs, as far as names tell.
     pub fn boots_what_runs(&self, entry: &BootEntry, release: Option<&str>, running: &str) -> Option<bool> {
+        if entry.hypervisor.is_some() != self.under_hypervisor {
+            return Some(false);
+        }
         let kernel = entry.kernel.as_deref().filter(|kernel| !kernel.contains('$'))?;
         let name = |path: &str| path.rsplit(['/', '\\', ')']).next().unwrap_or_default().to_string();
         if release.is_some_and(|release| names_release(kernel, release)) {

@@ -29,6 +29,7 @@ const MAKERS: &[(&str, &str)] = &[
     ("OpenStack", "kvm"),
     ("KubeVirt", "kvm"),
     ("Google Compute Engine", "kvm"),
+    ("Amazon EC2", "kvm"),
 ];
 
 /// The hypervisor's name, where the machine is virtual.

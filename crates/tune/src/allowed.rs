@@ -8,20 +8,19 @@
 
 use machine::CpuSet;
 
-use crate::boot::TRIAL;
-use crate::plan::runtime::{LIMITS, LIMITS_FILE, PARTITION};
-use crate::plan::{Action, ActionKind, Plan, PlanRefusal, boot_line};
-use crate::runtime::BALANCE;
-use crate::transaction::rights::{self, DEVICE, GROUPS, PROGRAM, PROGRAM_MODE, RULES_FILE};
-use crate::transaction::{Record, Step};
-use crate::units;
+use crate::accounts::{attribute, is_account};
+use crate::action::{Action, ActionKind, PlanRefusal};
+use crate::places::{
+    BALANCE, DEVICE, DROP_IN, GROUPS, LIMITS, LIMITS_FILE, OPTIONAL, PARTITION, PROGRAM, PROGRAM_MODE,
+    RULES_FILE, TRIAL, UNIT, USER_LIMITS_FILE,
+};
+use crate::record::{Record, Step};
+use crate::service::{self, SLICE, ServiceValue};
 use crate::{Error, Result};
 
 /// Why something is not allowed.
 type Allowed = std::result::Result<(), String>;
 
-/// The unit that does the settings again at every boot.
-pub const UNIT: &str = "/etc/systemd/system/isolator-tune.service";
 /// Parameters of the boot line that a plan may have.
 const PARAMETERS: [&str; 10] = [
     "irqaffinity",
@@ -47,22 +46,16 @@ const UNITS: [&str; 4] = ["init.scope", "machine.slice", "system.slice", "user.s
 /// Folders of boot loaders.
 const BOOT: [&str; 2] = ["/boot/", "/efi/"];
 /// Files elsewhere that a boot line comes from.
-const SOURCES: [&str; 4] =
-    ["/etc/default/grub", crate::boot::DROP_IN, "/etc/default/u-boot", "/etc/kernel/cmdline"];
+const SOURCES: [&str; 4] = ["/etc/default/grub", DROP_IN, "/etc/default/u-boot", "/etc/kernel/cmdline"];
 /// No value of a setting is longer.
 const LONGEST: usize = 64 << 10;
 
 /// Whether every action of a plan is one that this program makes.
-pub fn plan(plan: &Plan) -> std::result::Result<(), PlanRefusal> {
-    let refuse =
-        |reason: String| PlanRefusal { reason, cure: "plan on this machine, with this program".to_string() };
-    for one in &plan.actions {
-        action(one).map_err(|why| refuse(format!("this program did not write the plan: {why}")))?;
-    }
-    if boot_line(&plan.actions) != plan.boot_line {
-        return Err(refuse("the plan's boot line is not that of its actions".to_string()));
-    }
-    Ok(())
+pub fn actions(actions: &[Action]) -> std::result::Result<(), PlanRefusal> {
+    actions.iter().try_for_each(action).map_err(|why| PlanRefusal {
+        reason: format!("this program did not write the plan: {why}"),
+        cure: "plan on this machine, with this program".to_string(),
+    })
 }
 
 fn action(action: &Action) -> Allowed {
@@ -94,9 +87,9 @@ fn action(action: &Action) -> Allowed {
         ActionKind::Slice => one_of(&UNITS),
         ActionKind::Partition => one_of(&[PARTITION]),
         ActionKind::Limits => one_of(&[LIMITS_FILE]),
-        ActionKind::RealTimeSlice => one_of(&[units::SLICE]),
+        ActionKind::RealTimeSlice => one_of(&[SLICE]),
         ActionKind::ManagerAffinity => one_of(&["systemd"]),
-        ActionKind::Service => units::is_service(target),
+        ActionKind::Service => service::is_service(target),
     };
     if !known {
         return Err(format!("'{}' is not a target of the kind {}", shown(target), name(action.kind)));
@@ -116,7 +109,7 @@ fn action(action: &Action) -> Allowed {
             plain(",") && CpuSet::from_mask(value).is_ok_and(|set| !set.is_empty())
         }
         ActionKind::Limits => value == LIMITS,
-        ActionKind::Service => value.parse::<units::ServiceValue>().is_ok(),
+        ActionKind::Service => value.parse::<ServiceValue>().is_ok(),
         ActionKind::Irqs
         | ActionKind::DeviceIrqs
         | ActionKind::IrqBalance
@@ -204,8 +197,8 @@ fn step(step: &Step) -> Allowed {
             if maker { Ok(()) } else { Err(no_command(command)) }
         }
         Step::Folder { path } => {
-            let known = [crate::system::folder(crate::boot::DROP_IN), BALANCE, PARTITION];
-            let known = known.contains(&path.as_str()) || (path.ends_with(".d") && units::is_ours(path));
+            let known = [crate::system::folder(DROP_IN), BALANCE, PARTITION];
+            let known = known.contains(&path.as_str()) || (path.ends_with(".d") && service::is_ours(path));
             if known { Ok(()) } else { Err(no_file(path)) }
         }
         Step::Setting { path, write, undo, .. } => {
@@ -225,7 +218,7 @@ fn step(step: &Step) -> Allowed {
             let whole =
                 line.as_ref().is_none_or(|line| number(&format!("0{gid}")) && made(gid).contains(line));
             let mut names = std::iter::once(group).chain(users);
-            match whole && names.all(|name| rights::is_account(name)) {
+            match whole && names.all(|name| is_account(name)) {
                 true => Ok(()),
                 false => Err(format!("'{}' is not a line of a group that this program makes", shown(group))),
             }
@@ -239,7 +232,7 @@ fn step(step: &Step) -> Allowed {
             }
         }
         Step::Program { path, capabilities, .. } => {
-            match path == PROGRAM && PROGRAM_MODE & 0o7 == 0 && rights::attribute(capabilities).is_some() {
+            match path == PROGRAM && PROGRAM_MODE & 0o7 == 0 && attribute(capabilities).is_some() {
                 true => Ok(()),
                 false => Err(no_file(path)),
             }
@@ -261,9 +254,9 @@ fn file(path: &str) -> Allowed {
         && !path.contains(char::is_control)
         && path[1..].split('/').all(|part| !matches!(part, "" | "." | ".."));
     let drop_in = format!("{BALANCE}/isolator.conf");
-    let known = [UNIT, LIMITS_FILE, rights::LIMITS_FILE, RULES_FILE, &drop_in].contains(&path)
+    let known = [UNIT, LIMITS_FILE, USER_LIMITS_FILE, RULES_FILE, &drop_in].contains(&path)
         || SOURCES.contains(&path)
-        || (!path.ends_with(".d") && units::is_ours(path))
+        || (!path.ends_with(".d") && service::is_ours(path))
         || BOOT.iter().any(|folder| path.starts_with(folder));
     if plain && known { Ok(()) } else { Err(no_file(path)) }
 }
@@ -311,7 +304,7 @@ fn command(words: &[String]) -> Allowed {
         ["rpm-ostree", "kargs", options @ ..] => options
             .iter()
             .all(|raw| allowed(raw, "--append-if-missing=") || allowed(raw, "--delete-if-present=")),
-        ["fw_setenv", name, ..] if words.len() <= 3 => crate::boot::OPTIONAL.contains(name),
+        ["fw_setenv", name, ..] if words.len() <= 3 => OPTIONAL.contains(name),
         _ => false,
     };
     let words: Vec<String> = words.iter().map(ToString::to_string).collect();

@@ -5,13 +5,18 @@
 //! that writes reads the previous value first, reads back what it wrote, and can be undone.
 #![forbid(unsafe_code)]
 
+pub mod accounts;
+pub mod action;
 pub mod allowed;
 pub mod boot;
 pub mod change;
 mod generator;
 pub mod measure;
+pub mod places;
 pub mod plan;
+pub mod record;
 pub mod runtime;
+pub mod service;
 pub mod system;
 pub mod task;
 pub mod transaction;

@@ -10,17 +10,16 @@ use machine::CpuSet;
 use machine::inventory::BANNED;
 
 use crate::Result;
-use crate::plan::{Action, ActionKind, Skipped};
+use crate::action::{Action, ActionKind, Skipped};
+use crate::places::BALANCE;
+use crate::record::kept::Kept;
+use crate::record::own::{OwnPart, with_lines};
+use crate::record::{Compare, Step};
 use crate::system::{self, System};
-use crate::transaction::files::Kept;
-use crate::transaction::own::with_lines;
 use crate::transaction::step::{chosen, started_at};
-use crate::transaction::{Compare, OwnPart, Step};
 
 /// The kernel says that a task's CPUs are not to be changed (`PF_NO_SETAFFINITY`).
 const BOUND: u64 = 0x0400_0000;
-/// What irqbalance is told; it ends with the boot, as what it belongs to does.
-pub(crate) const BALANCE: &str = "/run/systemd/system/irqbalance.service.d";
 
 /// The steps of `actions`, and the actions that cannot be done here.
 pub fn steps(system: &mut dyn System, actions: &[Action]) -> Result<(Vec<Step>, Vec<Skipped>)> {

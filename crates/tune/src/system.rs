@@ -18,6 +18,9 @@ mod real;
 
 pub use real::Real;
 
+/// What the name ends with under which a file's new bytes lie until they are in place.
+pub const SUFFIX: &str = ".isolator-new";
+
 /// An input or output error on a path of the machine, with the cure that its kind suggests.
 pub fn failed(what: &str, path: &str, error: &io::Error) -> Error {
     let cure = match error.kind() {
@@ -26,7 +29,8 @@ pub fn failed(what: &str, path: &str, error: &io::Error) -> Error {
             "free some space there and try again".to_string()
         }
         ErrorKind::ReadOnlyFilesystem => {
-            let mount = if path.starts_with("/boot") { "/boot" } else { "/" };
+            let mounts = ["/boot/firmware", "/boot/efi", "/efi", "/boot"];
+            let mount = mounts.into_iter().find(|mount| path.starts_with(mount)).unwrap_or("/");
             format!("make it writable, `mount -o remount,rw {mount}`, and try again")
         }
         ErrorKind::NotFound => "check that it exists".to_string(),

@@ -18,7 +18,8 @@ use std::fmt::Write;
 
 use machine::CpuSet;
 
-use crate::plan::{Action, ActionKind, Plan, Skipped};
+use crate::action::{Action, ActionKind, Skipped};
+use crate::plan::Plan;
 use crate::units;
 
 /// How each of the files begins, so that a later export may replace it.
@@ -57,7 +58,7 @@ pub fn is_name(name: &str) -> bool {
 /// The profile that does what `plan` says, as far as TuneD can.
 pub fn profile(plan: &Plan) -> TunedProfile {
     let mut made = Made { plan, sections: Vec::new(), files: Vec::new(), left_out: Vec::new() };
-    let boot = plan.boot_line.as_str();
+    let boot = plan.boot_line();
     if !boot.is_empty() {
         made.comment(
             "bootloader",

@@ -16,12 +16,15 @@ use std::collections::BTreeSet;
 
 use machine::accounts;
 
-use crate::change::{self, Applied, Here, RolledBack, SCHEMA_VERSION, StepLine};
-use crate::plan::Skipped;
+use crate::accounts::is_account;
+use crate::action::Skipped;
+use crate::change::{self, Applied, Here, RolledBack, StepLine};
+use crate::places::{DEVICE, GROUPS, PROGRAM, RULES_FILE, USER_LIMITS_FILE};
+use crate::record::kept::Kept;
+use crate::record::own::OwnPart;
+use crate::record::{Record, RecordKind, Step, StepOutcome};
 use crate::system::{self, FileAccess, System, failed};
-use crate::transaction::files::Kept;
-use crate::transaction::rights::{self, DEVICE, GROUPS, LIMITS_FILE, PROGRAM, RULES_FILE, is_account};
-use crate::transaction::{self, OwnPart, Record, RecordKind, Step, StepOutcome, store};
+use crate::transaction::{self, rights, store};
 use crate::{Error, Result};
 
 /// The group, unless another one is wanted.
@@ -77,9 +80,9 @@ pub struct UserRights {
 /// Gives users these rights, or says what it would do.
 pub fn set_up(here: &mut Here<'_>, wanted: &UserRights) -> Result<Applied> {
     let dry_run = wanted.dry_run;
-    let mut applied = Applied { schema_version: SCHEMA_VERSION, dry_run, ..Applied::default() };
+    let mut applied = Applied::new(dry_run);
     if !dry_run {
-        applied.recovered = change::recovered(here)?;
+        applied.recovered = here.recover()?;
     }
     let records = store::all(here.system)?;
     let records: Vec<Record> = records.into_iter().filter(of_users).collect();
@@ -89,7 +92,7 @@ pub fn set_up(here: &mut Here<'_>, wanted: &UserRights) -> Result<Applied> {
         return Ok(applied);
     }
     if !steps.is_empty() {
-        let (id, boot_id) = (change::fresh_id(here, "user"), store::boot_id(here.system));
+        let (id, boot_id) = (here.fresh_id("user"), store::boot_id(here.system));
         let mut record = Record::new(&id, RecordKind::User, "", &boot_id, &[], steps);
         transaction::apply(here.system, &mut record)?;
         applied.steps =
@@ -139,7 +142,7 @@ impl Rights<'_> {
         let mut steps = Vec::new();
         let gid = self.group(&group, &mut steps)?;
         self.file(
-            LIMITS_FILE,
+            USER_LIMITS_FILE,
             &format!("@{group} - rtprio 98\n@{group} - memlock unlimited\n@{group} - nice -11\n"),
             "no PAM here reads such files: give limits where sessions and services are started",
             &mut steps,

@@ -109,7 +109,7 @@ fn check(machine: &Snapshot, asked: &Intent, plan: &Plan) {
             assert!(!NEVER.iter().any(|(name, _)| *name == action.target), "{}", action.target);
         }
     }
-    for token in plan.boot_line.split(' ').filter(|token| !token.is_empty()) {
+    for token in plan.boot_line().to_string().split(' ').filter(|token| !token.is_empty()) {
         let (name, value) = token.split_once('=').unwrap_or((token, ""));
         match name {
             "isolcpus" => {
@@ -121,12 +121,12 @@ fn check(machine: &Snapshot, asked: &Intent, plan: &Plan) {
         }
     }
     assert_eq!(
-        plan.boot_line.is_empty(),
+        plan.boot_line().is_empty(),
         !plan.actions.iter().any(|action| action.kind == ActionKind::BootParameter)
     );
-    assert!(!asked.no_reboot || plan.boot_line.is_empty());
+    assert!(!asked.no_reboot || plan.boot_line().is_empty());
     assert!(plan.check_unchanged().is_ok());
-    assert_eq!(tune::allowed::plan(plan), Ok(()));
+    assert_eq!(tune::allowed::actions(&plan.actions), Ok(()));
     // Each action is in the profile of TuneD, or is listed as left out.
     let profile = tune::tuned::profile(plan);
     let main = &profile.files[0].text;
@@ -157,7 +157,7 @@ proptest! {
         let once = plan(&machine, &MadeFor::default(), &asked);
         // What is set at present, by us or others, is not asked.
         let mut later = machine.clone();
-        later.kernel.command_line = once.as_ref().ok().map(|plan| plan.boot_line.clone());
+        later.kernel.command_line = once.as_ref().ok().map(|plan| plan.boot_line().to_string());
         prop_assert_eq!(once, plan(&later, &MadeFor::default(), &asked));
     }
 

@@ -94,7 +94,7 @@ impl EntryFile {
             initrd: self.values("initrd").flat_map(str::split_whitespace).map(str::to_string).collect(),
             options: self.options(),
             tries_left,
-            script: None,
+            ..BootEntry::default()
         }
     }
 }

@@ -89,8 +89,12 @@ pub(super) fn loader(tree: &mut Tree) -> DetectedLoader {
     if let Some(found) = grub(tree) {
         return found;
     }
-    if tree.exists("boot/extlinux/extlinux.conf") {
-        return found(Loader::Extlinux, &["boot/extlinux/extlinux.conf"], "boot/extlinux");
+    // Alpine's lies in /boot itself.
+    for folder in ["boot/extlinux", "boot"] {
+        let path = format!("{folder}/extlinux.conf");
+        if tree.exists(&path) {
+            return found(Loader::Extlinux, &[&path], folder);
+        }
     }
     let environment = environments(tree).into_iter().next();
     for path in ["etc/fw_env.config", environment.as_deref().unwrap_or_default(), "boot/boot.scr"] {
@@ -145,12 +149,18 @@ fn board(tree: &mut Tree) -> Option<DetectedLoader> {
 fn grub(tree: &mut Tree) -> Option<DetectedLoader> {
     let path = ["boot/grub2/grub.cfg", "boot/grub/grub.cfg"].into_iter().find(|path| tree.exists(path));
     let folder = path.map_or("boot/grub2", |path| path.trim_end_matches("/grub.cfg"));
-    let entries = tree.names("boot/loader/entries").iter().any(|name| name.ends_with(".conf"));
+    // Entries may lie on the EFI system partition, as openSUSE's grub2-bls has them.
+    let usual = tree.names("boot/loader/entries").iter().any(|name| name.ends_with(".conf"));
+    let partition = PARTITIONS.into_iter().find(|partition| {
+        (usual && *partition == "boot") || has_entries(tree, &format!("{partition}/loader/entries"))
+    });
+    let entries = partition.map(|partition| format!("{partition}/loader/entries"));
     // A menu with entries of its own that does not ask for files has no use for them.
     let menu = path.and_then(|path| tree.hint(path)).unwrap_or_default();
-    let by_files = entries && (menu.contains("blscfg") || !menu.contains("menuentry "));
-    if by_files && (path.is_some() || tree.exists("etc/default/grub")) {
-        return Some(found(Loader::GrubBls, &["boot/loader/entries", path.unwrap_or_default()], folder));
+    let by_files = menu.contains("blscfg") || !menu.contains("menuentry ");
+    if let Some(entries) = entries.filter(|_| by_files && (path.is_some() || tree.exists("etc/default/grub")))
+    {
+        return Some(found(Loader::GrubBls, &[&entries, path.unwrap_or_default()], folder));
     }
     if tree.exists("etc/default/grub") {
         // The folder of drop-ins is Debian's: elsewhere grub-mkconfig does not read it.
@@ -170,10 +180,7 @@ fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<DetectedLoader> {
         let here = tree.exists(&conf) && (says || tree.exists(&program));
         let images = format!("{partition}/EFI/Linux");
         let unified = tree.hint_names(&images).iter().any(|name| name.to_lowercase().ends_with(".efi"));
-        let typed = PARTITIONS.iter().find(|other| {
-            let folder = format!("{other}/loader/entries");
-            tree.hint_names(&folder).iter().any(|name| name.ends_with(".conf"))
-        });
+        let typed = PARTITIONS.iter().find(|other| has_entries(tree, &format!("{other}/loader/entries")));
         match typed.filter(|_| !(unified && image_that_runs(tree))) {
             Some(entries) if here => {
                 return Some(DetectedLoader {
@@ -189,6 +196,11 @@ fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<DetectedLoader> {
         }
     }
     None
+}
+
+/// Whether a folder has files of entries.
+fn has_entries(tree: &mut Tree, folder: &str) -> bool {
+    tree.hint_names(folder).iter().any(|name| name.ends_with(".conf"))
 }
 
 fn of_debian(tree: &mut Tree) -> bool {

@@ -7,6 +7,7 @@
 
 use super::BootEntry;
 use super::lines::{TextLine, end_last, joined, lines};
+use super::statement::{Dialect, key_and_rest};
 
 /// The file, which can be written back to the byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +30,8 @@ impl Extlinux {
     }
 
     fn key(line: &TextLine) -> Option<(String, &str)> {
-        let (key, rest) = line.key_and_rest()?;
-        Some((key.to_uppercase(), rest.split('#').next().unwrap_or_default().trim_end()))
+        let (key, rest) = key_and_rest(line.body(), Dialect::CutKeys)?;
+        Some((key.to_uppercase(), rest.trim_end()))
     }
 
     /// The last value of a keyword of the whole file, DEFAULT or TIMEOUT: it may stand after labels, and a

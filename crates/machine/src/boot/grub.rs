@@ -2,11 +2,12 @@
 //! GRUB: the menu that was generated, the block of variables that outlives a boot, and the files of the
 //! generator.
 //!
-//! The menu (`grub.cfg`) is a script; we read its `menuentry` and `submenu` blocks as `grub-mkconfig` writes
-//! them, one statement per line. The block of variables (`grubenv`) is a file of 1024 bytes that GRUB itself
+//! The menu (`grub.cfg`) is a script; we read the statements of its `menuentry` and `submenu` blocks, whether
+//! `grub-mkconfig` or a person wrote them. The block of variables (`grubenv`) is a file of 1024 bytes that GRUB itself
 //! writes in place: a heading, lines `name=value`, `#` up to the end (lib/envblk.c).
 
-use super::{BootEntry, Variables};
+use super::statement::{Dialect, Statement, grub_value, grub_word, statements};
+use super::{BootEntry, Variables, line};
 
 /// One `menuentry` of a menu.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,34 +21,58 @@ pub struct MenuEntry<'a> {
 }
 
 impl MenuEntry<'_> {
-    /// Its first line under another title and id; classes, users and all else in it stay.
-    pub fn head(&self, title: &str, id: &str) -> String {
-        let head = self.block.lines().next().unwrap_or_default();
-        let words = spans(head);
-        let title_at = named(&statement(head)).0;
-        let word = |at: usize| words.get(at).map(|span| &head[span.clone()]);
-        let mut parts: Vec<String> = Vec::new();
-        let mut named = false;
-        let mut at = 0;
-        while let Some(raw) = word(at) {
-            match (at, raw) {
-                (at, _) if at == title_at => parts.push(format!("'{title}'")),
-                (_, "$menuentry_id_option" | "${menuentry_id_option}" | "--id") => {
-                    parts.extend([raw.to_string(), format!("'{id}'")]);
-                    named = true;
-                    at += 1;
-                }
-                (_, raw) if raw.starts_with("--id=") => {
-                    parts.push(format!("--id='{id}'"));
-                    named = true;
-                }
-                (_, "{") if !named => parts.extend(["--id".to_string(), format!("'{id}'"), raw.to_string()]),
-                _ => parts.push(raw.to_string()),
+    /// The entry under another title and id, with `more` words for the kernel. All else of it stays: who may boot it
+    /// above all.
+    pub fn copy<S: AsRef<str>>(&self, title: &str, id: &str, more: &[S]) -> String {
+        let mut copy = String::new();
+        let mut from = 0;
+        let mut read = BootEntry::default();
+        for (number, statement) in statements(self.block, Dialect::Grub).into_iter().enumerate() {
+            if number == 0 {
+                copy.push_str(&head(&statement, title, id));
+                from = statement.end();
+            } else if let Some(kernel) = kernel_word(&statement, &read) {
+                let of_init = statement.words[kernel..].iter().position(|word| *word == "--");
+                let last = of_init.map_or(statement.words.len(), |at| kernel + at) - 1;
+                let end = statement.spans[last].end;
+                copy.push_str(&self.block[from..end]);
+                more.iter().for_each(|word| copy.extend([" ", word.as_ref()]));
+                from = end;
             }
-            at += 1;
+            take(&statement, &mut read);
         }
-        parts.join(" ")
+        copy + &self.block[from..]
     }
+}
+
+/// The statement that begins an entry, under another title and id; classes, users and all else in it stay.
+fn head(statement: &Statement<'_>, title: &str, id: &str) -> String {
+    let title_at = named(&values(statement)).0;
+    let mut parts: Vec<String> = Vec::new();
+    let mut named = false;
+    let mut words = statement.words.iter().enumerate();
+    while let Some((at, raw)) = words.next() {
+        match *raw {
+            _ if at == title_at => parts.push(format!("'{title}'")),
+            "$menuentry_id_option" | "${menuentry_id_option}" | "--id" => {
+                parts.extend([raw.to_string(), format!("'{id}'")]);
+                named = true;
+                words.next();
+            }
+            raw if raw.starts_with("--id=") => {
+                parts.push(format!("--id='{id}'"));
+                named = true;
+            }
+            "{" if !named => parts.extend(["--id".to_string(), format!("'{id}'"), raw.to_string()]),
+            raw => parts.push(raw.to_string()),
+        }
+    }
+    parts.join(" ")
+}
+
+/// The words of a statement as GRUB reads them.
+fn values(statement: &Statement<'_>) -> Vec<String> {
+    statement.words.iter().map(|raw| grub_value(raw)).collect()
 }
 
 /// The `menuentry` blocks of `menu`, in their order; `file` is where the menu was read.
@@ -58,44 +83,39 @@ pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
     let mut counts = vec![0usize];
     let mut current: Option<(usize, usize)> = None;
     let mut depth = 0usize;
-    let mut at = 0;
+    let mut sections = sections(menu).into_iter().peekable();
     let mut script = None;
-    for line in menu.split_inclusive('\n') {
-        let (start, text) = (at, line.trim());
-        at += line.len();
-        if text.starts_with('#') {
-            script = section(text).unwrap_or(script);
-            continue;
+    for statement in statements(menu, Dialect::Grub) {
+        while let Some((_, of)) = sections.next_if(|(at, _)| *at < statement.at) {
+            script = of;
         }
-        let words = statement(text);
-        let first = words.first().map(String::as_str).unwrap_or_default();
-        let opens = text.ends_with('{');
-        if opens && (first == "menuentry" || first == "submenu") && current.is_none() {
+        let opens = statement.words.last() == Some(&"{");
+        if opens && matches!(statement.key(), "menuentry" | "submenu") && current.is_none() {
+            let words = values(&statement);
             let (title_at, id) = named(&words);
             let title = words.get(title_at).cloned().unwrap_or_default();
             let id = id.unwrap_or_else(|| title.clone());
             let level = counts.last_mut();
             let number = level.map_or(0, |count| std::mem::replace(count, *count + 1));
             let here = (number, id.clone(), title.clone());
-            if first == "submenu" {
+            if statement.key() == "submenu" {
                 open.push((here, depth));
                 counts.push(0);
             } else {
-                current = Some((start, depth));
+                current = Some((statement.at, depth));
                 let path = open.iter().map(|(level, _)| level.clone()).chain([here]).collect();
                 let script = script.clone();
                 let entry = BootEntry { id, title, file: file.to_string(), script, ..BootEntry::default() };
                 found.push(MenuEntry { entry, block: "", path });
             }
             depth += 1;
-            continue;
-        }
-        depth += usize::from(opens);
-        if text == "}" {
+        } else if statement.text == "}" {
             depth = depth.saturating_sub(1);
             if let Some((from, _)) = current.filter(|(_, outside)| *outside == depth) {
                 if let Some(last) = found.last_mut() {
-                    last.block = &menu[from..at];
+                    let end = statement.end();
+                    let ends_line = menu[end..].starts_with('\n');
+                    last.block = &menu[from..end + usize::from(ends_line)];
                     last.entry.recovery = recovery(&last.entry);
                 }
                 current = None;
@@ -103,15 +123,28 @@ pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
                 open.pop();
                 counts.pop();
             }
-            continue;
-        }
-        if let (Some(_), Some(last)) = (current, found.last_mut()) {
-            statement_of_entry(text, &mut last.entry);
+        } else if opens || statement.text == "{" {
+            depth += 1;
+        } else if let (Some(_), Some(last)) = (current, found.last_mut()) {
+            take(&statement, &mut last.entry);
         }
     }
     // A file that ends within a block was cut off; what it would boot is not known.
     found.retain(|entry| !entry.block.is_empty());
     found
+}
+
+/// Where parts of the menu begin and end that a script of the generator's made, by its comments.
+fn sections(menu: &str) -> Vec<(usize, Option<String>)> {
+    let mut at = 0;
+    let lines = menu.split_inclusive('\n').map(|line| {
+        at += line.len();
+        (at - line.len(), line.trim())
+    });
+    lines
+        .filter(|(_, line)| line.starts_with("###"))
+        .filter_map(|(at, line)| Some((at, section(line)?)))
+        .collect()
 }
 
 /// Where the title of an entry's first line stands, and the id that the line gives.
@@ -143,16 +176,12 @@ fn section(comment: &str) -> Option<Option<String>> {
 pub fn settings(menu: &str) -> Vec<(String, String, bool)> {
     let mut found = Vec::new();
     let mut depth = 0usize;
-    for line in menu.lines() {
-        let text = line.trim();
-        let words = statement(text);
-        let first = words.first().map(String::as_str).unwrap_or_default();
-        if matches!(first, "fi" | "}" | "done") {
-            depth = depth.saturating_sub(1);
-        }
-        let setting = words.get(1).filter(|_| first == "set").and_then(|word| word.split_once('='));
+    for statement in statements(menu, Dialect::Grub) {
+        depth = depth.saturating_sub(statement.closes);
+        let setting = statement.words.get(1).filter(|_| statement.key() == "set").map(|raw| grub_value(raw));
+        let setting = setting.as_ref().and_then(|word| word.split_once('='));
         found.extend(setting.map(|(name, value)| (name.to_string(), value.to_string(), depth == 0)));
-        depth += usize::from(first == "if" || text.ends_with('{'));
+        depth += statement.opens;
     }
     found
 }
@@ -165,24 +194,59 @@ pub fn default_of(menu: &str) -> Option<String> {
     Some(if last.1.contains("saved_entry") { "saved".to_string() } else { last.1.clone() })
 }
 
-fn statement_of_entry(text: &str, entry: &mut BootEntry) {
-    let Some((key, rest)) = text.split_once([' ', '\t']) else { return };
-    match key {
-        "linux" | "linux16" | "linuxefi" => {
-            let (kernel, options) = rest.trim().split_once([' ', '\t']).unwrap_or((rest.trim(), ""));
-            entry.kernel = Some(kernel.to_string());
-            entry.options = options.trim().to_string();
-        }
+/// Which word of a statement names the kernel that an entry boots; `read` is the entry as far as it was read.
+fn kernel_word(statement: &Statement<'_>, read: &BootEntry) -> Option<usize> {
+    let at = match statement.key() {
+        "linux" | "linux16" | "linuxefi" => 1,
+        // The first module of a hypervisor is its kernel; what follows are RAM disks.
+        "module" | "module2" if read.hypervisor.is_some() && read.kernel.is_none() => module_at(statement),
+        _ => return None,
+    };
+    (at < statement.words.len()).then_some(at)
+}
+
+/// The word after the options of `module`.
+fn module_at(statement: &Statement<'_>) -> usize {
+    1 + statement.words.iter().skip(1).take_while(|word| word.starts_with("--")).count()
+}
+
+/// Takes into `entry` what one of its statements says.
+fn take(statement: &Statement<'_>, entry: &mut BootEntry) {
+    let value = |raw: &&str| grub_value(raw);
+    if let Some(kernel) = kernel_word(statement, entry) {
+        entry.kernel = statement.words.get(kernel).map(value);
+        entry.options = line_after(statement, kernel);
+        return;
+    }
+    match statement.key() {
+        "multiboot" | "multiboot2" => entry.hypervisor = statement.words.get(1).map(value),
         "initrd" | "initrd16" | "initrdefi" => {
-            entry.initrd = rest.split_whitespace().map(str::to_string).collect();
+            entry.initrd = statement.words.iter().skip(1).map(value).collect()
+        }
+        "module" | "module2" if entry.hypervisor.is_some() => {
+            entry.initrd.extend(statement.words.get(module_at(statement)).map(value));
         }
         _ => {}
     }
 }
 
+/// The line that the kernel gets: the words after the word `at`, with the space between them where they stand on one
+/// line.
+fn line_after(statement: &Statement<'_>, at: usize) -> String {
+    let mut line = String::new();
+    let mut last: Option<usize> = None;
+    for (raw, span) in statement.words.iter().zip(&statement.spans).skip(at + 1) {
+        let between = last.map(|end| &statement.text[end - statement.at..span.start - statement.at]);
+        line.push_str(between.map_or("", |text| if text.contains('\n') { " " } else { text }));
+        line.push_str(&grub_word(raw));
+        last = Some(span.end);
+    }
+    line
+}
+
 /// Whether an entry is meant for repair: Debian's recovery mode, and Fedora's rescue.
 fn recovery(entry: &BootEntry) -> bool {
-    let single = super::line::kernel_words(&entry.options)
+    let single = line::kernel_words(&entry.options)
         .any(|word| matches!(word.raw, "single" | "recovery" | "dis_ucode_ldr"));
     single || entry.id.contains("-recovery-") || entry.title.contains("(recovery mode)")
 }
@@ -203,48 +267,6 @@ pub fn default_entry(menu: &[MenuEntry<'_>], default: &str) -> Option<usize> {
             && parts.iter().zip(&entry.path).all(|(part, level)| named(part, level))
     };
     menu.iter().position(fits).or_else(|| menu.iter().position(below))
-}
-
-/// The words of a statement of GRUB's script language, quotes taken off.
-fn statement(text: &str) -> Vec<String> {
-    let bare = |raw: &str| {
-        let mut word = String::new();
-        let (mut single, mut double) = (false, false);
-        let mut letters = raw.chars();
-        while let Some(letter) = letters.next() {
-            match letter {
-                '\'' if !double => single = !single,
-                '"' if !single => double = !double,
-                '\\' if !single => word.extend(letters.next()),
-                other => word.push(other),
-            }
-        }
-        word
-    };
-    spans(text).into_iter().map(|span| bare(&text[span])).collect()
-}
-
-/// Where the words of a statement stand, quotes left on.
-fn spans(text: &str) -> Vec<std::ops::Range<usize>> {
-    let mut found = Vec::new();
-    let mut start = None;
-    let (mut single, mut double) = (false, false);
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            ' ' | '\t' if !single && !double => {
-                found.extend(start.take().map(|start| start..at));
-                continue;
-            }
-            '\'' if !double => single = !single,
-            '"' if !single => double = !double,
-            '\\' if !single => drop(letters.next()),
-            _ => {}
-        }
-        start = start.or(Some(at));
-    }
-    found.extend(start.map(|start| start..text.len()));
-    found
 }
 
 /// The line that the generator gives to ordinary entries, and the one that it gives to all; `None` where only

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A text file as lines that put together again give the same bytes.
 
+use super::statement::{Dialect, key_and_rest};
+
 /// One line with its end, `\n` or `\r\n`; the last may have none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextLine {
@@ -27,14 +29,7 @@ impl TextLine {
 
     /// The first word and what follows the space after it; none for empty lines and those of `#`.
     pub fn key_and_rest(&self) -> Option<(&str, &str)> {
-        let body = self.body().trim_start();
-        if body.is_empty() || body.starts_with('#') {
-            return None;
-        }
-        Some(match body.split_once([' ', '\t']) {
-            Some((key, rest)) => (key, rest.trim_start()),
-            None => (body, ""),
-        })
+        key_and_rest(self.body(), Dialect::Keys)
     }
 
     /// Puts `rest` in place of what follows the first word and the space after it.

@@ -6,6 +6,7 @@
 //! Debian 12, `/boot` before; the old place then holds a note that the file has moved.
 
 use super::lines::{TextLine, end_last, joined, lines};
+use super::statement::{Dialect, statements};
 
 mod filter;
 
@@ -30,15 +31,14 @@ impl PiConfig {
 
     /// Its lines without comments and space around them.
     fn statements(&self) -> impl Iterator<Item = &str> {
-        let said = self.lines.iter().map(|line| line.body().split('#').next().unwrap_or_default().trim());
-        said.filter(|body| !body.is_empty())
+        let said = self.lines.iter().flat_map(|line| statements(line.body(), Dialect::CutKeys));
+        said.map(|statement| statement.text.trim())
     }
 
     /// Every value of `key`, with the section in which it stands, `all` being the first.
     pub fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let mut section = "all";
-        self.lines.iter().filter_map(move |line| {
-            let body = line.body().trim();
+        self.statements().filter_map(move |body| {
             if let Some(name) = body.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 section = name;
                 return None;

@@ -12,9 +12,7 @@
 
 use std::collections::BTreeMap;
 
-mod cut;
-
-use cut::{Statement, statements};
+use super::statement::{Dialect, Statement, statements};
 
 /// Longest value that is kept, twice the longest boot line of any kernel: `A="$A$A"` grows without end.
 const LONGEST: usize = 8192;
@@ -124,7 +122,7 @@ impl Variables {
             return self.hide(UnknownValue { file, lines: false, why: why.to_string(), text: String::new() });
         }
         let mut depth = 0usize;
-        for statement in statements(&text) {
+        for statement in statements(&text, Dialect::Shell) {
             depth = (depth + statement.opens).saturating_sub(statement.closes);
             if depth == 0
                 && !statement.compound

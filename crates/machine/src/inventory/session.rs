@@ -38,6 +38,9 @@ pub struct UserSession {
     pub known_groups: BTreeMap<String, (u32, Vec<String>)>,
     /// Lines of limits.conf and limits.d that name `rtprio`, `memlock`, `nice` or `rttime`, `file: line`.
     pub rules: Vec<String>,
+    /// Whether no PAM reads limits of a folder here; no part of documents.
+    #[serde(skip)]
+    pub without_limits_folder: bool,
     /// The copy of this program that has capabilities; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<ProgramCopy>,
@@ -99,6 +102,7 @@ pub(super) fn read(tree: &mut Tree) -> UserSession {
         limits: limits(&tree.hint("proc/self/limits").unwrap_or_default()),
         known_groups: known_groups(&tree.hint("etc/group").unwrap_or_default(), &rules),
         rules,
+        without_limits_folder: !tree.exists("etc/security/limits.d"),
         copy: copy(tree),
     }
 }

@@ -6,69 +6,83 @@
 //! `/etc/default/grub.d` for `GRUB_CMDLINE_LINUX_DEFAULT`, which entries for repair do not get, and the menu
 //! made anew.
 
-use machine::boot::grub::{self, GrubEnvironment, MenuEntry};
-use machine::boot::line::with_words;
+use machine::boot::{BootEntry, grub};
 
-use super::{BootMethod, BootSpec, TRIAL, file, guard, text};
+use super::grubenv::arm;
+use super::spec::{BootLoader, BootMethod, BootSpec, file, lasts, text, untouched};
 use crate::generator::{self, LossReason};
+use crate::places::{DROP_IN, TRIAL};
+use crate::record::Step;
+use crate::record::kept::Kept;
+use crate::record::own::{OwnPart, with_block, with_lines};
 use crate::system::System;
-use crate::transaction::files::Kept;
-use crate::transaction::own::{with_block, with_lines};
-use crate::transaction::{OwnPart, Step};
 use crate::{Error, Result};
 
-/// The drop-in; its number lets it come after those that set the line anew, as cloud images do.
-pub(crate) const DROP_IN: &str = "/etc/default/grub.d/99-isolator.cfg";
+/// GRUB with drop-in files for its generator.
+pub(super) struct GrubDebian;
 
-pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    let folder = &asked.boot.folder;
-    let menu_path = format!("{folder}/grub.cfg");
-    let menu = text(system, &menu_path)?;
-    let entries = grub::menu(&menu, &menu_path);
-    let runs = entry_of(asked, &entries)?;
-    not_lost(system, asked.words)?;
-    let once = menu.contains("next_entry") && menu.contains("custom.cfg");
-    let variables = format!("{folder}/grubenv");
-    if let Some(arm) = arm(system, &variables, TRIAL)?.filter(|_| once) {
-        let copy = copy_of(runs, asked.words);
-        let custom =
-            file(system, &format!("{folder}/custom.cfg"), OwnPart::Block, |text| with_block(text, &copy))?;
-        return Ok(BootMethod::Trial { steps: vec![custom, arm], start: "reboot".into() });
+impl BootLoader for GrubDebian {
+    fn find<'a>(&self, _: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
+        let wanted = asked.boot.default_entry().and(asked.entry());
+        wanted.filter(|entry| entry.kernel.is_some()).ok_or_else(|| {
+            Error::new(
+                format!("find the entry that {} boots", asked.boot.folder),
+                "GRUB_DEFAULT names none that boots Linux",
+                "run update-grub, or set GRUB_DEFAULT=0 in /etc/default/grub",
+            )
+        })
     }
-    let Some(fallback) = entries.iter().find(|entry| entry.entry.recovery) else {
-        return Err(Error::new(
-            "change the boot line",
+
+    fn first(&self, system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
+        let folder = &asked.boot.folder;
+        let menu_path = format!("{folder}/grub.cfg");
+        let menu = text(system, &menu_path)?;
+        let found = self.find(system, asked)?;
+        not_lost(system, asked.words)?;
+        let once = menu.contains("next_entry") && menu.contains("custom.cfg");
+        let entry = grub::menu(&menu, &menu_path).into_iter().find(|entry| entry.entry.id == found.id);
+        let armed = arm(system, &format!("{folder}/grubenv"), TRIAL)?.filter(|_| once);
+        if let (Some(arm), Some(entry)) = (armed, entry) {
+            let copy = entry.copy("Isolator trial", TRIAL, asked.words);
+            let custom = file(system, &format!("{folder}/custom.cfg"), OwnPart::Block, |text| {
+                with_block(text, &copy)
+            })?;
+            return Ok(BootMethod::Trial { steps: vec![custom, arm], start: "reboot".into() });
+        }
+        self.lasting(system, asked, false)
+    }
+
+    fn lasting(&self, system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<BootMethod> {
+        not_lost(system, asked.words)?;
+        let menu = format!("{}/grub.cfg", asked.boot.folder);
+        let own = "# Made by `isolator tune`; `isolator tune rollback` takes it away again.\n";
+        let line =
+            format!("GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {}\"\n", asked.words.join(" "));
+        let mut steps = Vec::new();
+        let drop_ins = crate::system::folder(DROP_IN);
+        if system.stat(drop_ins).is_err() {
+            steps.push(Step::Folder { path: drop_ins.into() });
+        }
+        steps.push(file(system, DROP_IN, OwnPart::Lines, |text| with_lines(text, &format!("{own}{line}")))?);
+        steps.push(Step::Generated {
+            command: vec!["grub-mkconfig".into()],
+            old: Kept::of(system, &menu)?,
+            path: menu,
+            new: None,
+            words: asked.words.to_vec(),
+        });
+        let refusal = (
             "GRUB cannot boot an entry only once here, and the menu has no entry for repair to fall back to",
             "take GRUB_DISABLE_RECOVERY out of /etc/default/grub and run update-grub",
-        ));
-    };
-    let fallback = format!("the entry '{}'", fallback.entry.title);
-    match lasting(system, asked)? {
-        BootMethod::Lasting { steps, .. } => Ok(BootMethod::Lasting { steps, fallback }),
-        other => Ok(other),
+        );
+        lasts(self, system, asked, (steps, tried), refusal)
     }
-}
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    not_lost(system, asked.words)?;
-    let menu = format!("{}/grub.cfg", asked.boot.folder);
-    let own = "# Made by `isolator tune`; `isolator tune rollback` takes it away again.\n";
-    let line =
-        format!("GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {}\"\n", asked.words.join(" "));
-    let mut steps = Vec::new();
-    let drop_ins = crate::system::folder(DROP_IN);
-    if system.stat(drop_ins).is_err() {
-        steps.push(Step::Folder { path: drop_ins.into() });
+    /// The menu is made anew; entries for repair do not get the variable that the words are in.
+    fn fallback(&self, system: &dyn System, asked: &BootSpec<'_>, _: &[Step]) -> Option<String> {
+        let repair = untouched(system, asked, &[]).find(|entry| entry.recovery)?;
+        Some(format!("the entry '{}'", repair.title))
     }
-    steps.push(file(system, DROP_IN, OwnPart::Lines, |text| with_lines(text, &format!("{own}{line}")))?);
-    steps.push(Step::Generated {
-        command: vec!["grub-mkconfig".into()],
-        old: Kept::of(system, &menu)?,
-        path: menu,
-        new: None,
-        words: asked.words.to_vec(),
-    });
-    Ok(BootMethod::Lasting { steps, fallback: "the entries for repair".into() })
 }
 
 /// Words that the generator would not hand on are refused before anything is tried.
@@ -86,57 +100,4 @@ fn not_lost(system: &dyn System, words: &[String]) -> Result<()> {
         ),
     };
     Err(Error::new(format!("give words to GRUB by {DROP_IN}"), why, cure))
-}
-
-fn entry_of<'a, 'b>(asked: &BootSpec<'_>, entries: &'a [MenuEntry<'b>]) -> Result<&'a MenuEntry<'b>> {
-    let wanted = asked.boot.default_entry().and(asked.entry());
-    let found = entries.iter().find(|entry| wanted.is_some_and(|wanted| wanted.id == entry.entry.id));
-    found.filter(|entry| entry.entry.kernel.is_some()).ok_or_else(|| {
-        Error::new(
-            format!("find the entry that {} boots", asked.boot.folder),
-            "GRUB_DEFAULT names none that boots Linux",
-            "run update-grub, or set GRUB_DEFAULT=0 in /etc/default/grub",
-        )
-    })
-}
-
-/// A copy of an entry under our id, with our words in its line. Its head keeps all else: who may boot it
-/// above all.
-fn copy_of(entry: &MenuEntry<'_>, words: &[String]) -> String {
-    let boots = |statement: &str| {
-        let rest = ["linux16", "linuxefi", "linux"].iter().find_map(|key| statement.strip_prefix(key));
-        rest.is_some_and(|rest| rest.starts_with([' ', '\t']))
-    };
-    let mut copy = String::new();
-    for (number, line) in entry.block.lines().enumerate() {
-        let line = match number {
-            0 => entry.head("Isolator trial", TRIAL),
-            _ if boots(line.trim_start()) => with_words(line, words),
-            _ => line.to_string(),
-        };
-        copy.push_str(&line);
-        copy.push('\n');
-    }
-    copy
-}
-
-/// The block of variables with `entry` armed for one boot; none where GRUB could not clear it again.
-pub(super) fn arm(system: &dyn System, path: &str, entry: &str) -> Result<Option<Step>> {
-    let Some(old) = Kept::of(system, path)? else { return Ok(None) };
-    let real = system.real_path(path).unwrap_or_else(|_| path.to_string());
-    let Some(mut block) = GrubEnvironment::read(&old.text).filter(|_| guard::loader_can_write(system, &real))
-    else {
-        return Ok(None);
-    };
-    if block.get("next_entry").is_some_and(|armed| !armed.is_empty() && armed != entry) {
-        return Err(Error::new(
-            format!("arm an entry in {path}"),
-            "another one is armed for the next boot",
-            "boot that first, or run: grub-editenv - unset next_entry",
-        ));
-    }
-    block.set("next_entry", Some(entry));
-    let own = OwnPart::Variable { name: "next_entry".into(), value: entry.into() };
-    let new = block.text().map(|text| Kept::new(&text, Some(&old)));
-    Ok(new.map(|new| Step::File { path: path.into(), old: Some(old), new: Some(new), own }))
 }

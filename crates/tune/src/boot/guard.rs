@@ -6,7 +6,7 @@
 use machine::Snapshot;
 use machine::boot::{BootEntry, Loader, line, roots};
 
-use super::{BootSpec, may_be_same_root};
+use super::spec::{BootSpec, find_file, may_be_same_root, mount_of, mounts};
 use crate::system::{self, System, folder};
 use crate::{Error, Result};
 
@@ -158,11 +158,20 @@ pub(super) fn booted(asked: &BootSpec<'_>) -> Result<()> {
         let release = asked.release.unwrap_or("another kernel");
         return Err(Error::new(
             what(),
-            format!(
-                "its default entry '{}' boots {}, and the plan is for {release}, which runs",
-                entry.title,
-                entry.kernel.as_deref().unwrap_or("another kernel")
-            ),
+            match (&entry.hypervisor, boot.under_hypervisor) {
+                (None, true) => {
+                    format!("its default entry '{}' boots Linux alone, and Linux runs under Xen", entry.title)
+                }
+                (Some(hypervisor), false) => format!(
+                    "its default entry '{}' boots the hypervisor {hypervisor}, and Linux runs alone",
+                    entry.title
+                ),
+                _ => format!(
+                    "its default entry '{}' boots {}, and the plan is for {release}, which runs",
+                    entry.title,
+                    entry.kernel.as_deref().unwrap_or("another kernel")
+                ),
+            },
             make_default(boot.loader),
         ));
     }
@@ -184,6 +193,40 @@ fn make_default(loader: Loader) -> &'static str {
         }
         _ => "make it the default in that file, or boot the default and plan again",
     }
+}
+
+/// The line that a loader gives counts, and what is written stays: the kernel has no line of its own, and the system
+/// does not run from memory.
+pub(super) fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
+    let refuse = |why: &str, cure: &str| Err(Error::new("change the boot line", why, cure));
+    if asked.boot.line_is_built_in {
+        return refuse(
+            "the kernel takes the line that is built into it (CONFIG_CMDLINE) and no loader's",
+            "build it without CONFIG_CMDLINE_FORCE, or with these words in CONFIG_CMDLINE",
+        );
+    }
+    let running = asked.running.unwrap_or_default();
+    let overlay = line::value(running, "overlayroot").is_some_and(|value| value.starts_with("tmpfs"));
+    let live =
+        line::value(running, "boot").is_some_and(|value| matches!(value, "live" | "casper" | "overlay"));
+    if overlay || live || in_memory(system) {
+        return refuse(
+            "this system runs from an overlay in RAM, so the record of a change would be gone with the next boot",
+            "switch the overlay off (raspi-config, overlayroot), boot and plan again; a live system has to be installed",
+        );
+    }
+    Ok(())
+}
+
+/// Whether the root file system is in memory: a tmpfs, or an overlay whose changes are on one.
+fn in_memory(system: &dyn System) -> bool {
+    let Some(mounts) = mounts(system) else { return false };
+    let is_memory = |path: &str| {
+        mount_of(&mounts, 1, path).is_some_and(|fields| matches!(fields.get(2), Some(&("tmpfs" | "ramfs"))))
+    };
+    let root = mount_of(&mounts, 1, "/").unwrap_or_default();
+    let [_, _, "overlay", options, ..] = root[..] else { return is_memory("/") };
+    options.split(',').find_map(|option| option.strip_prefix("upperdir=")).is_some_and(is_memory)
 }
 
 /// Settings of the machine are its host's where this is a container.
@@ -215,7 +258,7 @@ pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> 
     let Some(entry) = asked.entry() else { return Ok(()) };
     let what = || format!("use the entry '{}' of {}", entry.title, entry.file);
     for path in entry.kernel.iter().chain(&entry.initrd).filter(|path| !path.contains(['$', '('])) {
-        if find(system, asked, path).is_none() {
+        if find_file(system, asked, path).is_none() {
             let cure = "install that kernel again, or make its initial RAM disk (update-initramfs, dracut)";
             return Err(Error::new(what(), format!("{path} is not there"), cure));
         }
@@ -226,7 +269,7 @@ pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> 
         return Ok(());
     }
     let modules = format!("/lib/modules/{version}");
-    let made = entry.initrd.iter().filter_map(|path| find(system, asked, path));
+    let made = entry.initrd.iter().filter_map(|path| find_file(system, asked, path));
     let made = made.filter_map(|path| system.stat(&path).ok()).map(|stat| stat.changed_ns).min();
     match (made, system.stat(&format!("{modules}/modules.dep"))) {
         (Some(made), Ok(dep)) if made < dep.changed_ns => Err(Error::new(
@@ -249,35 +292,6 @@ pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> 
         }
         _ => Ok(()),
     }
-}
-
-/// Where a path that a loader names lies on this machine.
-fn find(system: &dyn System, asked: &BootSpec<'_>, path: &str) -> Option<String> {
-    let partition = asked.boot.folder.trim_end_matches("/loader");
-    let names = [path.to_string(), format!("/boot{path}"), format!("{partition}{path}")];
-    let named = names.into_iter().find(|name| system.stat(name).is_ok());
-    named.or_else(|| mounted(system, partition, path).filter(|name| system.stat(name).is_ok()))
-}
-
-/// Where `path` within the file system that holds `folder` lies: a subvolume of it (`/@/boot/vmlinuz` on
-/// btrfs), or a folder, may be what is mounted.
-fn mounted(system: &dyn System, folder: &str, path: &str) -> Option<String> {
-    let mounts = system::text(system, "/proc/self/mountinfo").ok()?;
-    let mount = mount_of(&mounts, 4, folder)?;
-    Some(format!("{}{}", mount[4].trim_end_matches('/'), below(path, mount[3])?))
-}
-
-/// The fields of the mount that holds `path`; field `at` of a line is where it is mounted.
-fn mount_of<'a>(mounts: &'a str, at: usize, path: &str) -> Option<Vec<&'a str>> {
-    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let holds = fields.filter(|fields| fields.get(at).is_some_and(|mount| below(path, mount).is_some()));
-    holds.max_by_key(|fields| fields[at].len())
-}
-
-/// The rest of a path below a folder, empty for the folder itself.
-fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
-    let rest = path.strip_prefix(folder.trim_end_matches('/'))?;
-    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 /// The kernel release that an entry boots, as far as its name says it.
@@ -309,8 +323,7 @@ fn root_driver(system: &dyn System) -> Option<String> {
 /// and encryption nor to file systems that copy on write. Then a variable for one boot would be one for every
 /// boot.
 pub(super) fn loader_can_write(system: &dyn System, path: &str) -> bool {
-    let mounts = system::text(system, "/proc/self/mounts").or_else(|_| system::text(system, "/proc/mounts"));
-    let Ok(mounts) = mounts else { return false };
+    let Some(mounts) = mounts(system) else { return false };
     mount_of(&mounts, 1, path).is_some_and(|fields| {
         let mapped = ["/dev/mapper/", "/dev/md", "/dev/dm-"].iter().any(|start| fields[0].starts_with(start));
         fields[0].starts_with("/dev/")

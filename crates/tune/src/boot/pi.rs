@@ -2,38 +2,89 @@
 //! Raspberry Pi: `tryboot.txt`, which the firmware reads instead of `config.txt` for one boot when it is
 //! asked to.
 
+use machine::boot::BootEntry;
 use machine::boot::pi::{PiConfig, has_more_lines};
 
-use super::{BootMethod, BootSpec, file, first_line_with, text};
+use super::spec::{BootLoader, BootMethod, BootSpec, file, first_line_with, lasts, text};
+use crate::record::Step;
+use crate::record::own::OwnPart;
 use crate::system::System;
-use crate::transaction::OwnPart;
 use crate::{Error, Result};
 
 const LINE: &str = "cmdline-isolator.txt";
 /// How deep files are followed that include one another.
 const DEPTH: usize = 3;
 
-pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    let folder = &asked.boot.folder;
-    let entry = known(system, asked)?;
-    let line = text(system, &entry)?;
-    let mut config = PiConfig::read(&text(system, &format!("{folder}/config.txt"))?);
-    let there = |name: &str| system.stat(&format!("{folder}/{name}")).is_ok();
-    if prefixed(system, folder, &config, DEPTH) || there("tryboot.txt") || there("autoboot.txt") {
-        return Ok(BootMethod::Instructions {
-            why: "another program tries boots here (os_prefix, tryboot.txt or autoboot.txt)".into(),
-            lines: vec![
-                format!("add to the one line of {entry}: {}", asked.words.join(" ")),
-                "reboot".into(),
-            ],
-        });
+/// The firmware of a Raspberry Pi.
+pub(super) struct RaspberryPi;
+
+impl BootLoader for RaspberryPi {
+    fn first(&self, system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
+        let folder = &asked.boot.folder;
+        let entry = &self.find(system, asked)?.file;
+        let line = text(system, entry)?;
+        let mut config = PiConfig::read(&text(system, &format!("{folder}/config.txt"))?);
+        let there = |name: &str| system.stat(&format!("{folder}/{name}")).is_ok();
+        if prefixed(system, folder, &config, DEPTH) || there("tryboot.txt") || there("autoboot.txt") {
+            return Ok(BootMethod::Instructions {
+                why: "another program tries boots here (os_prefix, tryboot.txt or autoboot.txt)".into(),
+                lines: vec![
+                    format!("add to the one line of {entry}: {}", asked.words.join(" ")),
+                    "reboot".into(),
+                ],
+            });
+        }
+        config.add_for_all("cmdline", LINE);
+        let steps = vec![
+            file(system, &format!("{folder}/{LINE}"), OwnPart::Whole, |_| {
+                first_line_with(&line, asked.words)
+            })?,
+            file(system, &format!("{folder}/tryboot.txt"), OwnPart::Whole, |_| config.text())?,
+        ];
+        Ok(BootMethod::Trial { steps, start: "reboot '0 tryboot'".into() })
     }
-    config.add_for_all("cmdline", LINE);
-    let steps = vec![
-        file(system, &format!("{folder}/{LINE}"), OwnPart::Whole, |_| first_line_with(&line, asked.words))?,
-        file(system, &format!("{folder}/tryboot.txt"), OwnPart::Whole, |_| config.text())?,
-    ];
-    Ok(BootMethod::Trial { steps, start: "reboot '0 tryboot'".into() })
+
+    fn lasting(&self, system: &mut dyn System, asked: &BootSpec<'_>, _: bool) -> Result<BootMethod> {
+        let path = self.find(system, asked)?.file.clone();
+        let own = OwnPart::Line { words: asked.words.to_vec() };
+        let step = file(system, &path, own, |text| first_line_with(text, asked.words))?;
+        lasts(self, system, asked, (vec![step], true), ("", ""))
+    }
+
+    /// The firmware has one line.
+    fn fallback(&self, _: &dyn System, _: &BootSpec<'_>, _: &[Step]) -> Option<String> {
+        None
+    }
+
+    /// The entry of the one line, which must be one line with a root.
+    fn find<'a>(&self, system: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
+        let Some(entry) = asked.boot.default_entry() else {
+            let folder = &asked.boot.folder;
+            let said = asked.boot.unread.iter().find_map(|said| {
+                let (path, why) = said.split_once(": ")?;
+                [format!("{folder}/config.txt"), format!("{folder}/cmdline.txt")]
+                    .contains(&path.into())
+                    .then_some((path, why))
+            });
+            return Err(match said {
+                Some((path, why)) => {
+                    Error::new(format!("find the boot line by {path}"), why, "set it by hand")
+                }
+                None => {
+                    Error::new(format!("read {folder}/cmdline.txt"), "it cannot be read", "run it as root")
+                }
+            });
+        };
+        let refuse =
+            |why: &str| Err(Error::new(format!("change {}", entry.file), why, "write it as one line again"));
+        if has_more_lines(&text(system, &entry.file)?) {
+            return refuse("it has more than one line, and the firmware reads the first alone");
+        }
+        if !entry.options.split_whitespace().any(|word| word.starts_with("root=")) {
+            return refuse("its line names no root=");
+        }
+        Ok(entry)
+    }
 }
 
 /// Whether `config.txt`, or a file that it includes, names a folder for kernels and lines.
@@ -43,33 +94,4 @@ fn prefixed(system: &dyn System, folder: &str, config: &PiConfig, depth: usize) 
         text.is_ok_and(|text| depth > 0 && prefixed(system, folder, &PiConfig::read(&text), depth - 1))
     };
     config.values("os_prefix").next().is_some() || config.includes().any(included)
-}
-
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    let path = known(system, asked)?;
-    let own = OwnPart::Line { words: asked.words.to_vec() };
-    let step = file(system, &path, own, |text| first_line_with(text, asked.words))?;
-    Ok(BootMethod::Lasting { steps: vec![step], fallback: "no other entry".into() })
-}
-
-/// The file of the line, which must be one line with a root.
-fn known(system: &dyn System, asked: &BootSpec<'_>) -> Result<String> {
-    let Some(entry) = asked.boot.default_entry() else {
-        let folder = &asked.boot.folder;
-        let config = format!("{folder}/config.txt");
-        let said = asked.boot.unread.iter().find_map(|said| said.strip_prefix(&format!("{config}: ")));
-        return Err(match said {
-            Some(why) => Error::new(format!("find the boot line by {config}"), why, "set it by hand"),
-            None => Error::new(format!("read {folder}/cmdline.txt"), "it cannot be read", "run it as root"),
-        });
-    };
-    let refuse =
-        |why: &str| Err(Error::new(format!("change {}", entry.file), why, "write it as one line again"));
-    if has_more_lines(&text(system, &entry.file)?) {
-        return refuse("it has more than one line, and the firmware reads the first alone");
-    }
-    if !entry.options.split_whitespace().any(|word| word.starts_with("root=")) {
-        return refuse("its line names no root=");
-    }
-    Ok(entry.file.clone())
 }

@@ -10,6 +10,7 @@ use machine::Boot;
 use machine::boot::grub;
 
 use super::*;
+use crate::record::Step;
 use crate::system::memory::{InjectedFault, MemoryMachine, PowerCut};
 use crate::system::{CommandResult, System};
 use crate::transaction::{self, Record, RecordKind, RecordState, Restoration, StepOutcome, Undone, store};
@@ -203,7 +204,7 @@ fn power_may_fail_at_every_single_change_of_an_apply_and_of_a_rollback() {
                         for (path, bytes) in files(&left) {
                             let old_or_new =
                                 before.get(&path) == Some(&bytes) || after.get(&path) == Some(&bytes);
-                            let beside = path.ends_with(transaction::files::SUFFIX);
+                            let beside = path.ends_with(crate::system::SUFFIX);
                             assert!(old_or_new || beside, "{words}: {path} is neither");
                         }
                         let now = boots(&left, &mut cache);

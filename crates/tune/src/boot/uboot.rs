@@ -5,46 +5,73 @@
 //! environment that it reads is valid, has a variable made for more words, and boots something else by itself
 //! after failures.
 
-use super::{BootMethod, BootSpec, guard};
-use crate::Result;
+use machine::boot::BootEntry;
+
+use super::guard;
+use super::spec::{BootLoader, BootMethod, BootSpec, lasts};
+use crate::places::OPTIONAL;
+use crate::record::Step;
 use crate::system::System;
-use crate::transaction::Step;
+use crate::{Error, Result};
 
-/// Variables that vendors leave for more words.
-pub(crate) const OPTIONAL: [&str; 3] = ["optargs", "extraargs", "othbootargs"];
+/// U-Boot with its environment in flash.
+pub(super) struct UBoot;
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    let words = asked.words.join(" ");
-    let mut lines: Vec<String> = Vec::new();
-    for source in &asked.boot.sources {
-        if let Some(name) = &source.variable {
-            lines.push(format!("add to {name}= in {}: {words}", source.file));
-        }
+impl BootLoader for UBoot {
+    /// The line is made of variables; files name entries on some boards alone.
+    fn find<'a>(&self, _: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
+        asked.entry().ok_or_else(|| {
+            Error::new("change the boot line", "U-Boot makes it of variables", "see docs/boot-loaders.md")
+        })
     }
-    if system.stat("/etc/fw_env.config").is_err() {
+
+    /// Nothing boots only once here.
+    fn first(&self, system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
+        self.lasting(system, asked, false)
+    }
+
+    fn lasting(&self, system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<BootMethod> {
+        let words = asked.words.join(" ");
+        let mut lines: Vec<String> = Vec::new();
+        for source in &asked.boot.sources {
+            if let Some(name) = &source.variable {
+                lines.push(format!("add to {name}= in {}: {words}", source.file));
+            }
+        }
+        let why = match system.stat("/etc/fw_env.config") {
+            Err(_) => "U-Boot boots nothing only once here".to_string(),
+            Ok(_) => match environment(system, asked.words) {
+                Ok((name, old)) => {
+                    let refusal = ("U-Boot boots nothing else by itself", "set altbootcmd and bootlimit");
+                    let steps = vec![longer_variable(&name, old, asked.words)];
+                    return lasts(self, system, asked, (steps, tried), refusal);
+                }
+                Err(why) => {
+                    lines.push(format!(
+                        "find the variable from which bootargs is made, and add there: {words}"
+                    ));
+                    why
+                }
+            },
+        };
         lines.push("reboot, then run: isolator tune verify".into());
-        return Ok(BootMethod::Instructions { why: "U-Boot boots nothing only once here".into(), lines });
+        Ok(BootMethod::Instructions { why, lines })
     }
-    match environment(system, asked.words) {
-        Ok((name, old)) => {
-            // Without a value it takes the variable away.
-            let command = |value: Option<String>| -> Vec<String> {
-                ["fw_setenv".to_string(), name.clone()].into_iter().chain(value).collect()
-            };
-            let longer = machine::boot::line::with_words(old.as_deref().unwrap_or_default(), asked.words);
-            let (run, undo) = (command(Some(longer)), command(old));
-            let step = Step::Command { run, undo, volatile: false, needed: true };
-            Ok(BootMethod::Lasting {
-                steps: vec![step],
-                fallback: "altbootcmd, after bootlimit failures".into(),
-            })
-        }
-        Err(why) => {
-            lines.push(format!("find the variable from which bootargs is made, and add there: {words}"));
-            lines.push("reboot, then run: isolator tune verify".into());
-            Ok(BootMethod::Instructions { why, lines })
-        }
+
+    /// Only an environment of which [`variable`] proved it is written.
+    fn fallback(&self, _: &dyn System, _: &BootSpec<'_>, _: &[Step]) -> Option<String> {
+        Some("altbootcmd, after bootlimit failures".into())
     }
+}
+
+/// The variable with our words; without a value its command takes the variable away.
+fn longer_variable(name: &str, old: Option<String>, words: &[String]) -> Step {
+    let command = |value: Option<String>| -> Vec<String> {
+        ["fw_setenv".to_string(), name.to_string()].into_iter().chain(value).collect()
+    };
+    let longer = machine::boot::line::with_words(old.as_deref().unwrap_or_default(), words);
+    let (run, undo) = (command(Some(longer)), command(old));
+    Step::Command { run, undo, volatile: false, needed: true }
 }
 
 /// The variable for more words and the value that it has, where it is safe to write it.
@@ -71,9 +98,7 @@ pub fn variable(printed: &str, words: &[String]) -> std::result::Result<(String,
     if get("bootcmd").is_none() {
         return Err("the environment that fw_printenv reads has no bootcmd".into());
     }
-    if get("bootlimit").is_none() || get("altbootcmd").is_none_or(str::is_empty) {
-        return Err("U-Boot boots nothing else by itself here (no bootlimit, no altbootcmd)".into());
-    }
+    counts_failures(&get)?;
     let used = |name: &&str| printed.contains(&format!("${{{name}}}"));
     let Some(name) = OPTIONAL.into_iter().find(used) else {
         return Err("no variable of this environment is made for more words".into());
@@ -84,4 +109,22 @@ pub fn variable(printed: &str, words: &[String]) -> std::result::Result<(String,
         return Err(format!("{name} of U-Boot's environment has a quote that is not closed"));
     }
     Ok((name.to_string(), old.map(str::to_string)))
+}
+
+/// Whether U-Boot boots something else by itself after boots that failed: it counts them, and has another command.
+fn counts_failures<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> std::result::Result<(), String> {
+    let limit = get("bootlimit").and_then(|text| text.trim().parse::<u32>().ok());
+    if limit.is_none_or(|limit| limit == 0)
+        || get("altbootcmd").is_none_or(|command| command.trim().is_empty())
+    {
+        return Err("U-Boot boots nothing else by itself here (no bootlimit, no altbootcmd)".into());
+    }
+    // CONFIG_BOOTCOUNT_ENV counts only while an upgrade is on trial (drivers/bootcount/bootcount_env.c).
+    if let Some(value) = get("upgrade_available").filter(|value| value.trim() != "1") {
+        return Err(format!(
+            "U-Boot counts no failed boot now: upgrade_available is {}, and bootcount stands still until it is 1",
+            if value.trim().is_empty() { "empty" } else { value.trim() }
+        ));
+    }
+    Ok(())
 }

@@ -4,12 +4,15 @@
 use machine::accounts;
 use machine::boot::line;
 
-use super::Here;
-use crate::plan::{ActionKind, Plan};
+use super::here::Here;
+use crate::action::ActionKind;
+use crate::plan::Plan;
+use crate::record::kept::Kept;
+use crate::record::own::OwnPart;
+use crate::record::{Record, RecordKind, Step, StepOutcome};
 use crate::system::{self, FileAccess, System};
-use crate::transaction::files::Kept;
-use crate::transaction::step::reads;
-use crate::transaction::{OwnPart, Record, RecordKind, Step, StepOutcome, rights, words};
+use crate::transaction::step::{reads, started_at};
+use crate::transaction::{rights, words};
 use crate::verify;
 use crate::{Error, Result};
 
@@ -118,7 +121,7 @@ pub(super) fn now_otherwise(system: &dyn System, step: &Step) -> Option<String> 
             (!reads(&now, write, *compare)).then(|| format!("{path}: it is {} now", now.trim()))
         }
         Step::Affinity { task, started, old, new, name } if old != new => {
-            let alive = crate::transaction::step::started_at(system, *task) == Some(*started);
+            let alive = started_at(system, *task) == Some(*started);
             let now = system.affinity(*task).ok()?;
             (alive && now != *new).then(|| format!("thread {task} ({name}): CPUs {now} now"))
         }

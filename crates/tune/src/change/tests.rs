@@ -2,15 +2,20 @@
 //! A plan's whole life on a Debian machine in memory: apply, trial boot, confirm, the next boots, roll back;
 //! and each refusal with its cure.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use machine::snapshot::{Cpu, Preemption};
 use tempfile::TempDir;
 
+use machine::Snapshot;
+use machine::boot::line;
+
 use super::*;
-use crate::plan::{Intent, Profile, WantedCpus};
+use crate::plan::{Intent, MadeFor, Plan, Profile, WantedCpus};
+use crate::record::StepOutcome;
 use crate::system::CommandResult;
 use crate::system::memory::MemoryMachine;
+use crate::system::{self, System};
 use crate::transaction::Restoration;
 
 fn debian() -> PathBuf {
@@ -108,7 +113,11 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
     let mut world = World::new();
     let before = world.files();
     let plan = world.plan(false);
-    assert!(plan.boot_line.starts_with("isolcpus=managed_irq,domain,3"), "{}", plan.boot_line);
+    assert!(
+        plan.boot_line().to_string().starts_with("isolcpus=managed_irq,domain,3"),
+        "{}",
+        plan.boot_line()
+    );
     let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
     assert_eq!(applied.boot, BootChange::Trial { start: "reboot".into() });
     assert_eq!(applied.records, ["20260101-000002-runtime", "20260101-000002-trial"]);
@@ -136,13 +145,18 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
     // The trial.
     world.reboot(
         "third",
-        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line),
+        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line()),
     );
     assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-3\n");
     let status_now = status(&mut world.here()).unwrap();
     assert!(status_now.next[0].starts_with("isolator tune confirm"), "{status_now:?}");
     let confirmed = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
-    assert_eq!(confirmed.boot, BootChange::Lasting { fallback: "the entries for repair".into() });
+    assert_eq!(
+        confirmed.boot,
+        BootChange::Lasting {
+            fallback: "the entry 'Debian GNU/Linux, with Linux 6.12.9-rt-amd64 (recovery mode)'".into()
+        }
+    );
     let text =
         |path: &str| world.system.files().get(path).map(|bytes| String::from_utf8(bytes.clone()).unwrap());
     assert!(text("/boot/grub/grub.cfg").unwrap().contains("ro  quiet isolcpus=managed_irq,domain,3"));
@@ -158,7 +172,7 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
     // The next boot does the settings again.
     world.reboot(
         "fourth",
-        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line),
+        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line()),
     );
     let at_boot = Options { at_boot: true, ..Options::default() };
     let applied = apply(&mut world.here(), &plan, at_boot).unwrap();
@@ -216,7 +230,7 @@ fn refuses_a_plan_of_another_machine_another_boot_or_another_hand() {
         error
     };
     let mut edited = plan.clone();
-    edited.boot_line += " mitigations=off";
+    edited.actions[0].value += " mitigations=off";
     assert!(refused(&mut world, &edited).contains("its digest is not that of its content"));
     world.system.put("/etc/machine-id", b"ffffffffffffffffffffffffffffffff\n");
     assert_eq!(
@@ -254,7 +268,7 @@ fn shows_words_that_another_program_set() {
     let menu = String::from_utf8(world.system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
     world.system.put("/boot/grub/grub.cfg", menu.replace("ro  quiet", "ro  quiet skew_tick=1").as_bytes());
     let plan = world.plan(false);
-    assert!(plan.boot_line.contains("skew_tick=1"), "{}", plan.boot_line);
+    assert!(plan.boot_line().to_string().contains("skew_tick=1"), "{}", plan.boot_line());
     let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
     assert_eq!(applied.already, ["skew_tick=1 in the boot line, set by another program"]);
     let custom = String::from_utf8(world.system.read("/boot/grub/custom.cfg").unwrap()).unwrap();
@@ -293,16 +307,16 @@ fn a_boot_line_is_tried_after_the_settings_were_confirmed() {
     assert_eq!(applied.boot, BootChange::Trial { start: "reboot".into() });
     assert_eq!(applied.already, ["the settings of this plan"]);
     let custom = String::from_utf8(world.system.read("/boot/grub/custom.cfg").unwrap()).unwrap();
-    assert!(custom.contains(&plan.boot_line), "{custom}");
+    assert!(custom.contains(&plan.boot_line().to_string()), "{custom}");
     // The trial is made last although the settings are confirmed.
     world.reboot(
         "second",
-        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line),
+        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line()),
     );
     let confirmed = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
     assert!(matches!(confirmed.boot, BootChange::Lasting { .. }), "{confirmed:?}");
     let menu = String::from_utf8(world.system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
-    assert!(menu.contains(&plan.boot_line), "{menu}");
+    assert!(menu.contains(&plan.boot_line().to_string()), "{menu}");
 }
 
 #[test]
@@ -311,7 +325,7 @@ fn a_boot_line_that_no_file_has_is_not_already_so() {
     let plan = world.plan(false);
     apply(&mut world.here(), &plan, Options::default()).unwrap();
     world.facts.kernel.command_line =
-        Some(format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line));
+        Some(format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line()));
     world.system.put("/boot/grub/custom.cfg", b"");
     let error = apply(&mut world.here(), &plan, Options::default()).unwrap_err();
     assert!(error.why.starts_with("/boot/grub/custom.cfg has the words of record"), "{error}");
@@ -327,7 +341,7 @@ fn confirm_refuses_what_verify_finds_not_in_force() {
     let plan = world.plan(false);
     apply(&mut world.here(), &plan, Options::default()).unwrap();
     // The kernel took an earlier list of another program.
-    let line = format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro isolcpus=1-3 {}", plan.boot_line);
+    let line = format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro isolcpus=1-3 {}", plan.boot_line());
     world.reboot("second", &line);
     world.facts.isolation.isolated = "1-3".parse().unwrap();
     let before = world.files();
@@ -378,7 +392,7 @@ fn no_space_for_the_second_record_changes_nothing() {
         world.system = whole.clone();
         world.system.fault = Some((at, InjectedFault::Full));
         let error = apply(&mut world.here(), &plan, Options::default()).err();
-        let names = world.system.names(store::FOLDER).unwrap_or_default();
+        let names = world.system.names(crate::transaction::store::FOLDER).unwrap_or_default();
         assert!(error.is_none() || !names.iter().any(|name| name.starts_with("plan-")), "at {at}: {names:?}");
         // Before the first setting changes all the space is there.
         assert!(error.is_none_or(|_| world.files() == files && world.system.settings == settings), "at {at}");

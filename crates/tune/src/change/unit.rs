@@ -4,11 +4,14 @@
 
 use std::path::Path;
 
-use super::{Applied, Here, UNIT};
-use crate::plan::Skipped;
+use super::applied::Applied;
+use super::here::Here;
+use crate::action::Skipped;
+use crate::places::UNIT;
+use crate::record::Step;
+use crate::record::kept::Kept;
+use crate::record::own::OwnPart;
 use crate::system::System;
-use crate::transaction::files::Kept;
-use crate::transaction::{OwnPart, Step};
 use crate::{Error, Result};
 
 /// The steps that install and enable it; none where no systemd runs.

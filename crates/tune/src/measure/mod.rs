@@ -14,7 +14,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Action, ActionKind, Disruption, Plan, Skipped};
+use crate::action::{Action, ActionKind, Disruption, Skipped};
+use crate::plan::Plan;
 
 /// Version of the document.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -10,7 +10,8 @@ use machine::CpuSet;
 use machine::advice::Aim;
 
 use super::facts::{Core, PlanFacts};
-use super::{Intent, PlanRefusal, WantedCpus};
+use super::intent::{Intent, WantedCpus};
+use crate::action::PlanRefusal;
 
 /// The CPUs of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

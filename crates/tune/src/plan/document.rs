@@ -5,6 +5,9 @@ use machine::CpuSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::intent::Intent;
+use crate::action::{Action, BootLine, PlanRefusal, Skipped};
+
 /// Version of the document; 2 took what articles set out of it.
 pub const SCHEMA_VERSION: u32 = 2;
 
@@ -24,27 +27,16 @@ pub enum PlanAnswer {
     },
 }
 
-/// Why there is no plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
-#[error("cannot plan: {reason}; {cure}")]
-#[schemars(rename = "Refusal")]
-pub struct PlanRefusal {
-    /// Why.
-    pub reason: String,
-    /// What to do.
-    pub cure: String,
-}
-
 /// The changes of one machine, with reasons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(into = "PlanDocument", try_from = "PlanDocument")]
 pub struct Plan {
     /// Version of this document.
     pub schema_version: u32,
     /// For which machine and boot it was made.
     pub made_for: MadeFor,
     /// The request.
-    pub intent: super::Intent,
+    pub intent: Intent,
     /// CPUs to isolate.
     pub isolated: CpuSet,
     /// The CPUs among them for real-time threads: the first hardware thread of each core. The others stay
@@ -52,8 +44,6 @@ pub struct Plan {
     pub real_time: CpuSet,
     /// The housekeeping CPUs.
     pub housekeeping: CpuSet,
-    /// The tokens to add to the kernel's boot line, in order, separated by one space; may be empty.
-    pub boot_line: String,
     /// Why these CPUs.
     pub why: String,
     /// The steps, in order.
@@ -65,6 +55,98 @@ pub struct Plan {
     /// SHA-256 of this document without this field, hexadecimal: a plan changed by hand is no longer this
     /// plan.
     pub digest: String,
+}
+
+/// The changes of one machine, with reasons.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Plan")]
+pub struct PlanDocument {
+    /// Version of this document.
+    pub(super) schema_version: u32,
+    /// For which machine and boot it was made.
+    pub(super) made_for: MadeFor,
+    /// The request.
+    pub(super) intent: Intent,
+    /// CPUs to isolate.
+    pub(super) isolated: CpuSet,
+    /// The CPUs among them for real-time threads: the first hardware thread of each core. The others stay
+    /// idle.
+    pub(super) real_time: CpuSet,
+    /// The housekeeping CPUs.
+    pub(super) housekeeping: CpuSet,
+    /// The tokens to add to the kernel's boot line, in order, separated by one space; may be empty.
+    pub(super) boot_line: String,
+    /// Why these CPUs.
+    pub(super) why: String,
+    /// The steps, in order.
+    pub(super) actions: Vec<Action>,
+    /// The omitted actions, with reasons.
+    pub(super) skipped: Vec<Skipped>,
+    /// A warning before it is done.
+    pub(super) warnings: Vec<String>,
+    /// SHA-256 of this document without this field, hexadecimal: a plan changed by hand is no longer this
+    /// plan.
+    pub(super) digest: String,
+}
+
+impl From<Plan> for PlanDocument {
+    fn from(plan: Plan) -> PlanDocument {
+        let boot_line = plan.boot_line().to_string();
+        let Plan { schema_version, made_for, intent, isolated, real_time, housekeeping, .. } = plan;
+        let Plan { why, actions, skipped, warnings, digest, .. } = plan;
+        PlanDocument {
+            schema_version,
+            made_for,
+            intent,
+            isolated,
+            real_time,
+            housekeeping,
+            boot_line,
+            why,
+            actions,
+            skipped,
+            warnings,
+            digest,
+        }
+    }
+}
+
+impl TryFrom<PlanDocument> for Plan {
+    type Error = PlanRefusal;
+
+    /// The plan of a document whose line is that of its actions.
+    fn try_from(document: PlanDocument) -> Result<Plan, PlanRefusal> {
+        if BootLine::of(&document.actions).to_string() != document.boot_line {
+            return Err(PlanRefusal {
+                reason: "the plan's boot line is not that of its actions".to_string(),
+                cure: "plan on this machine, with this program".to_string(),
+            });
+        }
+        let PlanDocument { schema_version, made_for, intent, isolated, real_time, housekeeping, .. } =
+            document;
+        let PlanDocument { why, actions, skipped, warnings, digest, .. } = document;
+        Ok(Plan {
+            schema_version,
+            made_for,
+            intent,
+            isolated,
+            real_time,
+            housekeeping,
+            why,
+            actions,
+            skipped,
+            warnings,
+            digest,
+        })
+    }
+}
+
+impl Plan {
+    /// The words that come into the kernel's line.
+    pub fn boot_line(&self) -> BootLine {
+        BootLine::of(&self.actions)
+    }
 }
 
 /// The machine and the boot for which a plan was made. Facts that could not be read are absent and not
@@ -80,116 +162,4 @@ pub struct MadeFor {
     pub kernel: Option<String>,
     /// SHA-256 of `/proc/sys/kernel/random/boot_id`; hexadecimal.
     pub boot_sha256: Option<String>,
-}
-
-/// One thing to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Action {
-    /// The kind of change.
-    pub kind: ActionKind,
-    /// Its target: a boot parameter's name, a file's path, or the object of the kind.
-    pub target: String,
-    /// The value: the file's new content, or the text after the parameter's `=`; empty without a value.
-    pub value: String,
-    /// Why.
-    pub reason: String,
-    /// The source of the advice.
-    pub source: String,
-    /// Its cost.
-    pub cost: String,
-    /// Its disturbance while it is done.
-    pub disruption: Disruption,
-    /// A command that shows whether the change is in force.
-    pub verify: String,
-    /// A command that takes it back.
-    pub undo: String,
-}
-
-/// Kinds of action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Kind")]
-pub enum ActionKind {
-    /// A token of the kernel's boot line; `target` is its name.
-    BootParameter,
-    /// A frequency policy's governor; `target` is the file.
-    Governor,
-    /// A frequency policy's lower bound; `target` is the file.
-    Frequency,
-    /// A CPU's longest tolerated exit latency of idle states; `target` is the file.
-    PmQos,
-    /// A setting below `/proc/sys`; `target` is the file.
-    Sysctl,
-    /// The default affinity of interrupts; `target` is the file, `value` a mask.
-    IrqDefault,
-    /// All interrupts that can move; `target` is `/proc/irq`, `value` the CPUs.
-    Irqs,
-    /// One device's interrupts, to the real-time CPUs; `target` is the device, `value` the CPUs.
-    DeviceIrqs,
-    /// CPUs that irqbalance must leave alone; `target` is the service, `value` the CPUs.
-    IrqBalance,
-    /// All kernel threads that can move; `target` is `kthreads`, `value` the CPUs.
-    KernelThreads,
-    /// The CPUs of unbound workqueues; `target` is the file, `value` a mask.
-    Workqueues,
-    /// The deadline server for ordinary tasks of one CPU; `target` is the file.
-    FairServer,
-    /// Huge pages and page sharing; `target` is the file.
-    Memory,
-    /// Polling of the machine check; `target` is the file.
-    MachineCheck,
-    /// CPUs that a systemd slice may use; `target` is the unit.
-    Slice,
-    /// An isolated partition of cgroup version 2; `target` is the folder, `value` the CPUs.
-    Partition,
-    /// Rights for a group of users; `target` is the file.
-    Limits,
-    /// The slice of systemd for the isolated CPUs; `target` is the unit, `value` the CPUs.
-    RealTimeSlice,
-    /// The CPUs of systemd and of all that it starts; `target` is `systemd`, `value` the CPUs.
-    ManagerAffinity,
-    /// A service's policy, priority and CPUs, `fifo 80 2-3`; `target` is the unit.
-    Service,
-}
-
-impl ActionKind {
-    /// Whether the action writes `value` to the one file `target` in `/proc` or `/sys`, and nothing else.
-    pub fn writes_one_file(self) -> bool {
-        use ActionKind::*;
-        matches!(
-            self,
-            Governor
-                | Frequency
-                | PmQos
-                | Sysctl
-                | IrqDefault
-                | Workqueues
-                | FairServer
-                | Memory
-                | MachineCheck
-        )
-    }
-}
-
-/// The disturbance while it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Disruption {
-    /// Nothing.
-    None,
-    /// Running programs notice for a moment.
-    Brief,
-    /// In force only after a reboot.
-    Reboot,
-}
-
-/// An omitted action.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Skipped {
-    /// What.
-    pub what: String,
-    /// Why not.
-    pub reason: String,
 }

@@ -8,7 +8,9 @@ use std::path::Path;
 use machine::Snapshot;
 use sha2::{Digest, Sha256};
 
-use super::{MadeFor, Plan, PlanRefusal};
+use super::document::{MadeFor, Plan, PlanDocument, SCHEMA_VERSION};
+use crate::action::PlanRefusal;
+use crate::allowed;
 
 /// Longest identity that is read; both are one line.
 const LIMIT: u64 = 4096;
@@ -78,22 +80,16 @@ fn hexadecimal(bytes: &[u8]) -> String {
     machine::hexadecimal(&Sha256::digest(bytes))
 }
 
-impl Plan {
-    /// The digest that belongs to the rest of the plan.
+impl PlanDocument {
+    /// The digest that belongs to the rest of the document.
     fn due_digest(&self) -> String {
-        let bare = Plan { digest: String::new(), ..self.clone() };
+        let bare = PlanDocument { digest: String::new(), ..self.clone() };
         // The document has strings, numbers and lists alone, which JSON always takes.
         hexadecimal(&serde_json::to_vec(&bare).unwrap_or_default())
     }
 
-    /// With its digest, which ends the making of a plan.
-    pub fn sealed(mut self) -> Plan {
-        self.digest = self.due_digest();
-        self
-    }
-
     /// Refuses a plan that was changed after it was made.
-    pub fn check_unchanged(&self) -> Result<(), PlanRefusal> {
+    fn check_unchanged(&self) -> Result<(), PlanRefusal> {
         if self.digest == self.due_digest() {
             return Ok(());
         }
@@ -102,6 +98,19 @@ impl Plan {
                 .to_string(),
             cure: "plan again, with other options where another result is wanted".to_string(),
         })
+    }
+}
+
+impl Plan {
+    /// With its digest, which ends the making of a plan.
+    pub fn sealed(mut self) -> Plan {
+        self.digest = PlanDocument::from(self.clone()).due_digest();
+        self
+    }
+
+    /// Refuses a plan that was changed after it was made.
+    pub fn check_unchanged(&self) -> Result<(), PlanRefusal> {
+        PlanDocument::from(self.clone()).check_unchanged()
     }
 
     /// The plan in `text`, which is what `tune plan --json` printed.
@@ -116,22 +125,22 @@ impl Plan {
             return Err(refuse("the file holds a refusal, not a plan".to_string()));
         }
         match value.get("schema_version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version == u64::from(super::SCHEMA_VERSION) => {}
+            Some(version) if version == u64::from(SCHEMA_VERSION) => {}
             Some(version) => {
                 return Err(PlanRefusal {
                     reason: format!(
                         "the plan has version {version}, and this program reads {}",
-                        super::SCHEMA_VERSION
+                        SCHEMA_VERSION
                     ),
                     cure: "plan again with this program".to_string(),
                 });
             }
             None => return Err(refuse("the file is not a plan".to_string())),
         }
-        let plan: Plan = serde_json::from_value(value)
+        let document: PlanDocument = serde_json::from_value(value)
             .map_err(|error| refuse(format!("the file is not a plan: {error}")))?;
-        plan.check_unchanged()?;
-        crate::allowed::plan(&plan)?;
-        Ok(plan)
+        document.check_unchanged()?;
+        allowed::actions(&document.actions)?;
+        Plan::try_from(document)
     }
 }

@@ -5,11 +5,12 @@
 //! present boot line: tokens there that are not ours are shown beside ours and left alone.
 
 use machine::advice::{Aim, Knob, WhyNot};
-use machine::registry;
+use machine::{Profile, registry};
 
 use super::choose::{CpuChoice, refuse};
 use super::facts::{Core, PlanFacts};
-use super::{Action, ActionKind, Disruption, Intent, PlanRefusal, Profile, Skipped};
+use super::intent::Intent;
+use crate::action::{Action, ActionKind, BootLine, Disruption, PlanRefusal, Skipped, line_word};
 
 /// What must never stand on a boot line of ours, and why.
 pub const NEVER: &[(&str, &str)] = &[
@@ -84,18 +85,6 @@ pub(super) fn line(
     Ok(actions)
 }
 
-/// The tokens as they stand on the boot line.
-pub(super) fn text(actions: &[Action]) -> String {
-    let tokens = actions.iter().filter(|action| action.kind == ActionKind::BootParameter).map(|action| {
-        if action.value.is_empty() {
-            action.target.clone()
-        } else {
-            format!("{}={}", action.target, action.value)
-        }
-    });
-    tokens.collect::<Vec<_>>().join(" ")
-}
-
 fn isolation(
     facts: &PlanFacts,
     intent: &Intent,
@@ -160,10 +149,7 @@ impl Tokens<'_> {
 }
 
 fn action(token: Token) -> Action {
-    let mut word = token.name.to_string();
-    if !token.value.is_empty() {
-        word = format!("{word}={}", token.value);
-    }
+    let word = line_word(token.name, &token.value);
     let known = registry::boot_parameter(token.name);
     let shown = known.and_then(|known| known.effective.first()).map(|file| format!("cat {file}"));
     let verify = token.verify.map(str::to_string).or(shown);
@@ -191,7 +177,7 @@ fn fits(facts: &PlanFacts, actions: &[Action]) -> Result<(), PlanRefusal> {
         _ => 1024,
     };
     let present = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
-    let length = present.len() + 1 + text(actions).len();
+    let length = present.len() + 1 + BootLine::of(actions).to_string().len();
     if length >= limit {
         return refuse(
             format!("the boot line would have {length} characters, and this kernel reads {}", limit - 1),

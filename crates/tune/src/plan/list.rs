@@ -4,8 +4,8 @@
 
 use machine::CpuSet;
 
-use super::PlanRefusal;
 use super::choose::refuse;
+use crate::action::PlanRefusal;
 
 /// The CPUs in `text`; each named once, by number.
 pub fn cpus(text: &str) -> Result<CpuSet, PlanRefusal> {

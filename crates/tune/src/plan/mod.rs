@@ -21,9 +21,8 @@ use machine::snapshot::{Device, Preemption};
 use choose::CpuChoice;
 use facts::PlanFacts;
 
-pub use document::{
-    Action, ActionKind, Disruption, MadeFor, Plan, PlanAnswer, PlanRefusal, SCHEMA_VERSION, Skipped,
-};
+pub use crate::action::{Action, ActionKind, BootLine, Disruption, PlanRefusal, Skipped};
+pub use document::{MadeFor, Plan, PlanAnswer, SCHEMA_VERSION};
 pub use intent::{Intent, ServiceIntent, SystemdIntent, WantedCpus};
 pub use machine::Profile;
 
@@ -48,7 +47,6 @@ pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<P
     let mut warnings = choice.warnings.clone();
     warnings.extend(line::foreign(&facts, &actions));
     warnings.extend(about(&facts, intent, &choice, device));
-    let boot_line = boot_line(&actions);
     actions.extend(runtime::actions(&facts, intent, &choice, device, &mut skipped));
     actions.extend(units::actions(&facts, intent, &choice, &mut skipped));
     Ok(Plan {
@@ -58,7 +56,6 @@ pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<P
         isolated: choice.isolated,
         real_time: choice.real_time,
         housekeeping: choice.housekeeping,
-        boot_line,
         why: choice.why,
         actions,
         skipped,
@@ -66,11 +63,6 @@ pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<P
         digest: String::new(),
     }
     .sealed())
-}
-
-/// The boot line that actions make.
-pub(crate) fn boot_line(actions: &[Action]) -> String {
-    line::text(actions)
 }
 
 fn nothing_isolated(facts: &PlanFacts) -> CpuChoice {

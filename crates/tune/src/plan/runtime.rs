@@ -4,21 +4,16 @@
 //! A plan does not depend on what is set at present: a plan made after it was applied is the same plan.
 //! It depends on what there is to be set; missing settings are listed.
 
-use machine::CpuSet;
 use machine::advice::{Aim, Knob, WhyNot};
 use machine::registry;
 use machine::snapshot::Device;
+use machine::{CpuSet, Profile};
 
 use super::choose::CpuChoice;
 use super::facts::PlanFacts;
-use super::{Action, ActionKind, Disruption, Intent, Profile, Skipped};
-
-/// Where the group's rights are written.
-pub const LIMITS_FILE: &str = "/etc/security/limits.d/95-isolator.conf";
-/// Who may use real-time policies then.
-pub const LIMITS: &str = "@realtime - rtprio 98\n@realtime - memlock unlimited\n";
-/// The cgroup of the isolated partition.
-pub const PARTITION: &str = "/sys/fs/cgroup/isolator";
+use super::intent::Intent;
+use crate::action::{Action, ActionKind, Disruption, Skipped};
+use crate::places::{LIMITS, LIMITS_FILE, PARTITION};
 
 /// Gathers actions.
 struct RuntimeActions<'a> {

@@ -5,14 +5,15 @@ use machine::CpuSet;
 
 use super::choose::CpuChoice;
 use super::facts::PlanFacts;
-use super::{Action, ActionKind, Disruption, Intent, PlanRefusal, Skipped};
-use crate::units::{SLICE, ServiceValue, is_service};
+use super::intent::{Intent, ServiceIntent};
+use crate::action::{Action, ActionKind, Disruption, PlanRefusal, Skipped};
+use crate::service::{SLICE, ServiceValue, is_service};
 
 /// The priority of a service that names none.
 const PRIORITY: u32 = 80;
 
 /// Reads `NAME` or `NAME:PRIORITY` of a service.
-pub fn service(text: &str) -> Result<super::intent::ServiceIntent, PlanRefusal> {
+pub fn service(text: &str) -> Result<ServiceIntent, PlanRefusal> {
     let (name, priority) = text.split_once(".service:").unwrap_or((text.trim_end_matches(".service"), ""));
     let name = format!("{name}.service");
     let refuse = |reason: String, cure: &str| Err(PlanRefusal { reason, cure: cure.to_string() });
@@ -34,7 +35,7 @@ pub fn service(text: &str) -> Result<super::intent::ServiceIntent, PlanRefusal> 
             }
         },
     };
-    Ok(super::intent::ServiceIntent { name, priority })
+    Ok(ServiceIntent { name, priority })
 }
 
 /// The units of a plan.

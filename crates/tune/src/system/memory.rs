@@ -13,7 +13,8 @@ use std::path::Path;
 use machine::CpuSet;
 
 use super::{CommandResult, FileAccess, Stat, System, folder};
-use crate::transaction::files::{SUFFIX, sha256};
+use crate::record::kept::sha256;
+use crate::system::SUFFIX;
 
 /// What happens at the change that is to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,9 +22,7 @@ use sha2::{Digest, Sha256};
 
 mod dress;
 
-use crate::transaction::files::SUFFIX;
-
-use super::{CommandResult, FileAccess, Stat, System, folder};
+use super::{CommandResult, FileAccess, SUFFIX, Stat, System, folder};
 
 /// The program that runs, whatever its name is now.
 const OWN: &str = "/proc/self/exe";

@@ -56,7 +56,7 @@ impl ChangeCase {
 fn differing(one: &Files, other: &Files) -> BTreeSet<String> {
     let paths = one.keys().chain(other.keys());
     paths
-        .filter(|path| one.get(*path) != other.get(*path) && !path.ends_with(files::SUFFIX))
+        .filter(|path| one.get(*path) != other.get(*path) && !path.ends_with(crate::system::SUFFIX))
         .cloned()
         .collect()
 }

@@ -10,45 +10,13 @@ use std::io;
 
 use machine::accounts::{self, members};
 
-use super::files::{self, Lossless};
-use super::{Restoration, StepOutcome};
+use super::files;
+use crate::accounts::attribute;
+use crate::places::PROGRAM_MODE;
+use crate::record::kept::Lossless;
+use crate::record::{Restoration, StepOutcome};
 use crate::system::{self, FileAccess, System, failed};
 use crate::{Error, Result};
-
-/// The file of groups, and that of their passwords.
-pub const GROUPS: [&str; 2] = ["/etc/group", "/etc/gshadow"];
-/// Limits of the group's sessions.
-pub const LIMITS_FILE: &str = "/etc/security/limits.d/95-isolator-user.conf";
-/// The device's permissions at every boot.
-pub const RULES_FILE: &str = "/etc/udev/rules.d/60-isolator-user.rules";
-/// The device that limits the exit latency of idle states.
-pub const DEVICE: &str = "/dev/cpu_dma_latency";
-/// The copy of this program that has capabilities.
-pub const PROGRAM: &str = "/usr/local/bin/isolator-realtime";
-/// Permissions of the copy: only root and the group run it.
-pub const PROGRAM_MODE: u32 = 0o750;
-
-/// Capabilities that the copy may have, with their numbers (include/uapi/linux/capability.h).
-const CAPABILITIES: [(&str, u32); 4] =
-    [("CAP_IPC_LOCK", 14), ("CAP_SYS_NICE", 23), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
-
-/// The attribute `security.capability` that gives a program these (`vfs_cap_data`, revision 2, effective);
-/// none where one of them is not ours to give.
-pub fn attribute(names: &[String]) -> Option<Vec<u8>> {
-    let mut bits = 0u64;
-    for name in names {
-        bits |= 1 << CAPABILITIES.iter().find(|(known, _)| known == name)?.1;
-    }
-    let [low, high] = [bits as u32, (bits >> 32) as u32];
-    Some([0x0200_0001, low, 0, high, 0].into_iter().flat_map(u32::to_le_bytes).collect())
-}
-
-/// Whether a group or a user may have this name in a file of accounts (useradd(8)).
-pub fn is_account(name: &str) -> bool {
-    let first = name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
-    let letter = |letter: char| letter.is_ascii_alphanumeric() || "._-$@".contains(letter);
-    first && name.len() <= 64 && name.chars().all(letter)
-}
 
 /// The fields of a group's line.
 pub fn line_of<'t>(text: &'t str, group: &str) -> Option<[&'t str; 4]> {
@@ -298,26 +266,5 @@ mod tests {
             format!("{TEXT}robot:x:989:eve\n")
         );
         assert_eq!(with_members("root:x:0:", "a", Some("a:x:9:"), &[]).unwrap(), "root:x:0:\na:x:9:\n");
-    }
-
-    #[test]
-    fn writes_capabilities_as_the_kernel_reads_them() {
-        // As setcap(8) writes them.
-        let of = |names: &[&str]| attribute(&users(names)).map(|bytes| machine::hexadecimal(&bytes));
-        let first = "01000002".to_string() + "00408000" + "00000000";
-        assert_eq!(of(&["CAP_SYS_NICE", "CAP_IPC_LOCK"]).unwrap(), first.clone() + "00000000" + "00000000");
-        let all = ["CAP_SYS_NICE", "CAP_IPC_LOCK", "CAP_BPF", "CAP_PERFMON"];
-        assert_eq!(of(&all).unwrap(), first + "c0000000" + "00000000");
-        assert_eq!(of(&["CAP_SYS_ADMIN"]), None);
-    }
-
-    #[test]
-    fn names_of_accounts_hold_no_separator() {
-        for good in ["ann", "_apt", "systemd-network", "a.b", "DOMAIN-x$"] {
-            assert!(is_account(good), "{good}");
-        }
-        for bad in ["", "-x", "a:b", "a,b", "a b", "a\n", "+", "../x", "ü"] {
-            assert!(!is_account(bad), "{bad}");
-        }
     }
 }

@@ -7,10 +7,13 @@ use machine::CpuSet;
 use machine::boot::grub;
 use machine::boot::line::{kernel_words, without_words};
 
-use super::files::{self, Kept, Lossless};
 use super::words::without_tokens;
-use super::{Compare, OwnPart, Restoration, Step, StepOutcome, rights};
+use super::{files, rights};
 use crate::generator::{self, LossReason};
+use crate::places::DROP_IN;
+use crate::record::kept::{Kept, Lossless};
+use crate::record::own::OwnPart;
+use crate::record::{Compare, Restoration, Step, StepOutcome};
 use crate::system::{self, System, failed};
 use crate::{Error, Result};
 
@@ -130,7 +133,7 @@ fn generated(
         let (title, expected) = (&entry.entry.title, ours && !entry.entry.recovery);
         if expected && !words.iter().all(has) {
             let why = format!("its entry '{title}' lacks our words");
-            return match generator::lost(system, crate::boot::DROP_IN, words) {
+            return match generator::lost(system, DROP_IN, words) {
                 Some(LossReason::SetAnew(file)) => {
                     fail(&why, &format!("look at {file}, which sets {} anew", generator::VARIABLE))
                 }
@@ -327,7 +330,7 @@ fn undo_generated(
         }
         // Without its generator the words go out of the menu as it is.
         Err(_) => {
-            files::put_back(system, path, &now.bytes(&without_tokens(&now.text, words, &[])))?;
+            files::put_back(system, path, &now.bytes(&without_tokens(path, &now.text, words, &[])))?;
             Ok(Restoration::Stripped)
         }
     }

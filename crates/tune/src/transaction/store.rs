@@ -7,9 +7,10 @@
 
 use std::io;
 
-use super::files::{self, Kept};
-use super::{Record, RecordState, SCHEMA_VERSION, Step, Undone};
+use super::files;
 use crate::allowed;
+use crate::record::kept::Kept;
+use crate::record::{Record, RecordState, SCHEMA_VERSION, Step, Undone};
 use crate::system::{self, System, failed};
 use crate::{Error, Result};
 

@@ -138,7 +138,7 @@ fn a_menu_loses_our_words_without_its_generator() {
 #[test]
 fn a_line_in_our_drop_in_of_another_stays() {
     let (mut system, mut record) = applied("debian");
-    let path = crate::boot::DROP_IN;
+    let path = crate::places::DROP_IN;
     let edited = text(&system, path) + "GRUB_TIMEOUT=7\n";
     system.put(path, edited.as_bytes());
     let undone = back(&mut system, &mut record);

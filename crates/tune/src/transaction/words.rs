@@ -8,11 +8,14 @@
 //! and are named.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use machine::boot::grub::GrubEnvironment;
+use machine::boot::statement::{Dialect, statements};
 
-use super::files::{self, Lossless};
-use super::{Record, Restoration, Step, Undone};
+use super::files;
+use crate::record::kept::Lossless;
+use crate::record::{Record, Restoration, Step, Undone};
 use crate::system::System;
 
 /// Files from which lines are made.
@@ -104,7 +107,8 @@ fn in_text(path: &str, text: &str, words: &[String]) -> Vec<String> {
         Some(line) => line,
         None => text.to_string(),
     };
-    let often = |word: &String| vec![word.clone(); tokens(&text, word).len()];
+    let spans = said(path, &text);
+    let often = |word: &String| vec![word.clone(); tokens(&text, &spans, word).len()];
     if text.len() > LONGEST { Vec::new() } else { words.iter().flat_map(often).collect() }
 }
 
@@ -170,8 +174,8 @@ fn before(record: &Record, path: &str, words: &[String]) -> Vec<String> {
 
 /// A file's text without the words; none where it cannot be written so.
 fn without(path: &str, text: &str, gone: &[String], theirs: &[String]) -> Option<String> {
-    let Some(line) = line_of(path, text) else { return Some(without_tokens(text, gone, theirs)) };
-    let shorter = without_tokens(&line, gone, theirs);
+    let Some(line) = line_of(path, text) else { return Some(without_tokens(path, text, gone, theirs)) };
+    let shorter = without_tokens(path, &line, gone, theirs);
     if shorter == line {
         return Some(text.to_string());
     }
@@ -180,34 +184,39 @@ fn without(path: &str, text: &str, gone: &[String], theirs: &[String]) -> Option
     block.text()
 }
 
-/// Where `word` stands in `text` by itself: between spaces or quotes, and not in a comment.
-fn tokens(text: &str, word: &str) -> Vec<usize> {
+/// Where statements stand in the text of the file at `path`: what is outside of them are comments.
+fn said(path: &str, text: &str) -> Vec<Range<usize>> {
+    statements(text, Dialect::of(path)).iter().map(|statement| statement.at..statement.end()).collect()
+}
+
+/// Where `word` stands in `text` by itself within the statements at `spans`: between spaces or quotes.
+fn tokens(text: &str, spans: &[Range<usize>], word: &str) -> Vec<usize> {
     let edge = |letter: Option<char>| {
         letter.is_none_or(|letter| letter.is_whitespace() || matches!(letter, '"' | '\''))
     };
-    let comment = |at: usize| {
-        let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-        text[start..].trim_start().starts_with('#')
-    };
-    let alone = |at: &usize| {
-        edge(text[..*at].chars().next_back()) && edge(text[at + word.len()..].chars().next()) && !comment(*at)
-    };
+    let alone =
+        |at: &usize| edge(text[..*at].chars().next_back()) && edge(text[at + word.len()..].chars().next());
     if word.is_empty() {
         return Vec::new();
     }
-    text.match_indices(word).map(|(at, _)| at).filter(alone).collect()
+    let within = |span: &Range<usize>| {
+        let start = span.start;
+        text[span.clone()].match_indices(word).map(move |(at, _)| start + at).collect::<Vec<_>>()
+    };
+    spans.iter().flat_map(within).filter(alone).collect()
 }
 
 /// `text` without each of `gone`, the first ones left as often as `theirs` has them; a space goes along with
 /// each.
-pub(super) fn without_tokens(text: &str, gone: &[String], theirs: &[String]) -> String {
+pub(super) fn without_tokens(path: &str, text: &str, gone: &[String], theirs: &[String]) -> String {
     let mut text = text.to_string();
     let mut words = gone.to_vec();
     words.sort();
     words.dedup();
     for word in &words {
         let keep = theirs.iter().filter(|their| *their == word).count();
-        for at in tokens(&text, word).into_iter().skip(keep).rev() {
+        let spans = said(path, &text);
+        for at in tokens(&text, &spans, word).into_iter().skip(keep).rev() {
             let blank = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
             let (mut from, mut to) = (at, at + word.len());
             let alone_before = at == 0 || matches!(text.as_bytes()[at - 1], b'\n' | b'"' | b'\'');
@@ -226,21 +235,24 @@ pub(super) fn without_tokens(text: &str, gone: &[String], theirs: &[String]) -> 
 mod tests {
     use super::*;
 
-    fn gone(text: &str, theirs: &[&str]) -> String {
+    fn gone(path: &str, text: &str, theirs: &[&str]) -> String {
         let words = ["isolcpus=3", "nosmt"].map(String::from);
-        without_tokens(text, &words, &theirs.iter().map(ToString::to_string).collect::<Vec<_>>())
+        without_tokens(path, text, &words, &theirs.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 
     #[test]
     fn takes_words_out_of_lines_quotes_and_ends() {
-        for (text, left) in [
-            ("options root=x ro isolcpus=3 nosmt\n", "options root=x ro\n"),
-            ("A=\"isolcpus=3 quiet nosmt\"\n", "A=\"quiet\"\n"),
-            ("A='nosmt'\n", "A=''\n"),
-            ("nosmt isolcpus=3", ""),
-            ("isolcpus=3\r\nx nosmt\r\n", "\r\nx\r\n"),
+        for (path, text, left) in [
+            ("/boot/loader/entries/a.conf", "options root=x ro isolcpus=3 nosmt\n", "options root=x ro\n"),
+            ("/etc/default/grub", "A=\"isolcpus=3 quiet nosmt\"\n", "A=\"quiet\"\n"),
+            ("/etc/default/grub", "A='nosmt'\n", "A=''\n"),
+            ("/etc/default/grub", "A=\"quiet \\\n isolcpus=3\" # nosmt\n", "A=\"quiet \\\n\" # nosmt\n"),
+            ("/etc/kernel/cmdline", "nosmt isolcpus=3", ""),
+            ("/boot/cmdline.txt", "isolcpus=3\r\nx nosmt\r\n", "\r\nx\r\n"),
+            ("/boot/grub/grub.cfg", "linux /v root=x \\\n\tisolcpus=3 nosmt\n", "linux /v root=x \\\n\n"),
+            ("/boot/extlinux/extlinux.conf", "APPEND x nosmt # nosmt\n", "APPEND x # nosmt\n"),
         ] {
-            assert_eq!(gone(text, &[]), left, "{text:?}");
+            assert_eq!(gone(path, text, &[]), left, "{path}: {text:?}");
         }
     }
 
@@ -249,8 +261,8 @@ mod tests {
         for text in
             ["l1tf=full,nosmt x", "isolcpus=31 nosmt=force", "# was: isolcpus=3 nosmt\n", "nosmtx", ""]
         {
-            assert_eq!(gone(text, &[]), text);
+            assert_eq!(gone("/etc/kernel/cmdline", text, &[]), text);
         }
-        assert_eq!(gone("a nosmt b nosmt c", &["nosmt"]), "a nosmt b c");
+        assert_eq!(gone("/etc/kernel/cmdline", "a nosmt b nosmt c", &["nosmt"]), "a nosmt b c");
     }
 }

@@ -25,7 +25,6 @@ fn plan(actions: &[(ActionKind, &str, &str)]) -> Plan {
         isolated: "2-3".parse().unwrap(),
         real_time: "2".parse().unwrap(),
         housekeeping: "0-1".parse().unwrap(),
-        boot_line: crate::plan::boot_line(&actions),
         why: String::new(),
         actions,
         skipped: Vec::new(),
@@ -33,7 +32,7 @@ fn plan(actions: &[(ActionKind, &str, &str)]) -> Plan {
         digest: String::new(),
     };
     let plan = plan.sealed();
-    assert_eq!(crate::allowed::plan(&plan), Ok(()));
+    assert_eq!(crate::allowed::actions(&plan.actions), Ok(()));
     Plan { digest: "0123".into(), ..plan }
 }
 
@@ -51,7 +50,7 @@ fn each_action_becomes_the_option_that_does_it() {
         (Sysctl, "/proc/sys/kernel/watchdog_cpumask", "0-1"),
         (Governor, "/sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", "performance"),
         (PmQos, "/sys/devices/system/cpu/cpu2/power/pm_qos_resume_latency_us", "n/a"),
-        (Limits, crate::plan::runtime::LIMITS_FILE, crate::plan::runtime::LIMITS),
+        (Limits, crate::places::LIMITS_FILE, crate::places::LIMITS),
         (ManagerAffinity, "systemd", "0-1"),
         (Service, "robot.service", "fifo 80 2"),
     ]));
@@ -126,8 +125,8 @@ fn what_tuned_has_no_option_for_is_left_out_with_the_reason() {
     use ActionKind::*;
     let made = profile(&plan(&[
         (Slice, "system.slice", "0-1"),
-        (Partition, crate::plan::runtime::PARTITION, "2-3"),
-        (RealTimeSlice, units::SLICE, "2-3"),
+        (Partition, crate::places::PARTITION, "2-3"),
+        (RealTimeSlice, crate::service::SLICE, "2-3"),
     ]));
     let left: Vec<&str> = made.left_out.iter().map(|left| left.what.as_str()).collect();
     assert_eq!(left, ["system.slice", "/sys/fs/cgroup/isolator", "isolator.slice"]);

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::*;
 use crate::plan::Disruption;
+use crate::service::{DROP_IN, FOLDER, is_ours, is_service};
 use crate::system::CommandResult;
 use crate::system::memory::MemoryMachine;
 use crate::transaction::{self, Record, RecordKind};

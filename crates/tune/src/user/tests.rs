@@ -9,9 +9,9 @@ use machine::Snapshot;
 
 use super::*;
 use crate::system::CommandResult;
+use crate::system::SUFFIX;
 use crate::system::memory::{InjectedFault, MemoryMachine, PowerCut};
 use crate::transaction::Restoration;
-use crate::transaction::files::SUFFIX;
 
 const GROUP_FILE: &str = "root:x:0:\naudio:x:29:pulse\nsystemd-network:x:998:\nusers:x:100:\n";
 const SHADOW_FILE: &str = "root:*::\naudio:*::pulse\nsystemd-network:!*::\nusers:*::\n";
@@ -93,7 +93,7 @@ fn gives_rights_and_takes_all_of_them_again() {
     let dry = dry.unwrap();
     assert_eq!((state(&system), system.changes.len()), (before.clone(), system.commands.len()));
     let planned: Vec<&str> = dry.steps.iter().map(|step| step.what.as_str()).collect();
-    assert_eq!(planned, [GROUPS[0], GROUPS[1], LIMITS_FILE, RULES_FILE, DEVICE, PROGRAM]);
+    assert_eq!(planned, [GROUPS[0], GROUPS[1], USER_LIMITS_FILE, RULES_FILE, DEVICE, PROGRAM]);
     assert_eq!(dry.steps[0].after, "realtime with ann");
     assert_eq!(
         dry.steps[2].after,
@@ -199,7 +199,7 @@ fn a_group_that_was_there_stays_and_its_members_are_named() {
     let done = with(&mut system, |here| set_up(here, &audio)).unwrap();
     assert!(done.already.contains(&"group audio is there: pulse get these rights, too".into()), "{done:#?}");
     assert!(text(&system, GROUPS[0]).contains("audio:x:29:pulse,ann\n"));
-    assert!(text(&system, LIMITS_FILE).contains("@audio - rtprio 98\n"));
+    assert!(text(&system, USER_LIMITS_FILE).contains("@audio - rtprio 98\n"));
     // Another group at the same time would take the device away from the first one.
     let error = set_up_for(&mut system, &["bob"], None).unwrap_err().to_string();
     assert!(error.ends_with("undo that first: isolator setup-user --undo"), "{error}");
@@ -217,12 +217,12 @@ fn what_others_added_since_stays() {
     set_up_for(&mut system, &["ann"], Some(ProgramRights::Scheduling)).unwrap();
     let group = text(&system, GROUPS[0]).replace(":ann\n", ":ann,eve\n") + "eve:x:1003:\n";
     system.put(GROUPS[0], group.as_bytes());
-    let limits = text(&system, LIMITS_FILE) + "@robot - rtprio 10\n";
-    system.put(LIMITS_FILE, limits.as_bytes());
+    let limits = text(&system, USER_LIMITS_FILE) + "@robot - rtprio 10\n";
+    system.put(USER_LIMITS_FILE, limits.as_bytes());
     system.put(PROGRAM, b"another program");
     let undone = with(&mut system, undo).unwrap();
     assert_eq!(text(&system, GROUPS[0]), format!("{GROUP_FILE}realtime:x:997:eve\neve:x:1003:\n"));
-    assert_eq!(text(&system, LIMITS_FILE), "@robot - rtprio 10\n");
+    assert_eq!(text(&system, USER_LIMITS_FILE), "@robot - rtprio 10\n");
     assert_eq!(text(&system, PROGRAM), "another program");
     let left = undone.records[0].undone.iter().filter_map(|undone| match &undone.became {
         Restoration::Left(why) => Some(format!("{}: {why}", undone.what)),
@@ -283,7 +283,7 @@ fn refuses_users_and_groups_that_cannot_have_them() {
 
 #[test]
 fn refuses_to_replace_files_of_others() {
-    for path in [LIMITS_FILE, RULES_FILE, PROGRAM] {
+    for path in [USER_LIMITS_FILE, RULES_FILE, PROGRAM] {
         let mut system = machine();
         system.put(path, b"another's\n");
         let error = refused(&mut system, &wanted(&["ann"], Some(ProgramRights::Bpf)));
@@ -307,7 +307,7 @@ fn a_machine_without_pam_and_udev_lists_what_it_lacks() {
     let before = state(&system);
     let done = set_up_for(&mut system, &["ann"], None).unwrap();
     let skipped: Vec<&str> = done.skipped.iter().map(|skipped| skipped.what.as_str()).collect();
-    assert_eq!(skipped, [LIMITS_FILE, RULES_FILE, DEVICE]);
+    assert_eq!(skipped, [USER_LIMITS_FILE, RULES_FILE, DEVICE]);
     assert_eq!(done.steps.len(), 1);
     with(&mut system, undo).unwrap();
     assert_eq!(state(&system), before);

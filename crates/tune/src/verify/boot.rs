@@ -6,7 +6,7 @@ use machine::registry::same_name;
 use machine::{CpuSet, Snapshot};
 
 use super::{Observed, ThreePlaces};
-use crate::plan::Action;
+use crate::action::Action;
 
 pub(super) fn places(action: &Action, machine: &Snapshot) -> ThreePlaces {
     let (name, value) = (action.target.as_str(), action.value.as_str());

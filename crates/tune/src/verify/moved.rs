@@ -5,8 +5,11 @@ use machine::inventory::{ControlGroup, Inventory, Reading, Thread, ThreadPolicy}
 use machine::{CpuSet, Snapshot};
 
 use super::{Observed, ThreePlaces};
-use crate::plan::{Action, ActionKind, Plan, runtime};
-use crate::units::{self, ServiceValue};
+use crate::action::{Action, ActionKind};
+use crate::places::{LIMITS, LIMITS_FILE, PARTITION};
+use crate::plan::Plan;
+use crate::service::{self, ServiceValue};
+use crate::units;
 
 /// How many are named; the rest is counted.
 const NAMED: usize = 4;
@@ -165,7 +168,7 @@ fn slice(action: &Action, cpus: &CpuSet, inventory: &Inventory) -> ThreePlaces {
 
 /// A unit: what its file says, and what runs by it.
 fn unit(action: &Action, cpus: &CpuSet, inventory: &Inventory) -> ThreePlaces {
-    let path = units::file(action).unwrap_or_default();
+    let path = service::file(action).unwrap_or_default();
     let same = |now: &str| {
         let wanted = [true, false].into_iter().filter_map(|partition| units::text(action, partition));
         wanted.into_iter().any(|wanted| wanted.trim() == now.trim())
@@ -219,29 +222,28 @@ fn service(action: &Action, inventory: &Inventory) -> (Observed, String) {
 }
 
 fn partition(cpus: &CpuSet, inventory: &Inventory) -> ThreePlaces {
-    let path = runtime::PARTITION.trim_start_matches("/sys/fs/cgroup/");
+    let path = PARTITION.trim_start_matches("/sys/fs/cgroup/");
     let Some(group) = group(inventory, path) else {
         let why = "there is no such partition".to_string();
-        let effective = Observed::new(Some(false), None, runtime::PARTITION);
+        let effective = Observed::new(Some(false), None, PARTITION);
         return ThreePlaces { effective, why, ..ThreePlaces::default() };
     };
     let state = group.partition.clone().unwrap_or_default();
     let good = state == "isolated" && group.effective.as_ref().or(group.cpus.as_ref()) == Some(cpus);
     let why = if good { String::new() } else { format!("its state is '{state}'") };
     ThreePlaces {
-        effective: Observed::new(Some(good), Some(state), runtime::PARTITION),
+        effective: Observed::new(Some(good), Some(state), PARTITION),
         why,
         ..ThreePlaces::default()
     }
 }
 
 fn limits(inventory: &Inventory) -> ThreePlaces {
-    let lines: Vec<&str> = runtime::LIMITS.lines().collect();
+    let lines: Vec<&str> = LIMITS.lines().collect();
     let has = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         inventory.session.rules.iter().any(|rule| {
-            rule.starts_with(runtime::LIMITS_FILE)
-                && rule.split_whitespace().collect::<Vec<_>>().ends_with(&words)
+            rule.starts_with(LIMITS_FILE) && rule.split_whitespace().collect::<Vec<_>>().ends_with(&words)
         })
     };
     let all = lines.iter().all(has);
@@ -250,9 +252,5 @@ fn limits(inventory: &Inventory) -> ThreePlaces {
     } else {
         "the file is not there, or says something else".to_string()
     };
-    ThreePlaces {
-        configured: Observed::new(Some(all), None, runtime::LIMITS_FILE),
-        why,
-        ..ThreePlaces::default()
-    }
+    ThreePlaces { configured: Observed::new(Some(all), None, LIMITS_FILE), why, ..ThreePlaces::default() }
 }

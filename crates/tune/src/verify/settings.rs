@@ -5,7 +5,7 @@ use machine::inventory::Reading;
 use machine::{CpuSet, Snapshot};
 
 use super::{Observed, ThreePlaces};
-use crate::plan::{Action, ActionKind};
+use crate::action::{Action, ActionKind};
 
 /// The unit that sets them again after each boot.
 const UNIT: &str = "isolator-tune";

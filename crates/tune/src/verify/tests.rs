@@ -66,7 +66,7 @@ fn planned(machine: &Snapshot) -> Plan {
 /// The machine with the plan in force.
 fn applied(plan: &Plan) -> Snapshot {
     let mut machine = machine();
-    machine.kernel.command_line = Some(format!("root=/dev/sda1 {}", plan.boot_line));
+    machine.kernel.command_line = Some(format!("root=/dev/sda1 {}", plan.boot_line()));
     machine.isolation.isolated = plan.isolated.clone();
     machine.isolation.irq_default = plan.housekeeping.clone();
     machine.settings.insert("/proc/irq/default_smp_affinity".into(), "00000007".into());
@@ -79,10 +79,8 @@ fn applied(plan: &Plan) -> Snapshot {
     inventory.threads.push(nocb);
     inventory.irqs[0].affinity = Some(cpus("0-2"));
     inventory.irqs[0].effective = Some(cpus("1"));
-    inventory.session.rules = crate::plan::runtime::LIMITS
-        .lines()
-        .map(|line| format!("{}: {line}", crate::plan::runtime::LIMITS_FILE))
-        .collect();
+    inventory.session.rules =
+        crate::places::LIMITS.lines().map(|line| format!("{}: {line}", crate::places::LIMITS_FILE)).collect();
     machine
 }
 

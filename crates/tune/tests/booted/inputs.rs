@@ -159,7 +159,11 @@ fn plans_only_cpus_that_are_present() {
         let planned = plan(&machine, &MadeFor::here(root.path(), &machine), &intent);
         match (planned, refused) {
             (Ok(plan), None) => {
-                assert!(plan.boot_line.contains(&format!("domain,{wanted} ")), "{}", plan.boot_line);
+                assert!(
+                    plan.boot_line().to_string().contains(&format!("domain,{wanted} ")),
+                    "{}",
+                    plan.boot_line()
+                );
                 assert!(plan.housekeeping.iter().all(|cpu| cpu < 4), "{}", plan.housekeeping);
             }
             (Err(error), Some(words)) => assert!(error.to_string().contains(words), "{error}"),

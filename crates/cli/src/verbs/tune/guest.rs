@@ -28,7 +28,7 @@ pub fn boot_line(
     cpus: u32,
 ) -> Result<String, Box<dyn std::error::Error>> {
     let intent = Intent::new(profile, WantedCpus::Cpus(boot::isolated(cpus)));
-    Ok(plan(&guest(kernel, cpus), &MadeFor::default(), &intent)?.boot_line)
+    Ok(plan(&guest(kernel, cpus), &MadeFor::default(), &intent)?.boot_line().to_string())
 }
 
 /// A guest as the emulator makes it: cores of one thread each, in one node.

@@ -28,9 +28,9 @@ pub fn plan(plan: &Plan, style: Style) -> String {
             page.entry("  - ", warning);
         }
     }
-    if !plan.boot_line.is_empty() {
+    if !plan.boot_line().is_empty() {
         page.title("The boot line");
-        let _ = writeln!(page.out, "{}", plan.boot_line);
+        let _ = writeln!(page.out, "{}", plan.boot_line());
     }
     page.out
 }

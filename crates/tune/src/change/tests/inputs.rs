@@ -20,15 +20,15 @@ impl World {
         self.system.put(path, text.replace(from, to).as_bytes());
     }
 
-    fn apply(&mut self, plan: &Plan) -> Result<Applied> {
+    fn apply(&mut self, plan: &Plan) -> crate::Result<Applied> {
         apply(&mut self.here(), plan, Options::default())
     }
 
     fn boot_with(&mut self, id: &str, plan: &Plan) {
-        self.reboot(id, &format!("{STOCK} {}", plan.boot_line));
+        self.reboot(id, &format!("{STOCK} {}", plan.boot_line()));
     }
 
-    fn confirm(&mut self) -> Result<Applied> {
+    fn confirm(&mut self) -> crate::Result<Applied> {
         confirm(&mut self.here(), "/usr/bin/isolator")
     }
 }
@@ -57,7 +57,7 @@ fn a_boot_line_that_lost_words_in_its_file_is_not_done() {
         let mut world = World::new();
         let plan = world.plan(false);
         world.apply(&plan).unwrap();
-        world.facts.kernel.command_line = Some(format!("{STOCK} {}", plan.boot_line));
+        world.facts.kernel.command_line = Some(format!("{STOCK} {}", plan.boot_line()));
         change(&mut world);
         let error = world.apply(&plan).unwrap_err().to_string();
         assert!(error.contains("isolator tune rollback"), "{number}: {error}");
@@ -65,9 +65,9 @@ fn a_boot_line_that_lost_words_in_its_file_is_not_done() {
         assert!(matches!(world.apply(&plan).unwrap().boot, BootChange::Trial { .. }), "{number}");
     }
     let lasting: [Change; 5] = [
-        |world| world.system.remove(crate::boot::DROP_IN).unwrap(),
-        |world| world.system.put(crate::boot::DROP_IN, b""),
-        |world| world.edit(crate::boot::DROP_IN, " skew_tick=1", ""),
+        |world| world.system.remove(crate::places::DROP_IN).unwrap(),
+        |world| world.system.put(crate::places::DROP_IN, b""),
+        |world| world.edit(crate::places::DROP_IN, " skew_tick=1", ""),
         |world| world.edit(MENU, " skew_tick=1", ""),
         |world| world.edit(MENU, "isolcpus=managed_irq,domain,3", "isolcpus=managed_irq,domain,2"),
     ];
@@ -92,25 +92,25 @@ fn confirm_is_as_strict_as_verify() {
         }),
         ("runs without skew_tick=1", |world, plan| {
             world.facts.kernel.command_line =
-                Some(format!("{STOCK} {}", plan.boot_line.replace(" skew_tick=1", "")))
+                Some(format!("{STOCK} {}", plan.boot_line().to_string().replace(" skew_tick=1", "")))
         }),
         ("skew_tick", |world, plan| {
-            world.facts.kernel.command_line = Some(format!("{STOCK} {} skew_tick=0", plan.boot_line))
+            world.facts.kernel.command_line = Some(format!("{STOCK} {} skew_tick=0", plan.boot_line()))
         }),
         ("isolcpus", |world, plan| {
-            world.facts.kernel.command_line = Some(format!("{STOCK} {} isolcpus=2", plan.boot_line))
+            world.facts.kernel.command_line = Some(format!("{STOCK} {} isolcpus=2", plan.boot_line()))
         }),
         ("runs without", |world, plan| {
-            world.facts.kernel.command_line = Some(format!("{STOCK} -- {}", plan.boot_line))
+            world.facts.kernel.command_line = Some(format!("{STOCK} -- {}", plan.boot_line()))
         }),
         ("runs without isolcpus=managed_irq,domain,3", |world, plan| {
             world.facts.kernel.command_line =
-                Some(format!("{STOCK} {}", plan.boot_line.replace("domain,3", "domain,2-3")))
+                Some(format!("{STOCK} {}", plan.boot_line().to_string().replace("domain,3", "domain,2-3")))
         }),
         ("runs without", |world, _| world.facts.kernel.command_line = Some(STOCK.into())),
         ("irqaffinity", |world, _| world.facts.isolation.irq_default = "0-3".parse().unwrap()),
         ("irqaffinity", |world, plan| {
-            world.facts.kernel.command_line = Some(format!("{STOCK} {} irqaffinity=0", plan.boot_line))
+            world.facts.kernel.command_line = Some(format!("{STOCK} {} irqaffinity=0", plan.boot_line()))
         }),
     ];
     for (number, (words, change)) in states.into_iter().enumerate() {
@@ -130,23 +130,23 @@ fn confirm_is_as_strict_as_verify() {
 fn an_edit_of_our_drop_in_leaves_no_call_stuck() {
     let mut world = confirmed();
     let own = "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT mine\"\n";
-    let edited = world.text(crate::boot::DROP_IN) + own;
-    world.system.put(crate::boot::DROP_IN, edited.as_bytes());
+    let edited = world.text(crate::places::DROP_IN) + own;
+    world.system.put(crate::places::DROP_IN, edited.as_bytes());
     let menu = mkconfig(&world.system);
     world.system.put(MENU, menu.as_bytes());
     assert!(roll_back(&mut world.here(), None).unwrap().left.is_empty());
-    assert_eq!(world.text(crate::boot::DROP_IN), own);
+    assert_eq!(world.text(crate::places::DROP_IN), own);
     assert!(world.text(MENU).contains("ro  quiet mine\n") && !world.text(MENU).contains("isolcpus"));
     assert_eq!(roll_back(&mut world.here(), None).unwrap().records.len(), 0);
     // The whole life again, beside that line.
     world.reboot("third", &format!("{STOCK} mine"));
     let plan = world.plan(false);
     assert!(matches!(world.apply(&plan).unwrap().boot, BootChange::Trial { .. }));
-    world.reboot("fourth", &format!("{STOCK} mine {}", plan.boot_line));
+    world.reboot("fourth", &format!("{STOCK} mine {}", plan.boot_line()));
     world.confirm().unwrap();
-    assert!(world.text(MENU).contains("mine") && world.text(MENU).contains(&plan.boot_line));
+    assert!(world.text(MENU).contains("mine") && world.text(MENU).contains(&plan.boot_line().to_string()));
     assert!(roll_back(&mut world.here(), None).unwrap().left.is_empty());
-    assert_eq!(world.text(crate::boot::DROP_IN), own);
+    assert_eq!(world.text(crate::places::DROP_IN), own);
     assert!(world.text(MENU).contains("ro  quiet mine\n"));
 }
 
@@ -158,10 +158,10 @@ fn line_ends_of_another_system_come_back_to_the_byte() {
     let before = world.files();
     let plan = world.plan(false);
     world.apply(&plan).unwrap();
-    assert!(world.text(CUSTOM).contains(&plan.boot_line));
+    assert!(world.text(CUSTOM).contains(&plan.boot_line().to_string()));
     world.boot_with("second", &plan);
     assert!(matches!(world.confirm().unwrap().boot, BootChange::Lasting { .. }));
-    assert!(world.text(MENU).contains(&plan.boot_line));
+    assert!(world.text(MENU).contains(&plan.boot_line().to_string()));
     roll_back(&mut world.here(), None).unwrap();
     assert_eq!(world.files(), before);
     assert!(world.text(DEFAULTS).contains("\r\n"));

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! GRUB's block of variables, in which an entry is armed for one boot.
+
+use machine::boot::grub::GrubEnvironment;
+
+use super::guard;
+use crate::record::Step;
+use crate::record::kept::Kept;
+use crate::record::own::OwnPart;
+use crate::system::System;
+use crate::{Error, Result};
+
+/// The block of variables with `entry` armed for one boot; none where GRUB could not clear it again.
+pub(super) fn arm(system: &dyn System, path: &str, entry: &str) -> Result<Option<Step>> {
+    let Some(old) = Kept::of(system, path)? else { return Ok(None) };
+    let real = system.real_path(path).unwrap_or_else(|_| path.to_string());
+    let Some(mut block) = GrubEnvironment::read(&old.text).filter(|_| guard::loader_can_write(system, &real))
+    else {
+        return Ok(None);
+    };
+    if block.get("next_entry").is_some_and(|armed| !armed.is_empty() && armed != entry) {
+        return Err(Error::new(
+            format!("arm an entry in {path}"),
+            "another one is armed for the next boot",
+            "boot that first, or run: grub-editenv - unset next_entry",
+        ));
+    }
+    block.set("next_entry", Some(entry));
+    let own = OwnPart::Variable { name: "next_entry".into(), value: entry.into() };
+    let new = block.text().map(|text| Kept::new(&text, Some(&old)));
+    Ok(new.map(|new| Step::File { path: path.into(), old: Some(old), new: Some(new), own }))
+}
