@@ -14,50 +14,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub mod bls;
-mod detect;
 pub mod extlinux;
 pub mod grub;
 mod keeper;
 pub mod line;
 pub mod lines;
+mod loader;
 pub mod pi;
 mod read;
 pub mod shell;
 pub mod statement;
 
+pub use loader::{Loader, LoaderFacts};
 pub use shell::Variables;
 
 use crate::config::KernelConfig;
 use crate::tree::Tree;
-
-/// The boot loader, by the way its settings are changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Loader {
-    /// GRUB with Debian's drop-in files, `/etc/default/grub.d`.
-    GrubDebian,
-    /// GRUB with entries after the Boot Loader Specification: Fedora, RHEL and related distributions.
-    GrubBls,
-    /// GRUB whose menu is generated from `/etc/default/grub` alone.
-    Grub,
-    /// extlinux.conf on NVIDIA Jetson, read by L4TLauncher or U-Boot.
-    L4tExtlinux,
-    /// extlinux.conf elsewhere.
-    Extlinux,
-    /// systemd-boot with entries in files.
-    SystemdBoot,
-    /// systemd-boot, or the firmware, with unified kernel images: the line is within the image.
-    UnifiedKernelImage,
-    /// The firmware of a Raspberry Pi.
-    RaspberryPi,
-    /// U-Boot with an environment or a script.
-    UBoot,
-    /// ostree deployments (rpm-ostree, bootc), with any boot loader.
-    Ostree,
-    /// None that is known here.
-    #[default]
-    Unknown,
-}
 
 /// The boot loader of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -197,7 +169,7 @@ pub fn read(root: &Path) -> Boot {
 
 /// As [`read()`], from files that are read for more than this; the tree keeps the unread ones.
 pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
-    let found = detect::loader(tree);
+    let found = loader::find(tree);
     let mut boot = Boot { loader: found.loader, seen: found.seen, folder: found.folder, ..Boot::default() };
     boot.under_hypervisor = tree.hint("proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
     let release = tree.hint("proc/sys/kernel/osrelease");
@@ -205,7 +177,8 @@ pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
     boot.line_is_built_in = config.is_some_and(|config| {
         ["CMDLINE_FORCE", "CMDLINE_OVERRIDE"].into_iter().any(|option| config.has(option))
     });
-    read::entries(tree, &mut boot);
+    let folder = boot.folder.trim_start_matches('/').to_string();
+    (boot.loader.facts().read)(tree, &mut boot, &folder);
     keeper::read(tree, &mut boot);
     boot
 }
@@ -232,8 +205,8 @@ impl Boot {
             let not_running = lines.iter().flat_map(|line| missing(line, running)).collect();
             return (!lines.is_empty()).then(|| BootDrift { not_running, ..BootDrift::default() });
         };
-        let firmware_adds = matches!(self.loader, Loader::RaspberryPi | Loader::L4tExtlinux | Loader::UBoot);
-        let mut not_configured = if firmware_adds { Vec::new() } else { missing(running, &default.options) };
+        let mut not_configured =
+            if self.loader.facts().firmware_adds { Vec::new() } else { missing(running, &default.options) };
         let by_loader = self.sources.iter().filter(|source| source.loader);
         let by_loader: Vec<&str> = by_loader.filter_map(|source| source.line.as_deref()).collect();
         not_configured.retain(|raw| !by_loader.iter().any(|line| has(line, raw)));

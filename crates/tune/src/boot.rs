@@ -41,7 +41,7 @@ fn of(loader: Loader) -> &'static dyn BootLoader {
         Loader::RaspberryPi => &pi::RaspberryPi,
         Loader::UBoot => &uboot::UBoot,
         Loader::Ostree => &ostree::Ostree,
-        Loader::Grub | Loader::Extlinux | Loader::UnifiedKernelImage | Loader::Unknown => &by_hand::ByHand,
+        _ => &by_hand::ByHand,
     }
 }
 

@@ -86,27 +86,11 @@ fn loader_known(facts: &CheckFacts) -> CheckResult {
         Loader::Unknown if keeper.is_none() => Err(no_loader(facts)),
         loader => {
             let says = match keeper {
-                Some(keeper) => format!("{}, whose files {} writes", name(loader), keeper.name),
-                None => name(loader).to_string(),
+                Some(keeper) => format!("{}, whose files {} writes", loader.facts().name, keeper.name),
+                None => loader.facts().name.to_string(),
             };
             Ok(Conclusion::pass(read_in(boot.seen.join(", "), &says), says.clone()))
         }
-    }
-}
-
-fn name(loader: Loader) -> &'static str {
-    match loader {
-        Loader::GrubDebian => "GRUB as Debian and Ubuntu have it",
-        Loader::GrubBls => "GRUB with Boot Loader Specification entries",
-        Loader::Grub => "GRUB",
-        Loader::L4tExtlinux => "extlinux.conf of Jetson Linux",
-        Loader::Extlinux => "extlinux",
-        Loader::SystemdBoot => "systemd-boot",
-        Loader::UnifiedKernelImage => "a unified kernel image",
-        Loader::RaspberryPi => "the Raspberry Pi's firmware",
-        Loader::UBoot => "U-Boot",
-        Loader::Ostree => "ostree",
-        Loader::Unknown => "an unsupported loader",
     }
 }
 

@@ -385,6 +385,25 @@ mod tests {
     }
 
     #[test]
+    fn reads_statements_however_a_person_wrote_them() {
+        let text = "menuentry a { linux /v \\\n root=b ro ; initrd /i }\n### BEGIN /etc/grub.d/20_linux_xen ###\n\
+                    menuentry 'x' --id xen \\\n  --class xen {\n multiboot2 /xen.gz placeholder\n\
+                    if true; then module2 \"/v@/k\" placeholder root=ZFS=\"r/a\"; fi # c\n module2 --nounzip /i\n}\n";
+        let seen = menu(text, "");
+        let of = |at: usize| {
+            (seen[at].entry.id.as_str(), seen[at].entry.options.as_str(), seen[at].entry.kernel.as_deref())
+        };
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        assert_eq!(of(0), ("a", "root=b ro", Some("/v")));
+        assert_eq!(of(1), ("xen", "placeholder root=ZFS=r/a", Some("/v@/k")));
+        assert_eq!(
+            (&seen[1].entry.initrd, seen[1].entry.hypervisor.as_deref()),
+            (&vec!["/i".to_string()], Some("/xen.gz"))
+        );
+        assert_eq!(seen[1].entry.script.as_deref(), Some("/etc/grub.d/20_linux_xen"));
+    }
+
+    #[test]
     fn a_menu_that_is_cut_off_has_no_half_entry() {
         let half = &MENU[..MENU.find("initrd").unwrap()];
         assert_eq!(menu(half, "").len(), 0);

@@ -191,7 +191,7 @@ fn shell_file(tree: &mut Tree, boot: &mut Boot, path: &str, names: &[&str]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::read_tree;
+    use super::super::{Loader, read_tree};
     use crate::tree::made_of;
 
     fn keeper(files: &[(&str, &str)]) -> Option<(String, String)> {
@@ -249,11 +249,35 @@ mod tests {
                 "update-extlinux",
                 "default_kernel_opts",
             ),
+            (
+                &[("boot/extlinux.conf", ""), ("etc/update-extlinux.conf", "")],
+                "update-extlinux",
+                "default_kernel_opts",
+            ),
         ];
         for (files, name, step) in cases {
             let (found, steps) = keeper(files).unwrap_or_else(|| panic!("{files:?}"));
             assert!(found == *name && steps.contains(step), "{files:?}: {found}: {steps}");
         }
+    }
+
+    #[test]
+    fn entries_on_the_efi_partition_have_their_own_line() {
+        let entry = "title a\nlinux /a/linux\noptions root=a quiet\n";
+        let files = [
+            ("proc/cmdline", "BOOT_IMAGE=/a/linux root=a quiet"),
+            ("boot/efi/loader/entries/a-6.17.7-1-default.conf", entry),
+            ("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"splash\"\n"),
+            ("etc/kernel/cmdline", "root=a quiet\n"),
+            ("usr/bin/sdbootutil", ""),
+        ];
+        let boot = read_tree(&mut made_of(&files).1);
+        assert_eq!((boot.loader, boot.entries.len()), (Loader::GrubBls, 1));
+        assert_eq!(boot.keeper.as_ref().map(|keeper| keeper.name.as_str()), Some("sdbootutil"));
+        let places: Vec<String> = boot.sources.iter().map(|source| source.place()).collect();
+        assert_eq!(places, ["/etc/kernel/cmdline"]);
+        let drift = boot.drift("BOOT_IMAGE=/a/linux root=a quiet").unwrap();
+        assert_eq!((drift.never_generated, drift.not_configured), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -6,28 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bls::EntryFile;
 use super::extlinux::Extlinux;
 use super::grub::{self, GrubEnvironment};
-use super::{Boot, BootEntry, EntrySource, Loader, bls, line, pi};
+use super::{Boot, BootEntry, EntrySource, bls, line, pi};
 use crate::tree::Tree;
-
-pub(super) fn entries(tree: &mut Tree, boot: &mut Boot) {
-    let folder = boot.folder.trim_start_matches('/').to_string();
-    match boot.loader {
-        Loader::GrubDebian | Loader::Grub => grub_menu(tree, boot, &folder),
-        Loader::GrubBls => grub_entries(tree, boot, &folder),
-        Loader::L4tExtlinux | Loader::Extlinux => extlinux(tree, boot, &folder),
-        Loader::SystemdBoot => systemd_boot(tree, boot, &folder),
-        Loader::RaspberryPi => raspberry_pi(tree, boot, &folder),
-        Loader::Ostree => {
-            boot.entries = entry_files(tree, &folder).into_iter().map(|(_, entry)| entry).collect()
-        }
-        Loader::UBoot => u_boot(tree, boot),
-        Loader::UnifiedKernelImage => kernel_command_line(tree, boot),
-        Loader::Unknown => {}
-    }
-    if boot.loader == Loader::Ostree && !boot.entries.is_empty() {
-        boot.default = Some(0);
-    }
-}
 
 /// The text of a boot file as it stands; unlike [`Tree::text`] without taking space off its ends.
 pub(super) fn text(tree: &mut Tree, path: &str) -> Option<String> {
@@ -35,7 +15,7 @@ pub(super) fn text(tree: &mut Tree, path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn grub_menu(tree: &mut Tree, boot: &mut Boot, folder: &str) {
+pub(super) fn grub_menu(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     let (variables, sources) = generator(tree);
     boot.sources = sources;
     let path = format!("{folder}/grub.cfg");
@@ -191,6 +171,21 @@ pub(super) fn shell_sources(
     parts.into_iter().map(|(file, part)| EntrySource { line: Some(part), ..source(file) }).collect()
 }
 
+/// The entries of ostree's deployments, the newest first.
+pub(super) fn ostree(tree: &mut Tree, boot: &mut Boot, folder: &str) {
+    boot.entries = entry_files(tree, folder).into_iter().map(|(_, entry)| entry).collect();
+    boot.default = (!boot.entries.is_empty()).then_some(0);
+}
+
+/// The files from which the line of the next kernel image is made.
+pub(super) fn kernel_image(tree: &mut Tree, boot: &mut Boot, _: &str) {
+    // mkinitcpio puts these files together for its image.
+    for name in tree.hint_names("etc/cmdline.d").into_iter().filter(|name| name.ends_with(".conf")) {
+        boot.sources.extend(whole_file(tree, &format!("etc/cmdline.d/{name}")));
+    }
+    kernel_command_line(tree, boot);
+}
+
 /// The files of entries below `folder`, in the loader's order.
 fn entry_files(tree: &mut Tree, folder: &str) -> Vec<(EntryFile, BootEntry)> {
     let mut found = Vec::new();
@@ -205,7 +200,7 @@ fn entry_files(tree: &mut Tree, folder: &str) -> Vec<(EntryFile, BootEntry)> {
     found
 }
 
-fn grub_entries(tree: &mut Tree, boot: &mut Boot, folder: &str) {
+pub(super) fn grub_entries(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     let block = environment(tree, folder);
     let stored = |name: &str| block.as_ref().and_then(|block| block.get(name)).map(str::to_string);
     let entries = boot.seen.first().map(|path| path.trim_start_matches('/').to_string()).unwrap_or_default();
@@ -232,12 +227,6 @@ fn grub_entries(tree: &mut Tree, boot: &mut Boot, folder: &str) {
 
 /// The line that kernel-install gives to the next kernel.
 fn kernel_command_line(tree: &mut Tree, boot: &mut Boot) {
-    if boot.loader == Loader::UnifiedKernelImage {
-        // mkinitcpio puts these files together for its image.
-        for name in tree.hint_names("etc/cmdline.d").into_iter().filter(|name| name.ends_with(".conf")) {
-            boot.sources.extend(whole_file(tree, &format!("etc/cmdline.d/{name}")));
-        }
-    }
     let paths = ["etc/kernel/cmdline", "usr/lib/kernel/cmdline"];
     if let Some(path) = paths.into_iter().find(|path| tree.exists(path)) {
         boot.sources.extend(whole_file(tree, path));
@@ -250,7 +239,7 @@ pub(super) fn whole_file(tree: &mut Tree, path: &str) -> Option<EntrySource> {
     Some(EntrySource { file: format!("/{path}"), line: Some(line), ..EntrySource::default() })
 }
 
-fn extlinux(tree: &mut Tree, boot: &mut Boot, folder: &str) {
+pub(super) fn extlinux(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     let path = format!("{folder}/extlinux.conf");
     let Some(text) = text(tree, &path) else { return };
     let file = Extlinux::read(&text);
@@ -260,7 +249,7 @@ fn extlinux(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     boot.menu_tenths = Some(if boot.entries.len() < 2 { 0 } else { file.timeout() });
 }
 
-fn systemd_boot(tree: &mut Tree, boot: &mut Boot, folder: &str) {
+pub(super) fn systemd_boot(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     boot.entries =
         entry_files(tree, &format!("{folder}/entries")).into_iter().map(|(_, entry)| entry).collect();
     let conf = boot.seen.first().map(|path| path.trim_start_matches('/').to_string()).unwrap_or_default();
@@ -307,7 +296,7 @@ fn fits(name: &[char], pattern: &[char]) -> bool {
     pattern[of..].iter().all(|letter| *letter == '*')
 }
 
-fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {
+pub(super) fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     let read = match pi::Settings::read(tree, folder) {
         Ok(read) => read,
         Err(why) => return tree.note(&format!("{folder}/config.txt"), why),
@@ -346,8 +335,8 @@ fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {
 const ENVIRONMENT: [&str; 6] =
     ["extraargs", "optargs", "cmdline", "bootargs", "othbootargs", "extra_bootargs"];
 
-fn u_boot(tree: &mut Tree, boot: &mut Boot) {
-    for path in super::detect::environments(tree) {
+pub(super) fn u_boot(tree: &mut Tree, boot: &mut Boot, _: &str) {
+    for path in environments(tree) {
         let text = tree.hint(&path).unwrap_or_default();
         let value = |key: &str| {
             let of = |line: &str| {
@@ -360,4 +349,15 @@ fn u_boot(tree: &mut Tree, boot: &mut Boot) {
         let (file, variable) = (format!("/{path}"), Some(key.to_string()));
         boot.sources.push(EntrySource { file, variable, line, ..EntrySource::default() });
     }
+}
+
+/// Files of U-Boot's environment that vendors let people edit: armbianEnv.txt, orangepiEnv.txt, uEnv.txt.
+pub(super) fn environments(tree: &mut Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in ["boot", "boot/firmware", "boot/uboot"] {
+        let names =
+            tree.hint_names(folder).into_iter().filter(|name| name.to_lowercase().ends_with("env.txt"));
+        found.extend(names.map(|name| format!("{folder}/{name}")));
+    }
+    found
 }

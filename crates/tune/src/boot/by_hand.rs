@@ -9,6 +9,9 @@ use crate::record::Step;
 use crate::system::System;
 use crate::{Error, Result};
 
+/// The variable in which a loader of EFI names itself.
+const LOADER_INFO: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
 /// Any other loader.
 pub(super) struct ByHand;
 
@@ -90,7 +93,9 @@ fn unknown(system: &dyn System, asked: &BootSpec<'_>) -> (&'static str, Vec<Stri
     }
     let by_stub =
         |word: BootWord<'_>| word.is("initrd") && word.value.is_some_and(|path| path.contains('\\'));
-    if kernel_words(asked.running.unwrap_or_default()).any(by_stub) {
+    // A loader that names itself started the kernel otherwise.
+    let names_itself = system.stat(LOADER_INFO).is_ok();
+    if !names_itself && kernel_words(asked.running.unwrap_or_default()).any(by_stub) {
         let line = with_words(asked.running.unwrap_or_default(), asked.words);
         return (
             "a boot entry of the firmware starts the kernel itself (EFI stub)",

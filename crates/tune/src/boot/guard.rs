@@ -172,27 +172,10 @@ pub(super) fn booted(asked: &BootSpec<'_>) -> Result<()> {
                     entry.kernel.as_deref().unwrap_or("another kernel")
                 ),
             },
-            make_default(boot.loader),
+            boot.loader.facts().make_default,
         ));
     }
     Ok(())
-}
-
-/// How the running kernel becomes the one that is booted when no person chooses.
-fn make_default(loader: Loader) -> &'static str {
-    match loader {
-        Loader::GrubDebian | Loader::Grub => {
-            "make it the default (GRUB_DEFAULT in /etc/default/grub names its entry, then update-grub), or boot the default \
-             and plan again"
-        }
-        Loader::GrubBls => {
-            "make it the default (grubby --set-default /boot/vmlinuz-$(uname -r)), or boot the default and plan again"
-        }
-        Loader::SystemdBoot => {
-            "make it the default (bootctl set-default), or boot the default and plan again"
-        }
-        _ => "make it the default in that file, or boot the default and plan again",
-    }
 }
 
 /// The line that a loader gives counts, and what is written stays: the kernel has no line of its own, and the system
@@ -226,7 +209,9 @@ fn in_memory(system: &dyn System) -> bool {
     };
     let root = mount_of(&mounts, 1, "/").unwrap_or_default();
     let [_, _, "overlay", options, ..] = root[..] else { return is_memory("/") };
-    options.split(',').find_map(|option| option.strip_prefix("upperdir=")).is_some_and(is_memory)
+    // Within a container the folder is one of its host.
+    let upper = options.split(',').find_map(|option| option.strip_prefix("upperdir="));
+    upper.filter(|path| system.stat(path).is_ok()).is_some_and(is_memory)
 }
 
 /// Settings of the machine are its host's where this is a container.
@@ -252,7 +237,7 @@ pub fn host(machine: &Snapshot) -> Result<()> {
 /// root device is in one of them.
 pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
     // ostree looks after its deployments; the others name no files that we could find.
-    if matches!(asked.boot.loader, Loader::Ostree | Loader::UBoot | Loader::RaspberryPi) {
+    if !asked.boot.loader.facts().names_files {
         return Ok(());
     }
     let Some(entry) = asked.entry() else { return Ok(()) };

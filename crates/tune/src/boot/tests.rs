@@ -7,13 +7,16 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use machine::Boot;
-use machine::boot::grub;
+use machine::boot::{Loader, grub};
 
 use super::*;
+use crate::places::TRIAL;
 use crate::record::Step;
 use crate::system::memory::{InjectedFault, MemoryMachine, PowerCut};
 use crate::system::{CommandResult, System};
 use crate::transaction::{self, Record, RecordKind, RecordState, Restoration, StepOutcome, Undone, store};
+
+mod siblings;
 
 pub(crate) type Files = BTreeMap<String, String>;
 type Boots = (Option<String>, Option<String>);

@@ -380,6 +380,19 @@ fn a_record_that_cannot_be_read_stops_no_other() {
 }
 
 #[test]
+fn confirm_names_no_unit_where_no_systemd_runs() {
+    let mut world = World::new();
+    world.system.remove("/run/systemd/system/x").unwrap();
+    world.system.remove_folder("/run/systemd/system").unwrap();
+    let plan = world.plan(false);
+    let only = Options { runtime_only: true, ..Options::default() };
+    apply(&mut world.here(), &plan, only).unwrap();
+    let confirmed = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    assert!(confirmed.skipped.iter().any(|skipped| skipped.reason.contains("no systemd runs here")));
+    assert!(!confirmed.next.iter().any(|next| next.contains("systemctl")), "{:?}", confirmed.next);
+}
+
+#[test]
 fn no_space_for_the_second_record_changes_nothing() {
     use crate::system::memory::InjectedFault;
     let mut world = World::new();

@@ -218,9 +218,11 @@ fn cannot(action: &Action) -> Option<&'static str> {
         }
         ActionKind::Limits => Some("it gives rights and sets no latency"),
         ActionKind::Slice | ActionKind::Partition => {
-            Some("it moves programs about: by turns it would measure that")
+            Some("it cannot be toggled: the toggle itself moves programs, which disturbs the measurement")
         }
-        ActionKind::IrqBalance => Some("it starts a service again: by turns it would measure that"),
+        ActionKind::IrqBalance => {
+            Some("it cannot be toggled: the toggle itself restarts a service, which disturbs the measurement")
+        }
         _ => None,
     }
 }

@@ -324,7 +324,7 @@ fn as_asked(facts: &PlanFacts, intent: &Intent, cpus: &CpuSet) -> Result<CpuChoi
             facts.cores.iter().filter(|core| core.node == node).flat_map(|core| core.cpus.iter()).collect();
         if of_node.without(cpus).is_empty() {
             warnings.push(format!(
-                "memory node {node} keeps no CPU for the system: its memory is cleaned up from afar"
+                "memory node {node} keeps no CPU for the system: kernel memory work for it runs on CPUs of other nodes"
             ));
         }
     }
@@ -342,7 +342,7 @@ fn warnings(facts: &PlanFacts, choice: &CpuChoice) -> Vec<String> {
     let mut warnings = Vec::new();
     if facts.cores.len() == 2 {
         warnings.push(
-            "with two cores, one carries the whole system: loads there are felt through caches and memory"
+            "with two cores, one carries the whole system: loads there interfere through caches and memory"
                 .into(),
         );
     }
@@ -364,7 +364,7 @@ fn warnings(facts: &PlanFacts, choice: &CpuChoice) -> Vec<String> {
     let shared = shared.and(&choice.housekeeping);
     if !shared.is_empty() {
         warnings.push(format!(
-            "the last cache is shared with cpus {shared}: their memory traffic is felt; split it with resctrl where the processor can"
+            "the last cache is shared with cpus {shared}: their memory traffic interferes; split it with resctrl where the processor can"
         ));
     }
     warnings

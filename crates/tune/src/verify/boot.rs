@@ -19,7 +19,7 @@ pub(super) fn places(action: &Action, machine: &Snapshot) -> ThreePlaces {
         effective = Observed::new(Some(false), None, "the kernel's log");
         why = "the kernel did not know it: it handed it to init".to_string();
     } else if running.agrees == Some(true) && effective.agrees == Some(false) {
-        why = "the kernel was told and does something else: it dropped the list, or its configuration lacks this"
+        why = "the parameter is set, but not in effect: the kernel dropped the list, or its configuration lacks this"
             .to_string();
     } else if running.agrees == Some(false) {
         why = match configured.agrees {

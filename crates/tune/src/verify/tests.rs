@@ -101,6 +101,17 @@ fn nothing_is_in_force_before_a_plan_is_applied_and_all_after() {
 }
 
 #[test]
+fn rights_that_no_program_reads_here_are_not_checked() {
+    let plan = planned(&machine());
+    let mut machine = applied(&plan);
+    machine.inventory.as_mut().unwrap().session.rules.clear();
+    assert_eq!(of(&verify(&plan, &machine, &[]), crate::places::LIMITS_FILE).result, CheckState::Not);
+    machine.inventory.as_mut().unwrap().session.without_limits_folder = true;
+    let verified = verify(&plan, &machine, &[]);
+    assert!(verified.in_force && verified.checks.iter().all(|check| check.kind != ActionKind::Limits));
+}
+
+#[test]
 fn what_the_kernel_was_told_is_not_what_it_does() {
     let plan = planned(&machine());
     let mut machine = applied(&plan);

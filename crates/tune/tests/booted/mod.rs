@@ -429,6 +429,7 @@ fn entries_of_another_system_stay_as_they_are() {
     // A menu that never asks for the entry of one boot gets no trial, so the change is made at once.
     let made = boots::rhel9("", "", "", "")
         .file(other, text)
+        .file("boot/vmlinuz-0-rescue", "")
         .file("boot/grub2/grub.cfg", "set default=\"${saved_entry}\"\nblscfg\n");
     let (root, done) = wet(&made);
     assert!(matches!(done.unwrap().boot, BootChange::Lasting { .. }));

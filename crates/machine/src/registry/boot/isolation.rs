@@ -39,7 +39,7 @@ pub(super) const ALL: &[Setting] = &[
         accepted: &["NO_HZ: Full dynticks CPUs: *"],
         since: Some((3, 10)),
         reason: "stops the tick while a single task runs; offloads RCU callbacks and unbound kernel threads as well",
-        cost: "every entry into the kernel becomes dearer: for programs that poll, not for those that sleep each period",
+        cost: "each kernel entry costs more: for programs that poll, not for those that sleep each period",
         source: "Linux 6.12, kernel/sched/isolation.c; Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst",
         ..BOOT
     },

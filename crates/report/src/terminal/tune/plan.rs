@@ -23,7 +23,7 @@ pub fn plan(plan: &Plan, style: Style) -> String {
         }
     }
     if !plan.warnings.is_empty() {
-        page.title("To know");
+        page.title("Warnings");
         for warning in &plan.warnings {
             page.entry("  - ", warning);
         }
@@ -72,7 +72,7 @@ fn section(page: &mut PlanText, title: &str, actions: &[&Action]) {
         };
         let alike = rest.iter().take_while(same).count();
         let more = if alike > 1 { format!(", and {} more like it", alike - 1) } else { String::new() };
-        let brief = if first.disruption == Disruption::Brief { " (felt for a moment)" } else { "" };
+        let brief = if first.disruption == Disruption::Brief { " (brief disruption)" } else { "" };
         page.entry("  ", &format!("{}{more}{brief}", what(first)));
         page.entry("      why:  ", &first.reason);
         page.entry("      cost: ", &first.cost);

@@ -1,10 +1,119 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which loader it is: first by what booted this machine says (a variable of the firmware, the running line),
-//! then by the files that only it has, the narrowest sign first.
+//! The boot loaders that are known: what each is, by which signs it is found, and what reads its files.
+//!
+//! What booted this machine tells first (a variable of the firmware, the running line), then the files that only one
+//! loader has, the narrowest sign first. A new loader is a variant, its facts and its sign here.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::pi::Settings;
-use super::{Loader, line};
+use super::{Boot, line, read};
 use crate::tree::Tree;
+
+/// The boot loader, by the way its settings are changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loader {
+    /// GRUB with Debian's drop-in files, `/etc/default/grub.d`.
+    GrubDebian,
+    /// GRUB with entries after the Boot Loader Specification: Fedora, RHEL and related distributions.
+    GrubBls,
+    /// GRUB whose menu is generated from `/etc/default/grub` alone.
+    Grub,
+    /// extlinux.conf on NVIDIA Jetson, read by L4TLauncher or U-Boot.
+    L4tExtlinux,
+    /// extlinux.conf elsewhere.
+    Extlinux,
+    /// systemd-boot with entries in files.
+    SystemdBoot,
+    /// systemd-boot, or the firmware, with unified kernel images: the line is within the image.
+    UnifiedKernelImage,
+    /// The firmware of a Raspberry Pi.
+    RaspberryPi,
+    /// U-Boot with an environment or a script.
+    UBoot,
+    /// ostree deployments (rpm-ostree, bootc), with any boot loader.
+    Ostree,
+    /// None that is known here.
+    #[default]
+    Unknown,
+}
+
+/// What the rest of the program asks of a loader.
+#[derive(Debug, Clone, Copy)]
+pub struct LoaderFacts {
+    /// Its name, for people.
+    pub name: &'static str,
+    /// How the running kernel becomes the one that is booted when no person chooses.
+    pub make_default: &'static str,
+    /// Whether firmware adds words to its line.
+    pub firmware_adds: bool,
+    /// Whether its entries name the files of kernel and RAM disk.
+    pub names_files: bool,
+    /// Its reader: fills a [`Boot`] from the files below a folder.
+    pub(super) read: fn(&mut Tree, &mut Boot, &str),
+}
+
+impl Loader {
+    /// What the rest of the program asks of it.
+    pub fn facts(self) -> LoaderFacts {
+        let other = LoaderFacts {
+            name: "an unsupported loader",
+            make_default: "make it the default in that file, or boot the default and plan again",
+            firmware_adds: false,
+            names_files: true,
+            read: |_, _, _| {},
+        };
+        let grub = "make it the default (GRUB_DEFAULT in /etc/default/grub names its entry, then update-grub), or boot the \
+                    default and plan again";
+        let grubby = "make it the default (grubby --set-default /boot/vmlinuz-$(uname -r)), or boot the default and plan \
+                      again";
+        let bootctl = "make it the default (bootctl set-default), or boot the default and plan again";
+        let read = read::grub_menu;
+        match self {
+            Loader::GrubDebian => {
+                LoaderFacts { name: "GRUB as Debian and Ubuntu have it", make_default: grub, read, ..other }
+            }
+            Loader::Grub => LoaderFacts { name: "GRUB", make_default: grub, read, ..other },
+            Loader::GrubBls => LoaderFacts {
+                name: "GRUB with Boot Loader Specification entries",
+                make_default: grubby,
+                read: read::grub_entries,
+                ..other
+            },
+            Loader::L4tExtlinux => LoaderFacts {
+                name: "extlinux.conf of Jetson Linux",
+                firmware_adds: true,
+                read: read::extlinux,
+                ..other
+            },
+            Loader::Extlinux => LoaderFacts { name: "extlinux", read: read::extlinux, ..other },
+            Loader::SystemdBoot => {
+                LoaderFacts { name: "systemd-boot", make_default: bootctl, read: read::systemd_boot, ..other }
+            }
+            Loader::UnifiedKernelImage => {
+                LoaderFacts { name: "a unified kernel image", read: read::kernel_image, ..other }
+            }
+            Loader::RaspberryPi => LoaderFacts {
+                name: "the Raspberry Pi's firmware",
+                firmware_adds: true,
+                names_files: false,
+                read: read::raspberry_pi,
+                ..other
+            },
+            Loader::UBoot => LoaderFacts {
+                name: "U-Boot",
+                firmware_adds: true,
+                names_files: false,
+                read: read::u_boot,
+                ..other
+            },
+            Loader::Ostree => LoaderFacts { name: "ostree", names_files: false, read: read::ostree, ..other },
+            Loader::Unknown => other,
+        }
+    }
+}
 
 /// The loader, the files by which it was recognised, and the folder of its files.
 pub(super) struct DetectedLoader {
@@ -68,7 +177,8 @@ fn found(loader: Loader, seen: &[&str], folder: &str) -> DetectedLoader {
     DetectedLoader { loader, seen, folder: format!("/{folder}") }
 }
 
-pub(super) fn loader(tree: &mut Tree) -> DetectedLoader {
+/// Which loader booted this machine.
+pub(super) fn find(tree: &mut Tree) -> DetectedLoader {
     let booted = booted(tree);
     if tree.exists("run/ostree-booted") {
         return found(Loader::Ostree, &["run/ostree-booted"], "boot/loader/entries");
@@ -96,7 +206,7 @@ pub(super) fn loader(tree: &mut Tree) -> DetectedLoader {
             return found(Loader::Extlinux, &[&path], folder);
         }
     }
-    let environment = environments(tree).into_iter().next();
+    let environment = read::environments(tree).into_iter().next();
     for path in ["etc/fw_env.config", environment.as_deref().unwrap_or_default(), "boot/boot.scr"] {
         if !path.is_empty() && tree.exists(path) {
             return found(Loader::UBoot, &[path], "boot");
@@ -108,17 +218,6 @@ pub(super) fn loader(tree: &mut Tree) -> DetectedLoader {
         return found(Loader::UBoot, &[path], "boot");
     }
     found(Loader::Unknown, &[], "boot")
-}
-
-/// Files of U-Boot's environment that vendors let people edit: armbianEnv.txt, orangepiEnv.txt, uEnv.txt.
-pub(super) fn environments(tree: &mut Tree) -> Vec<String> {
-    let mut found = Vec::new();
-    for folder in ["boot", "boot/firmware", "boot/uboot"] {
-        let names =
-            tree.hint_names(folder).into_iter().filter(|name| name.to_lowercase().ends_with("env.txt"));
-        found.extend(names.map(|name| format!("{folder}/{name}")));
-    }
-    found
 }
 
 /// Boards whose own firmware reads files.

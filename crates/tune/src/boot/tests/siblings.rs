@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules that hold for every loader: what a fallback proves, how a continued, quoted or hypervisor's entry is copied,
+//! and what no loader is asked for.
+
+use super::*;
+use crate::system::memory::MemoryMachine;
+
+/// The boot as files have it now.
+fn read_again(system: &MemoryMachine) -> Boot {
+    let folder = tempfile::tempdir().unwrap();
+    system.dump(folder.path());
+    machine::boot::read(folder.path())
+}
+
+fn has_ours(line: &str) -> bool {
+    machine::boot::line::kernel_words(line).any(|word| WORDS.contains(&word.raw))
+}
+
+#[test]
+fn a_fallback_is_an_entry_without_our_words() {
+    for name in WRITTEN {
+        let words = boot_words();
+        for tried in [false, true] {
+            let (mut system, boot) = machine(name);
+            let asked = asked(&boot, &words);
+            let method =
+                if tried { lasting(&mut system, &asked) } else { first(&mut system, &asked) }.unwrap();
+            let BootMethod::Lasting { fallback, .. } = &method else { continue };
+            let fallback = fallback.clone();
+            let mut record = Record::new("1", RecordKind::Boot, "", "first", &words, steps(method));
+            transaction::apply(&mut system, &mut record).unwrap();
+            let after = read_again(&system);
+            let title = fallback.split('\'').nth(1);
+            let other =
+                title.map(|title| after.entries.iter().find(|e| e.title == title || e.id == title).unwrap());
+            assert!(other.is_none_or(|entry| !has_ours(&entry.options)), "{name}: {fallback}");
+            if title.is_none() {
+                let all = after.entries.iter().filter(|entry| entry.kernel.is_some());
+                assert!(
+                    fallback == "no other entry" && all.into_iter().all(|e| has_ours(&e.options)),
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn no_fallback_without_its_kernel() {
+    for (name, kept) in [("debian", "recovery"), ("fedora", "rescue")] {
+        let words = boot_words();
+        let (mut system, boot) = machine(name);
+        for entry in boot.entries.iter().filter(|entry| entry.recovery) {
+            let kernel = entry.kernel.as_ref().unwrap();
+            ["", "/boot", &boot.folder]
+                .iter()
+                .for_each(|folder| drop(system.remove(&format!("{folder}{kernel}"))));
+        }
+        let BootMethod::Lasting { fallback, .. } = lasting(&mut system, &asked(&boot, &words)).unwrap()
+        else {
+            panic!("{name}")
+        };
+        assert!(!fallback.to_lowercase().contains(kept), "{name}: {fallback}");
+    }
+}
+
+#[test]
+fn a_trial_names_every_word_of_the_entry_it_copies() {
+    let root = "1111aaaa-0000-4000-8000-222233334444";
+    for (statement, line) in [
+        (format!("linux /v \\\n\troot=UUID={root} ro \\\n\tquiet"), format!("root=UUID={root} ro quiet")),
+        (format!("linux \"/v\" root=UUID=\"{root}\" ro"), format!("root=UUID={root} ro")),
+        (
+            format!("linux /v root=UUID={root} memmap=1G\\$1G # note"),
+            format!("root=UUID={root} memmap=1G$1G"),
+        ),
+        (
+            format!("echo a; linux /v root=UUID={root} -- single; echo b"),
+            format!("root=UUID={root} -- single"),
+        ),
+        (
+            format!(
+                "multiboot2 /xen.gz placeholder\nmodule2 /v placeholder root=UUID={root}\nmodule2 --nounzip /i"
+            ),
+            format!("placeholder root=UUID={root}"),
+        ),
+    ] {
+        let menu = format!("menuentry 'RT' --id rt {{\n{statement}\n}}\n");
+        let entries = grub::menu(&menu, "");
+        assert_eq!(entries[0].entry.options, line);
+        let copy = entries[0].copy("Isolator trial", TRIAL, &WORDS);
+        let copied = &grub::menu(&copy, "")[0].entry;
+        let expected = machine::boot::line::with_words(&line, &WORDS);
+        assert_eq!((copied.options.as_str(), copied.id.as_str()), (expected.as_str(), TRIAL), "{copy}");
+        assert_eq!(
+            (&copied.kernel, &copied.hypervisor),
+            (&entries[0].entry.kernel, &entries[0].entry.hypervisor)
+        );
+    }
+}
+
+#[test]
+fn systemd_boots_trial_is_never_blessed_for_good() {
+    let words = boot_words();
+    for (real_time, running, once) in [
+        (true, "root=a", false),
+        (true, "root=a efi=runtime", true),
+        (false, "root=a", true),
+        (false, "root=a efi=debug,noruntime", false),
+    ] {
+        let (mut system, boot) = machine("systemd-boot");
+        let line = format!("{} {running}", boot.default_entry().unwrap().options).replace("root=a", "");
+        let spec = BootSpec { real_time, running: Some(&line), ..asked(&boot, &words) };
+        let BootMethod::Trial { steps, .. } = first(&mut system, &spec).unwrap() else { panic!("{running}") };
+        let by_command = matches!(&steps[..], [_, Step::Command { run, .. }] if run[1] == "set-oneshot");
+        let Step::File { new: Some(new), .. } = &steps[0] else { panic!() };
+        let is_first =
+            new.text.lines().any(|line| line.starts_with("sort-key") && line.contains("0-isolator"));
+        assert_eq!((by_command, is_first), (once, !once), "{running} {real_time}");
+    }
+}
+
+#[test]
+fn u_boot_has_a_way_back_only_where_it_counts() {
+    let base = "bootcmd=run x\noptargs=\nx=setenv bootargs ${optargs}\n";
+    let words = boot_words();
+    for (more, refused) in [
+        ("bootlimit=3\naltbootcmd=run old\n", None),
+        ("bootlimit=3\naltbootcmd=run old\nupgrade_available=1\n", None),
+        ("bootlimit=1\naltbootcmd=run old\nupgrade_available=0\n", Some("upgrade_available is 0")),
+        ("bootlimit=1\naltbootcmd=run old\nupgrade_available=\n", Some("upgrade_available is empty")),
+        ("bootlimit=0\naltbootcmd=run old\n", Some("no bootlimit")),
+        ("bootlimit=3\naltbootcmd=\n", Some("no altbootcmd")),
+    ] {
+        let found = uboot::variable(&format!("{base}{more}"), &words);
+        assert_eq!(
+            found.as_ref().err().map(|why| why.contains(refused.unwrap_or("?"))),
+            refused.map(|_| true),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn an_image_without_its_file_gets_the_whole_line() {
+    let words = boot_words();
+    let text = words.join(" ");
+    for (files, expected) in [
+        (&["/etc/kernel/cmdline"][..], format!("add to /etc/kernel/cmdline: {text}")),
+        (
+            &[],
+            format!(
+                "write into /etc/kernel/cmdline, which is not there yet and is the whole line: root=/dev/a ro {text}"
+            ),
+        ),
+        (&["/etc/cmdline.d/root.conf"], format!("write into /etc/cmdline.d/isolator.conf: {text}")),
+        (
+            &["/etc/cmdline.d/root.conf", "/etc/kernel/cmdline"],
+            format!("write into /etc/cmdline.d/isolator.conf: {text}"),
+        ),
+    ] {
+        let mut system = MemoryMachine::default();
+        files.iter().for_each(|path| system.put(path, b"root=/dev/a\n"));
+        let boot = Boot { loader: Loader::UnifiedKernelImage, ..Boot::default() };
+        let spec = BootSpec { running: Some("initrd=\\a root=/dev/a ro"), ..asked(&boot, &words) };
+        match first(&mut system, &spec).unwrap() {
+            BootMethod::Instructions { lines, .. } => assert_eq!(lines[0], expected),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn no_loader_is_asked_where_nothing_would_last() {
+    let words = boot_words();
+    for name in WRITTEN {
+        for (running, mounts, built_in, why) in [
+            ("overlayroot=tmpfs", "/dev/sda2 / ext4 rw 0 0\n", false, "runs from an overlay in RAM"),
+            ("boot=live", "/dev/sda2 / ext4 rw 0 0\n", false, "runs from an overlay in RAM"),
+            ("", "none / tmpfs rw 0 0\n", false, "runs from an overlay in RAM"),
+            (
+                "",
+                "o / overlay rw,upperdir=/rw/up,workdir=/rw/w 0 0\nt /rw tmpfs rw 0 0\n",
+                false,
+                "overlay in RAM",
+            ),
+            ("", "/dev/sda2 / ext4 rw 0 0\n", true, "CONFIG_CMDLINE"),
+        ] {
+            let (mut system, mut boot) = machine(name);
+            boot.line_is_built_in = built_in;
+            system.put("/proc/self/mounts", mounts.as_bytes());
+            system.put("/rw/up/x", b"");
+            let spec = BootSpec { running: Some(running), ..asked(&boot, &words) };
+            let error = first(&mut system, &spec).unwrap_err().to_string();
+            assert!(error.contains(why), "{name}: {error}");
+            assert_eq!(system.changes, Vec::<String>::new());
+        }
+    }
+}
