@@ -60,7 +60,10 @@ fn grub(text: &str) {
     let entries = menu(text, "grub.cfg");
     let _ = default_entry(&entries, "1>0");
     assert!(entries.iter().all(|entry| text.contains(entry.block)));
-    assert!(entries.iter().all(|entry| !entry.head("Isolator trial", "isolator-trial").contains('\n')));
+    for entry in &entries {
+        let copy = entry.copy("Isolator trial", "isolator-trial", &["isolcpus=3"]);
+        assert!(grub::menu(&copy, "").iter().all(|copy| copy.entry.id == "isolator-trial"));
+    }
     let _ = (settings(text), default_of(text));
     if let Some(block) = GrubEnvironment::read(text).and_then(|block| block.text()) {
         assert_eq!(block.len(), text.len());

@@ -53,7 +53,7 @@ fn head(statement: &Statement<'_>, title: &str, id: &str) -> String {
     let mut words = statement.words.iter().enumerate();
     while let Some((at, raw)) = words.next() {
         match *raw {
-            _ if at == title_at => parts.push(format!("'{title}'")),
+            raw if at == title_at && raw != "{" => parts.push(format!("'{title}'")),
             "$menuentry_id_option" | "${menuentry_id_option}" | "--id" => {
                 parts.extend([raw.to_string(), format!("'{id}'")]);
                 named = true;
