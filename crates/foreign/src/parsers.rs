@@ -62,7 +62,7 @@ fn grub(text: &str) {
     assert!(entries.iter().all(|entry| text.contains(entry.block)));
     for entry in &entries {
         let copy = entry.copy("Isolator trial", "isolator-trial", &["isolcpus=3"]);
-        assert!(grub::menu(&copy, "").iter().all(|copy| copy.entry.id == "isolator-trial"));
+        assert!(menu(&copy, "").iter().all(|copy| copy.entry.id == "isolator-trial"));
     }
     let _ = (settings(text), default_of(text));
     if let Some(block) = GrubEnvironment::read(text).and_then(|block| block.text()) {

@@ -47,24 +47,30 @@ impl MenuEntry<'_> {
 
 /// The statement that begins an entry, under another title and id; classes, users and all else in it stay.
 fn head(statement: &Statement<'_>, title: &str, id: &str) -> String {
-    let title_at = named(&values(statement)).0;
+    let values = values(statement);
+    let title_at = named(&values).0;
     let mut parts: Vec<String> = Vec::new();
-    let mut named = false;
-    let mut words = statement.words.iter().enumerate();
-    while let Some((at, raw)) = words.next() {
-        match *raw {
-            raw if at == title_at && raw != "{" => parts.push(format!("'{title}'")),
+    let mut has_id = false;
+    let mut words = statement.words.iter().zip(&values).enumerate();
+    while let Some((at, (raw, value))) = words.next() {
+        match value.as_str() {
+            "{" if has_id => parts.push(raw.to_string()),
+            "{" => parts.extend(["--id".to_string(), format!("'{id}'"), raw.to_string()]),
+            _ if at == title_at => parts.push(format!("'{title}'")),
             "$menuentry_id_option" | "${menuentry_id_option}" | "--id" => {
                 parts.extend([raw.to_string(), format!("'{id}'")]);
-                named = true;
+                has_id = true;
                 words.next();
             }
-            raw if raw.starts_with("--id=") => {
-                parts.push(format!("--id='{id}'"));
-                named = true;
+            "--class" | "--users" | "--hotkey" | "--source" => {
+                parts.push(raw.to_string());
+                parts.extend(words.next().map(|(_, (raw, _))| raw.to_string()));
             }
-            "{" if !named => parts.extend(["--id".to_string(), format!("'{id}'"), raw.to_string()]),
-            raw => parts.push(raw.to_string()),
+            value if value.starts_with("--id=") => {
+                parts.push(format!("--id='{id}'"));
+                has_id = true;
+            }
+            _ => parts.push(raw.to_string()),
         }
     }
     parts.join(" ")
