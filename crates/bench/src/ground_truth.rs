@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use cause::Explainer;
 use evidence::Bundle;
+use evidence::kind::RowKind;
 use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
 use evidence::writer::BundleWriter;
 use measure::probe::Probe;
@@ -107,8 +108,8 @@ pub fn run(
         outcome.due += 1;
         let Some(spike) = spikes.iter().find(|spike| within(spike)) else { continue };
         outcome.seen += 1;
-        let length_ns = match probe {
-            "spin" => stall.to_ns - stall.from_ns,
+        let length_ns = match RowKind::of(probe) {
+            RowKind::Spin => stall.to_ns - stall.from_ns,
             // What was left of the stall when the timer was due; a little before it, where both came at once.
             _ => stall.to_ns - spike.monotonic_ns,
         };
@@ -127,7 +128,7 @@ pub fn run(
 /// Whether the probe must see the stall: the spin probe any, the wakeup probe one in which its timer was due
 /// for longer than its threshold. The timer's grid is known from any spike.
 fn due(probe: &str, stall: &Stall, spikes: &[Spike]) -> bool {
-    if probe == "spin" {
+    if RowKind::of(probe) == RowKind::Spin {
         return true;
     }
     let Some(first) = spikes.first() else { return true };
@@ -147,8 +148,8 @@ fn measure(
     let folder = tempfile::tempdir()?;
     let mut manifest = manifest(probe, cpu);
     let mut bundle = BundleWriter::create(folder.path(), &manifest)?;
-    let thread: Box<dyn Probe> = match probe {
-        "spin" => Box::new(SpinProbe { clock: Calibration::measure(Duration::from_millis(50))? }),
+    let thread: Box<dyn Probe> = match RowKind::of(probe) {
+        RowKind::Spin => Box::new(SpinProbe { clock: Calibration::measure(Duration::from_millis(50))? }),
         _ => Box::new(WakeupProbe { timer: TimerKind::Nanosleep, period: PERIOD }),
     };
     let period_ns = thread.schedule().period_ns();

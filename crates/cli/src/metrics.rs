@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use evidence::manifest::LOOP;
+use evidence::kind::RowKind;
 use evidence::{Error, Result};
 use measure::series::RowProgress;
 use report::prometheus::{Family, MetricsFormat, MonitoredRow, monitor};
@@ -87,7 +87,7 @@ impl Exposed {
 
     fn show(&mut self, progress: &RowProgress) {
         for series in &progress.series {
-            let own = series.key.probe == LOOP;
+            let own = series.key.kind() == RowKind::Loop;
             let row = MonitoredRow {
                 key: series.key.clone(),
                 latency: series.latency.as_deref().cloned().unwrap_or_default(),

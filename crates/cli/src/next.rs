@@ -6,6 +6,7 @@ use std::path::Path;
 use doctor::{FindingOutcome, Profile, Report};
 use evidence::Bundle;
 use evidence::document::ProveDocument;
+use evidence::kind::RowKind;
 use evidence::taint;
 use evidence::verdict::VerdictOutcome;
 use fleet::ansible::{AnsibleJob, AnsibleVerb};
@@ -19,7 +20,6 @@ use crate::args::{CompareArgs, DoctorArgs, FleetReportArgs, GateArgs, LintArgs, 
 const PLAN: &str = "isolator tune plan";
 
 /// The probe of which other tools' latencies are.
-const WAKEUP: &str = "wakeup";
 
 /// A run of this length bounds rare misses; after a shorter one a longer one is advised.
 const LONG_NS: u64 = 3_600_000_000_000;
@@ -63,7 +63,7 @@ pub fn after_run(bundle: &Bundle, document: &ProveDocument) -> Option<String> {
             Some(format!("isolator doctor{}{only}", named.unwrap_or_default()))
         }
         // A program's own loops cannot be asked again by the plan alone.
-        _ if asked.probes == [evidence::manifest::LOOP] => None,
+        _ if asked.is_of_program() => None,
         VerdictOutcome::Unproven | VerdictOutcome::Held => {
             let is_long = asked.duration_ns.is_none_or(|ns| ns >= LONG_NS);
             (!is_long).then(|| format!("isolator prove --like {folder} --duration 1h"))
@@ -101,7 +101,7 @@ pub fn after_gate(args: &GateArgs, held: bool) -> Option<String> {
 
 /// After an import that does not hold: the same measured here, with causes, where this machine has the CPUs.
 pub fn after_import(bundle: &Bundle, document: &ProveDocument) -> Option<String> {
-    if document.verdict.held || bundle.rows.iter().any(|row| row.entry.key.probe != WAKEUP) {
+    if document.verdict.held || bundle.rows.iter().any(|row| row.entry.key.kind() != RowKind::Wakeup) {
         return None;
     }
     let cpus: CpuSet = bundle.rows.iter().map(|row| row.entry.key.cpu).collect();

@@ -7,7 +7,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use evidence::manifest::{Asked, LOOP};
+use evidence::kind::RowKind;
+use evidence::manifest::Asked;
 use machine::inventory::Thread;
 use machine::snapshot::Preemption;
 use machine::units::exact_us;
@@ -148,7 +149,7 @@ fn of_its_loops(program: &dyn Program, thread: &Thread, asked: Asked) -> Asked {
     let loops = program.loops();
     let policy = PolicyKind::named(thread.policy.name()).unwrap_or(PolicyKind::Other);
     Asked {
-        probes: vec![LOOP.to_string()],
+        probes: vec![RowKind::Loop.name().to_string()],
         cpus: loops.iter().filter_map(|found| found.cpu).collect(),
         periods_ns: loops.iter().map(|found| found.period.get()).collect(),
         policy: Some(policy.name().to_string()),

@@ -2,6 +2,7 @@
 //! Options that the probes of a run do not use: they are refused, since a figure measured without them would
 //! be taken for one measured with them.
 
+use evidence::kind::RowKind;
 use load::Load;
 use measure::kind::ProbeKind;
 use rt::policy::PolicyKind;
@@ -18,7 +19,7 @@ pub fn refuse(options: &RunOptions, spec: &RunSpec) -> Result<(), String> {
     let is_wakeup = has(|probe| matches!(probe, ProbeKind::Wakeup(_)));
     let (response, ethercat) = (&options.response, &options.ethercat);
     let given = [
-        ("--period", !options.period.is_empty(), has(ProbeKind::is_periodic), "a probe with a period"),
+        ("--period", !options.period.is_empty(), spec.has_kind(RowKind::has_period), "a probe with a period"),
         ("--timer", options.timer.is_some(), is_wakeup, "the wakeup probe"),
         (
             "--priority",

@@ -18,108 +18,107 @@ use machine::counters::CounterClass;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The kind of cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "Kind")]
-pub enum CauseKind {
+/// How a cause stands to the measured thread's priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precedence {
+    /// It takes the CPU from a thread of any priority.
+    Outranks,
+    /// It is a thread, and keeps the CPU from one of a higher priority only while preemption is off.
+    Yields,
+    /// It is of the measured thread itself, or nothing that ran.
+    Own,
+}
+
+macro_rules! causes {
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:literal $label:literal $letter:literal $colour:literal $precedence:expr;)+) => {
+        /// The kind of cause.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+        )]
+        #[schemars(rename = "Kind")]
+        pub enum CauseKind {
+            $($(#[doc = $doc])+ #[serde(rename = $name)] $kind,)+
+        }
+
+        impl CauseKind {
+            /// All of them.
+            pub const ALL: &[CauseKind] = &[$(CauseKind::$kind),+];
+
+            /// As in JSON: `irq_thread`.
+            pub fn name(self) -> &'static str {
+                match self { $(CauseKind::$kind => $name,)+ }
+            }
+
+            /// As people read it: `IRQ thread`.
+            pub fn label(self) -> &'static str {
+                match self { $(CauseKind::$kind => $label,)+ }
+            }
+
+            /// A letter by which a bar of text tells kinds apart.
+            pub fn letter(self) -> char {
+                match self { $(CauseKind::$kind => $letter,)+ }
+            }
+
+            /// A colour of the page's eight: kinds that are alike have one.
+            pub fn colour(self) -> usize {
+                match self { $(CauseKind::$kind => $colour,)+ }
+            }
+
+            /// How it stands to the measured thread's priority.
+            pub fn precedence(self) -> Precedence {
+                match self { $(CauseKind::$kind => $precedence,)+ }
+            }
+        }
+    };
+}
+
+// Name, label, letter, colour, precedence.
+causes! {
     /// An interrupt that cannot be masked: watchdog, performance counters.
-    Nmi,
+    Nmi "nmi" "NMI" 'N' 0 Precedence::Outranks;
     /// A device's interrupt, with number and name.
-    Irq,
+    Irq "irq" "irq" 'i' 0 Precedence::Outranks;
     /// The kernel thread that serves a device's interrupt.
-    IrqThread,
+    IrqThread "irq_thread" "irq thread" 'I' 4 Precedence::Yields;
     /// An interrupt that another CPU sent.
-    Ipi,
+    Ipi "ipi" "IPI" 'p' 3 Precedence::Outranks;
     /// Kernel work that follows interrupts, by its kind: `NET_RX`.
-    Softirq,
+    Softirq "softirq" "softirq" 's' 2 Precedence::Outranks;
     /// A function that the kernel's workers ran.
-    Workqueue,
+    Workqueue "workqueue" "workqueue" 'w' 4 Precedence::Yields;
     /// Another kernel thread.
-    Kthread,
+    Kthread "kthread" "kernel thread" 'k' 4 Precedence::Yields;
     /// A thread of a program.
-    Thread,
+    Thread "thread" "thread" 't' 1 Precedence::Yields;
     /// The measured thread was moved to another CPU.
-    Migration,
+    Migration "migration" "migration" 'm' 1 Precedence::Own;
     /// The measured thread took a page fault.
-    Fault,
+    Fault "fault" "page fault" 'f' 5 Precedence::Own;
     /// A system call of the measured thread itself.
-    Syscall,
+    Syscall "syscall" "system call" 'c' 5 Precedence::Own;
     /// The CPU left an idle state.
-    IdleExit,
+    IdleExit "idle_exit" "idle exit" 'e' 6 Precedence::Outranks;
     /// The CPU changed its frequency.
-    Frequency,
+    Frequency "frequency" "frequency change" 'q' 6 Precedence::Outranks;
     /// System management interrupts and other hidden work of the firmware.
-    Firmware,
+    Firmware "firmware" "firmware" 'F' 7 Precedence::Outranks;
     /// The hypervisor took the CPU.
-    Steal,
+    Steal "steal" "steal" 'S' 7 Precedence::Outranks;
     /// The scheduler's tick, with the reason why it was not stopped.
-    Tick,
+    Tick "tick" "tick" 'T' 2 Precedence::Outranks;
     /// A timer's interrupt: of another timer than the tick, or the measured one's own, from where it fired.
-    Timer,
+    Timer "timer" "timer" 'L' 2 Precedence::Outranks;
     /// The measured program itself, within its cycle.
-    Execution,
+    Execution "execution" "execution" 'x' 7 Precedence::Own;
     /// The measured thread waited for a lock that another thread held.
-    Lock,
+    Lock "lock" "lock" 'l' 5 Precedence::Own;
     /// The measured thread waited within its cycle.
-    Wait,
+    Wait "wait" "wait" 'W' 5 Precedence::Own;
     /// The unexplained part.
-    Unexplained,
+    Unexplained "unexplained" "unexplained" '.' 7 Precedence::Own;
 }
 
 impl CauseKind {
-    /// All of them.
-    pub const ALL: [CauseKind; 21] = [
-        CauseKind::Nmi,
-        CauseKind::Irq,
-        CauseKind::IrqThread,
-        CauseKind::Ipi,
-        CauseKind::Softirq,
-        CauseKind::Workqueue,
-        CauseKind::Kthread,
-        CauseKind::Thread,
-        CauseKind::Migration,
-        CauseKind::Fault,
-        CauseKind::Syscall,
-        CauseKind::IdleExit,
-        CauseKind::Frequency,
-        CauseKind::Firmware,
-        CauseKind::Steal,
-        CauseKind::Tick,
-        CauseKind::Timer,
-        CauseKind::Execution,
-        CauseKind::Lock,
-        CauseKind::Wait,
-        CauseKind::Unexplained,
-    ];
-
-    /// As in JSON: `irq_thread`.
-    pub fn name(self) -> &'static str {
-        match self {
-            CauseKind::Nmi => "nmi",
-            CauseKind::Irq => "irq",
-            CauseKind::IrqThread => "irq_thread",
-            CauseKind::Ipi => "ipi",
-            CauseKind::Softirq => "softirq",
-            CauseKind::Workqueue => "workqueue",
-            CauseKind::Kthread => "kthread",
-            CauseKind::Thread => "thread",
-            CauseKind::Migration => "migration",
-            CauseKind::Fault => "fault",
-            CauseKind::Syscall => "syscall",
-            CauseKind::IdleExit => "idle_exit",
-            CauseKind::Frequency => "frequency",
-            CauseKind::Firmware => "firmware",
-            CauseKind::Steal => "steal",
-            CauseKind::Tick => "tick",
-            CauseKind::Timer => "timer",
-            CauseKind::Execution => "execution",
-            CauseKind::Lock => "lock",
-            CauseKind::Wait => "wait",
-            CauseKind::Unexplained => "unexplained",
-        }
-    }
-
     /// The kind and the name of a cause: `irq 45 nvme0q3`, `execution of the program`. The tick is called so
     /// by its kind and by its name.
     pub fn named(self, name: &str) -> String {
@@ -128,33 +127,6 @@ impl CauseKind {
             return format!("{label} of {name}");
         }
         if name == label { label.to_string() } else { format!("{label} {name}").trim_end().to_string() }
-    }
-
-    /// As people read it: `IRQ thread`.
-    pub fn label(self) -> &'static str {
-        match self {
-            CauseKind::Nmi => "NMI",
-            CauseKind::Irq => "irq",
-            CauseKind::IrqThread => "irq thread",
-            CauseKind::Ipi => "IPI",
-            CauseKind::Softirq => "softirq",
-            CauseKind::Workqueue => "workqueue",
-            CauseKind::Kthread => "kernel thread",
-            CauseKind::Thread => "thread",
-            CauseKind::Migration => "migration",
-            CauseKind::Fault => "page fault",
-            CauseKind::Syscall => "system call",
-            CauseKind::IdleExit => "idle exit",
-            CauseKind::Frequency => "frequency change",
-            CauseKind::Firmware => "firmware",
-            CauseKind::Steal => "steal",
-            CauseKind::Tick => "tick",
-            CauseKind::Timer => "timer",
-            CauseKind::Execution => "execution",
-            CauseKind::Lock => "lock",
-            CauseKind::Wait => "wait",
-            CauseKind::Unexplained => "unexplained",
-        }
     }
 }
 
@@ -426,6 +398,15 @@ impl fmt::Display for Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kind_has_its_own_name_and_letter() {
+        let letters: std::collections::BTreeSet<char> =
+            CauseKind::ALL.iter().map(|kind| kind.letter()).collect();
+        let names: std::collections::BTreeSet<&str> = CauseKind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!((letters.len(), names.len()), (CauseKind::ALL.len(), CauseKind::ALL.len()));
+        assert!(CauseKind::ALL.iter().all(|kind| kind.colour() < 8 && !kind.label().is_empty()));
+    }
 
     #[test]
     fn names_are_those_of_the_json() {

@@ -11,11 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::histogram::Histogram;
+use crate::kind::{RowKind, RowsOf};
 use crate::limit::Limits;
-use crate::manifest::{
-    DC_DRIFT, EXECUTION, LOOP, LOOP_RESPONSE, MARK, MESSAGE, Manifest, RESPONSE, RowEntry, RowKey, RunState,
-    SYNC0, Second, Spike,
-};
+use crate::manifest::{Manifest, RowEntry, RowKey, RunState, Second, Spike};
 use crate::row::{Row, SPIKES};
 use crate::series::Series;
 use crate::taint::SAMPLES_LOST;
@@ -192,12 +190,9 @@ fn unended(manifest: &Manifest) -> Vec<String> {
 
 /// Rows that are judged by a looser limit than was asked.
 fn loosened(manifest: &Manifest) -> Vec<String> {
-    let asked = |key: &RowKey| match key.probe.as_str() {
-        SYNC0 => key.period_ns,
-        DC_DRIFT => key.period_ns.map(|ns| ns / 2),
-        EXECUTION | LOOP_RESPONSE => key.period_ns,
-        probe if probe.starts_with(MARK) => key.period_ns,
-        _ => Limits::parse(manifest.asked.limit.as_deref()?).ok()?.ns(key.period_ns).ok(),
+    let asked = |key: &RowKey| match key.period_ns.and_then(|ns| key.kind().own_limit_ns(ns)) {
+        Some(own_ns) => Some(own_ns),
+        None => Limits::parse(manifest.asked.limit.as_deref()?).ok()?.ns(key.period_ns).ok(),
     };
     let looser = |entry: &RowEntry| {
         let (limit_ns, asked_ns) = (entry.limit_ns?, asked(&entry.key)?);
@@ -214,7 +209,7 @@ fn of_spikes(rows: &[Row], spikes: &[Spike], is_of_lab: bool) -> Vec<String> {
         let (count, missed, max_ns) = listed.entry(&spike.key).or_default();
         (*count, *missed) = (*count + 1, missed.saturating_add(spike.missed));
         // The latency of a program that stopped to cycle is a silence, and no sample.
-        let is_silence = spike.key.probe == LOOP && spike.missed > 0;
+        let is_silence = spike.key.kind() == RowKind::Loop && spike.missed > 0;
         *max_ns = if is_silence { *max_ns } else { spike.latency_ns.max(*max_ns) };
     }
     let mut found = Vec::new();
@@ -264,13 +259,13 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
             let rows = manifest.rows.iter().map(|entry| &entry.key);
             let rows = rows.filter(|key| key.probe == *probe && is_load(&key.load)).collect::<Vec<_>>();
             // One CPU of a pair has no row of its own, and a program's loop runs where it likes.
-            let has_pairs = probe.starts_with(MESSAGE) || probe.starts_with(RESPONSE);
-            if rows.is_empty() || has_pairs || probe == LOOP {
-                found.extend(rows.is_empty().then(|| format!("{probe} under {load}: its rows are missing")));
-                continue;
-            }
-            let periods = match probe.as_str() {
-                "wakeup" | "toggle" => asked.periods_ns.iter().copied().map(Some).collect(),
+            let periods = match RowKind::of(probe).rows() {
+                _ if rows.is_empty() => {
+                    found.push(format!("{probe} under {load}: its rows are missing"));
+                    continue;
+                }
+                RowsOf::EachPair | RowsOf::Program => continue,
+                RowsOf::EachPeriod => asked.periods_ns.iter().copied().map(Some).collect(),
                 _ => vec![None],
             };
             for (cpu, period_ns) in asked.cpus.iter().flat_map(|cpu| periods.iter().map(move |ns| (cpu, *ns)))
@@ -292,7 +287,7 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
 fn wrong_length(manifest: &Manifest, row: &Row) -> Option<String> {
     let Row { entry, series, .. } = row;
     let key = &entry.key;
-    if !matches!(key.probe.as_str(), "wakeup" | "toggle") || entry.state != RunState::Finished {
+    if key.kind().rows() != RowsOf::EachPeriod || entry.state != RunState::Finished {
         return None;
     }
     let period_ns = key.period_ns.filter(|ns| *ns > 0)? as f64;

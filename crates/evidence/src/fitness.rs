@@ -7,7 +7,7 @@ use machine::purpose::{Grade, UseKind, UseThread};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::LOOP;
+use crate::kind::RowKind;
 use crate::summary::Summary;
 use machine::units::{count, exact_us, us};
 
@@ -49,8 +49,9 @@ impl UseVerdict {
     /// The result of `rows` for the use `asked`; nothing where the text names none.
     pub fn of(asked: &str, rows: &[Summary]) -> Option<UseVerdict> {
         let purpose = asked.parse::<Use>().ok()?;
-        let probe = if rows.iter().any(|row| row.key.probe == LOOP) { LOOP } else { purpose.probes()[0] };
-        let rows = rows.iter().filter(|row| row.key.probe == probe).collect::<Vec<_>>();
+        let is_of_program = rows.iter().any(|row| row.key.kind() == RowKind::Loop);
+        let kind = if is_of_program { RowKind::Loop } else { RowKind::of(purpose.probes()[0]) };
+        let rows = rows.iter().filter(|row| row.key.kind() == kind).collect::<Vec<_>>();
         let of_thread = |thread: &UseThread| judge(thread, &purpose, &rows);
         let threads = purpose.threads.iter().map(of_thread).collect::<Vec<_>>();
         let is_graded = threads.iter().all(|thread| thread.grade.is_some());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence: what every measurement becomes, and what everything shown is made from.
 //!
-//! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of
-//!   one row; [`histogram`] under it; [`known`]: the facts that an imported row states.
+//! - [`kind`]: what a row can be; [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed
+//!   it, by the [`fact`]s that do; [`series`]: the data of one row; [`histogram`] under it; [`known`]: the
+//!   facts that an imported row states.
 //! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off; [`snapshot`]
 //!   copies one that is being written.
@@ -19,10 +20,12 @@ mod clock;
 mod damage;
 
 pub mod document;
+pub mod fact;
 pub mod fitness;
 
 pub mod histogram;
 mod kept;
+pub mod kind;
 pub mod known;
 
 pub mod lab;

@@ -200,40 +200,11 @@ pub struct RowKey {
     pub thread_name: Option<String>,
 }
 
-/// The probe that is a program's own loop, and its further rows: how long cycles took, and marks by their
-/// number.
-pub const LOOP: &str = "loop";
-/// See [`LOOP`].
-pub const EXECUTION: &str = "execution";
-/// See [`LOOP`].
-pub const MARK: &str = "mark-";
-/// The further row of a loop that was followed from outside: from due to where it waits again.
-pub const LOOP_RESPONSE: &str = "response";
-
-/// How the message probe's names begin: `message-shared` and others, a row for each means.
-pub const MESSAGE: &str = "message-";
-
-/// The EtherCAT probe, and load; its further rows: from the SYNC0 before until process data pass the
-/// reference SubDevice, and how far SubDevices' clocks are apart.
-pub const ETHERCAT: &str = "ethercat";
-/// See [`ETHERCAT`].
-pub const SYNC0: &str = "sync0";
-/// See [`ETHERCAT`].
-pub const DC_DRIFT: &str = "dc-drift";
-
-/// How the response probe's names begin: `response-shared` and others.
-pub const RESPONSE: &str = "response-";
-
 impl RowKey {
-    /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps
-    /// and interruptions, whose number says nothing of how often something was due.
-    pub fn is_cyclic(&self) -> bool {
-        let probe = self.probe.as_str();
-        matches!(probe, "wakeup" | "toggle" | ETHERCAT | SYNC0 | LOOP | EXECUTION | LOOP_RESPONSE)
-            || probe.starts_with("timerlat-")
-            || probe.starts_with(MESSAGE)
-            || probe.starts_with(RESPONSE)
-            || probe.starts_with(MARK)
+    /// Whether a taint disturbed this row.
+    pub fn is_tainted_by(&self, taint: &Taint) -> bool {
+        taint.cpu.is_none_or(|cpu| cpu == self.cpu)
+            && taint.load.as_ref().is_none_or(|load| *load == self.load)
     }
 }
 

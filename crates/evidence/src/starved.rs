@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::cause::{Cause, CauseKind};
-use crate::manifest::{LOOP, LOOP_RESPONSE, Manifest, RowKey, Spike};
+use crate::cause::{Cause, CauseKind, Precedence};
+use crate::kind::RowKind;
+use crate::manifest::{Manifest, RowKey, Spike};
 use crate::reader::Bundle;
 use crate::taint::{CPU_OFFLINE, CPU_QUOTA, GRANT_LOST, MOVED, RT_THROTTLING, SUSPENDED};
 
@@ -52,11 +53,8 @@ fn named(key: &RowKey) -> String {
 /// The cause that took the row's CPU in its spikes; else what stopped it; `seconds` is for how long it began no cycle.
 fn because(key: &RowKey, seconds: f64, spikes: &[Spike], manifest: &Manifest) -> String {
     let most = most(key, spikes);
-    let stopped = manifest.taints.iter().find(|taint| {
-        STOPS.contains(&taint.code.as_str())
-            && taint.cpu.is_none_or(|cpu| cpu == key.cpu)
-            && taint.load.as_ref().is_none_or(|load| *load == key.load)
-    });
+    let stopped =
+        manifest.taints.iter().find(|taint| STOPS.contains(&taint.code.as_str()) && key.is_tainted_by(taint));
     match (most, stopped) {
         (Some((cause, ns)), stopped) if stopped.is_none() || ns as f64 / 1e9 >= seconds / 2.0 => {
             cause_text(cause)
@@ -84,14 +82,15 @@ fn most<'a>(key: &RowKey, spikes: &'a [Spike]) -> Option<(&'a Cause, u64)> {
         }
         sums.into_values().max_by_key(|(_, ns)| *ns)
     };
-    let response = if key.probe == LOOP { of(LOOP_RESPONSE) } else { None };
+    let is_loop = key.kind() == RowKind::Loop;
+    let response = if is_loop { of(RowKind::LoopResponse.name()) } else { None };
     of(&key.probe).into_iter().chain(response).max_by_key(|(_, ns)| *ns)
 }
 
 fn cause_text(cause: &Cause) -> String {
     let (name, named) = (&cause.name, cause.kind.named(&cause.name));
     match cause.kind {
-        CauseKind::Thread | CauseKind::Kthread | CauseKind::IrqThread | CauseKind::Workqueue => {
+        kind if kind.precedence() == Precedence::Yields => {
             let owner = cause.owner.as_ref().map(|owner| format!(" (thread {})", owner.tid));
             format!("preempted by {named}{}", owner.unwrap_or_default())
         }
@@ -137,20 +136,26 @@ mod tests {
     fn the_cause_that_took_most_is_named() {
         let of = |kind, name: &str, ns| Cause::timed(kind, name, 0, ns);
         let spikes = [
-            spike(LOOP, vec![of(CauseKind::Timer, "45", 9_000)]),
+            spike(RowKind::Loop.name(), vec![of(CauseKind::Timer, "45", 9_000)]),
             spike(
-                LOOP_RESPONSE,
+                RowKind::LoopResponse.name(),
                 vec![of(CauseKind::Thread, "base", 700), of(CauseKind::Execution, "the program", 900)],
             ),
             spike(
-                LOOP_RESPONSE,
+                RowKind::LoopResponse.name(),
                 vec![of(CauseKind::Thread, "base", 9_000), Cause::suspect(CauseKind::Irq, "1", 9)],
             ),
         ];
-        let (cause, ns) = most(&key(LOOP), &spikes).unwrap();
+        let (cause, ns) = most(&key(RowKind::Loop.name()), &spikes).unwrap();
         assert_eq!((cause_text(cause).as_str(), ns), ("preempted by thread base", 9_700));
-        assert_eq!(cause_text(most(&key(LOOP), &spikes[..1]).unwrap().0), "interrupted by timer 45");
-        let other = RowKey { cpu: 2, ..key(LOOP) };
-        assert!(most(&other, &spikes).is_none() && most(&key(LOOP), &[spike(LOOP, Vec::new())]).is_none());
+        assert_eq!(
+            cause_text(most(&key(RowKind::Loop.name()), &spikes[..1]).unwrap().0),
+            "interrupted by timer 45"
+        );
+        let other = RowKey { cpu: 2, ..key(RowKind::Loop.name()) };
+        assert!(
+            most(&other, &spikes).is_none()
+                && most(&key(RowKind::Loop.name()), &[spike(RowKind::Loop.name(), Vec::new())]).is_none()
+        );
     }
 }

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use machine::snapshot::Preemption;
 
+use crate::fact;
 use crate::lab::{self, Mode};
-use crate::manifest::{Manifest, RowEntry, RowKey, SCHEMA_VERSION};
+use crate::manifest::{Manifest, RowKey, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::row::Row;
 pub use crate::starved::BEGAN_NO_CYCLE;
@@ -86,9 +87,9 @@ pub struct RowVerdict {
 }
 
 impl RowVerdict {
-    /// Whether it says anything. The hardware probe has a sample for each gap only: none is a result.
+    /// Whether it says anything.
     pub fn measured(&self) -> bool {
-        self.count > 0 || self.key.probe == "hardware"
+        self.count > 0 || self.key.kind().is_above_threshold_only()
     }
 }
 
@@ -238,41 +239,18 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
 /// Disturbances that the manifest states by the way, without the taint that belongs to them.
 fn untold(manifest: &Manifest) -> Vec<String> {
     let mut reasons = Vec::new();
-    let preemption = manifest.machine.kernel.preemption;
-    if !matches!(preemption, Preemption::RealTime | Preemption::Unknown)
-        && manifest.written_by.program == "isolator"
+    let kernel = &manifest.machine.kernel;
+    if kernel.preemption != Preemption::Unknown
+        && fact::of_kernel(kernel).is_some()
         && !manifest.taints.iter().any(|taint| taint.code == taint::NOT_REAL_TIME_KERNEL)
     {
         reasons.push("the kernel is not PREEMPT_RT, and no taint says so".to_string());
     }
     for entry in &manifest.rows {
-        let granted = &entry.granted;
-        let ethercat = granted.ethercat.clone().unwrap_or_default();
-        let is_ordinary = matches!(granted.policy.as_deref(), Some("other" | "batch" | "idle"));
-        let facts = [
-            (granted.page_faults > Some(0), taint::PAGE_FAULTS, "its thread took page faults"),
-            (granted.steal_ns > Some(0), taint::STEAL, "the hypervisor took its CPU away"),
-            (granted.memory_locked == Some(false), taint::MEMORY_NOT_LOCKED, "its memory was not locked"),
-            (is_ordinary, taint::NOT_REAL_TIME_POLICY, "its thread had no real-time policy"),
-            (
-                ethercat.wrong_counters > 0 || ethercat.not_op > 0,
-                taint::ETHERCAT,
-                "EtherCAT cycles went wrong",
-            ),
-        ];
-        let facts = facts.into_iter().filter(|(is_so, code, _)| *is_so && !is_told(manifest, entry, code));
-        reasons.extend(facts.map(|(_, _, what)| format!("{}: {what}, and no taint says so", entry.key)));
+        let facts = fact::untold(manifest, entry);
+        reasons.extend(facts.map(|fact| format!("{}: {}, and no taint says so", entry.key, fact.words())));
     }
     reasons
-}
-
-/// Whether a taint of that code is of the row.
-fn is_told(manifest: &Manifest, entry: &RowEntry, code: &str) -> bool {
-    manifest.taints.iter().any(|taint| {
-        taint.code == code
-            && taint.cpu.is_none_or(|cpu| cpu == entry.key.cpu)
-            && taint.load.as_ref().is_none_or(|load| *load == entry.key.load)
-    })
 }
 
 fn supported(rows: &[RowVerdict]) -> String {

@@ -5,3 +5,4 @@
 mod damage;
 mod flight;
 mod hostile;
+mod kinds;

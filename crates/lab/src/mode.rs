@@ -4,6 +4,7 @@
 use std::fs::OpenOptions;
 use std::time::Duration;
 
+use evidence::kind::RowKind;
 use evidence::lab::Mode;
 
 use crate::architecture::Architecture;
@@ -47,7 +48,10 @@ pub fn choose(
             Mode::Virtual,
             "chosen, since the guest's clock tells how long the kernel takes".into(),
         )),
-        None if scenarios.iter().any(|one| one.probe != "wakeup" || !one.storms.is_empty()) => {
+        None if scenarios
+            .iter()
+            .any(|one| RowKind::of(&one.probe) != RowKind::Wakeup || !one.storms.is_empty()) =>
+        {
             Ok(because(Mode::Count, "chosen, since interruptions are the question".into()))
         }
         None => Ok(match no_processor(kernel, patience) {

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use evidence::Bundle;
+use evidence::kind::RowKind;
 use evidence::lab::{GuestLog, LabDocument, LogVerdict, Mode};
 use evidence::manifest::SCHEMA_VERSION;
 use machine::CpuSet;
@@ -394,7 +395,7 @@ fn can_be_alone(asked: &LabSpec, experiments: &[Experiment<'_>]) -> Result<()> {
             (None, mode) if mode != Mode::Count => {
                 format!("in the mode {} it is to be measured", mode.name())
             }
-            _ if scenario.probe != "spin" => {
+            _ if RowKind::of(&scenario.probe) != RowKind::Spin => {
                 format!("the probe {} is measured by two threads", scenario.probe)
             }
             _ if *load != IDLE => "loads are made by the measuring program, which has several threads".into(),

@@ -25,7 +25,8 @@ use std::thread::JoinHandle;
 use ethercat::interface;
 use ethercat::main_device::{CycleResult, MainDevice, SETTLE};
 use ethercat::simulate::{Simulation, on_own_wire};
-use evidence::manifest::{Asked, DC_DRIFT, Exchanged, SYNC0};
+use evidence::kind::RowKind;
+use evidence::manifest::{Asked, Exchanged};
 use machine::units::{count, us};
 use rt::Error;
 use rt::clock::{monotonic_ns, timespec};
@@ -38,7 +39,7 @@ use crate::series::SeriesSpec;
 use crate::wakeup::{Timer, wait_until};
 
 /// The probe's name.
-pub const PROBE: &str = evidence::manifest::ETHERCAT;
+pub const PROBE: &str = RowKind::Ethercat.name();
 
 /// In one cycle of so many the clocks are asked how far they are apart.
 const ASK_EVERY: NonZeroU64 = NonZeroU64::new(16).unwrap();
@@ -81,7 +82,10 @@ impl Probe for EthercatProbe {
 fn beside(cycles: &SeriesSpec, period: NonZeroU64) -> [SeriesSpec; 2] {
     let period_ns = period.get();
     let asked_ns = period.saturating_mul(ASK_EVERY).get();
-    [cycles.beside(SYNC0, period_ns, period_ns), cycles.beside(DC_DRIFT, asked_ns, period_ns / 2)]
+    [
+        cycles.beside(RowKind::Sync0.name(), period_ns, period_ns),
+        cycles.beside(RowKind::DcDrift.name(), asked_ns, period_ns / 2),
+    ]
 }
 
 /// Where samples go.
@@ -142,7 +146,7 @@ impl Wire {
     /// Refuses, before anything is written, devices that cannot be driven.
     pub fn check(asked: &Asked) -> rt::Result<()> {
         let Wire { device: Some(device), is_forced } = Wire::of(asked) else { return Ok(()) };
-        let is_probed = asked.probes.iter().any(|probe| probe == PROBE);
+        let is_probed = asked.kinds().any(|kind| kind == RowKind::Ethercat);
         if !is_probed && !asked.loads.iter().any(|load| load == PROBE || load == "all") {
             return Err(Error::new(
                 format!("drive {device}"),

@@ -13,7 +13,8 @@
 use std::num::NonZeroU64;
 use std::sync::atomic::AtomicBool;
 
-use evidence::manifest::{EXECUTION, Followed, FollowedThread, LOOP, LOOP_RESPONSE, PeriodSource, RowKey};
+use evidence::kind::RowKind;
+use evidence::manifest::{Followed, FollowedThread, PeriodSource, RowKey};
 use evidence::taint::{self, Taint};
 use machine::inventory::Thread;
 use machine::purpose::is_same_period;
@@ -199,9 +200,9 @@ impl Program for FollowedProgram {
                             let key = RowKey { probe: probe.to_string(), ..open.spec.key.clone() };
                             recording.explainer.knows(&key, from_ns, causes);
                         };
-                        knows(LOOP, cycle.due_ns, causes.wakeup);
-                        knows(EXECUTION, cycle.from_ns(), causes.execution);
-                        knows(LOOP_RESPONSE, cycle.due_ns, causes.response);
+                        knows(RowKind::Loop.name(), cycle.due_ns, causes.wakeup);
+                        knows(RowKind::Execution.name(), cycle.from_ns(), causes.execution);
+                        knows(RowKind::LoopResponse.name(), cycle.due_ns, causes.response);
                     }
                     open.record(cycle, recording)?;
                 }
@@ -233,7 +234,7 @@ impl Program for FollowedProgram {
             std::thread::sleep(if may_rest { DRAIN_EVERY } else { DRAIN_EVERY / 4 });
         }
         recording.manifest.notes.extend(self.changes());
-        let (taints, notes) = watch.end(LOOP);
+        let (taints, notes) = watch.end(RowKind::Loop.name());
         recording.manifest.taints.extend(taints);
         recording.manifest.notes.extend(notes);
         recording.manifest.notes.extend(self.follower.notes());
@@ -374,8 +375,13 @@ mod tests {
 
     #[test]
     fn cycles_without_a_begin_are_counted_in_a_taint() {
-        let key =
-            RowKey { probe: LOOP.into(), load: "idle".into(), cpu: 1, period_ns: None, thread_name: None };
+        let key = RowKey {
+            probe: RowKind::Loop.name().into(),
+            load: "idle".into(),
+            cpu: 1,
+            period_ns: None,
+            thread_name: None,
+        };
         assert_eq!(unseen_taint(&key, 0), None);
         let taint = |unseen| unseen_taint(&key, unseen).unwrap();
         assert_eq!((taint(57).code.as_str(), taint(57).cpu), ("samples-lost", Some(1)));

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The probes that there are, and what a run must know of each before it measures.
+//! The probes that there are, as they are asked, and the threads that measure them. What their rows are
+//! stands in the table of [`evidence::kind`].
+//!
+//! A new probe is three places: its file with a [`Probe`], an entry of that table, and its variant here.
 
 use std::num::NonZeroU64;
 
-use evidence::manifest::{self, Asked};
+use evidence::kind::{RowKind, RowsOf};
+use evidence::manifest::Asked;
+use rt::Policy;
+use rt::clock::Calibration;
 
-use crate::ethercat::{self, Wire};
-use crate::message::{self, MEANS, Means};
-use crate::response::{self, Medium, Wiring};
+use crate::ethercat::{EthercatProbe, Wire};
+use crate::message::{self, MEANS, Means, MessageProbe};
+use crate::probe::Probe;
+use crate::response::{self, Medium, ResponseProbe, Wiring};
 use crate::schedule::Schedule;
-use crate::wakeup::TimerKind;
+use crate::spin::SpinProbe;
+use crate::toggle::ToggleProbe;
+use crate::wakeup::{TimerKind, WakeupProbe};
 
 /// A probe, with what it needs to know of what was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,20 +41,25 @@ pub enum ProbeKind {
     Loop,
 }
 
-/// The names that people give. `message` stands for all of [`MEANS`], `response` for those of
-/// [`Medium::NAMES`] whose options are given.
-pub const NAMES: [&str; 7] =
-    ["wakeup", "spin", "toggle", message::MESSAGE, response::PROBE, ethercat::PROBE, "hardware"];
-
-/// For each name, and for a program's own loop: what a sample is, and the program that measures alike.
+/// The names that people give, and that of a program's own loop: what a sample is, and the program that
+/// measures alike. `message` stands for all of [`MEANS`], `response` for those of [`Medium::NAMES`] whose
+/// options are given.
 pub const MEANINGS: [(&str, &str, &str); 8] = [
     (
-        "wakeup",
+        RowKind::Wakeup.name(),
         "from the absolute time until which the thread sleeps to its first look at the clock",
         "cyclictest",
     ),
-    ("spin", "gap in which a thread that only reads the clock did not run", "oslat, `rtla osnoise`"),
-    ("toggle", "lateness of a store each period, by a thread that reads the clock without sleeping", "-"),
+    (
+        RowKind::Spin.name(),
+        "gap in which a thread that only reads the clock did not run",
+        "oslat, `rtla osnoise`",
+    ),
+    (
+        RowKind::Toggle.name(),
+        "lateness of a store each period, by a thread that reads the clock without sleeping",
+        "-",
+    ),
     (
         message::MESSAGE,
         "round trip between two CPUs: by shared memory, futex, eventfd, signal and IPI",
@@ -57,17 +71,28 @@ pub const MEANINGS: [(&str, &str, &str); 8] = [
         "-",
     ),
     (
-        ethercat::PROBE,
+        RowKind::Ethercat.name(),
         "latency of an EtherCAT cycle of an own MainDevice, on a device or a simulated segment",
         "-",
     ),
     (
-        "hardware",
+        RowKind::Hardware.name(),
         "time that firmware or a hypervisor takes, by the kernel's hwlat tracer and the count of SMIs",
         "hwlatdetect, `rtla hwnoise`",
     ),
-    (manifest::LOOP, "cycles of a running program (`prove --program`, `monitor`)", "LiME"),
+    (RowKind::Loop.name(), "cycles of a running program (`prove --program`, `monitor`)", "LiME"),
 ];
+
+/// The names that people give.
+pub const NAMES: [&str; MEANINGS.len() - 1] = {
+    let mut names = [""; MEANINGS.len() - 1];
+    let mut n = 0;
+    while n < names.len() {
+        names[n] = MEANINGS[n].0;
+        n += 1;
+    }
+    names
+};
 
 impl ProbeKind {
     /// The names of the probes that `name` stands for where that was asked; itself where it stands for none.
@@ -84,30 +109,76 @@ impl ProbeKind {
     /// The probe `name` as it was asked; `None` where there is no probe of that name. An error where the
     /// probe's options make no sense.
     pub fn named(name: &str, timer: TimerKind, asked: &Asked) -> rt::Result<Option<ProbeKind>> {
-        let medium = Medium::of(name).map(|medium| Wiring::of(medium, asked)).transpose()?;
-        Ok(match name {
-            "wakeup" => Some(ProbeKind::Wakeup(timer)),
-            "spin" => Some(ProbeKind::Spin),
-            "toggle" => Some(ProbeKind::Toggle),
-            ethercat::PROBE => Some(ProbeKind::Ethercat(Wire::of(asked))),
-            "hardware" => Some(ProbeKind::Hardware),
-            manifest::LOOP => Some(ProbeKind::Loop),
-            _ => medium.map(ProbeKind::Response).or(Means::of(name).map(ProbeKind::Message)),
+        Ok(match RowKind::of(name) {
+            RowKind::Wakeup => Some(ProbeKind::Wakeup(timer)),
+            RowKind::Spin => Some(ProbeKind::Spin),
+            RowKind::Toggle => Some(ProbeKind::Toggle),
+            RowKind::MessageShared | RowKind::Message => Means::of(name).map(ProbeKind::Message),
+            RowKind::ResponseLines | RowKind::Response => {
+                let wiring = Medium::of(name).map(|medium| Wiring::of(medium, asked)).transpose()?;
+                wiring.map(ProbeKind::Response)
+            }
+            RowKind::Ethercat => Some(ProbeKind::Ethercat(Wire::of(asked))),
+            RowKind::Hardware => Some(ProbeKind::Hardware),
+            RowKind::Loop => Some(ProbeKind::Loop),
+            _ => None,
         })
+    }
+
+    /// The kind of its rows.
+    pub fn row_kind(&self) -> RowKind {
+        match self {
+            ProbeKind::Wakeup(_) => RowKind::Wakeup,
+            ProbeKind::Spin => RowKind::Spin,
+            ProbeKind::Toggle => RowKind::Toggle,
+            ProbeKind::Message(means) => RowKind::of(means.probe()),
+            ProbeKind::Response(wiring) => RowKind::of(wiring.medium().probe()),
+            ProbeKind::Ethercat(_) => RowKind::Ethercat,
+            ProbeKind::Hardware => RowKind::Hardware,
+            ProbeKind::Loop => RowKind::Loop,
+        }
     }
 
     /// Its name in the evidence.
     pub fn name(&self) -> &'static str {
         match self {
-            ProbeKind::Wakeup(_) => "wakeup",
-            ProbeKind::Spin => "spin",
-            ProbeKind::Toggle => "toggle",
             ProbeKind::Message(means) => means.probe(),
             ProbeKind::Response(wiring) => wiring.medium().probe(),
-            ProbeKind::Ethercat(_) => ethercat::PROBE,
-            ProbeKind::Hardware => "hardware",
-            ProbeKind::Loop => manifest::LOOP,
+            _ => self.row_kind().name(),
         }
+    }
+
+    /// The probe of one of its threads; `None` where no thread of ours measures. One that lacks what it needs
+    /// is an error: its row would be missing in silence. `clock` measures the rate of the processor's counter.
+    pub fn probe(
+        &self,
+        schedule: Schedule,
+        partner: Option<(u32, Policy)>,
+        clock: &mut dyn FnMut() -> rt::Result<Calibration>,
+    ) -> rt::Result<Option<Box<dyn Probe>>> {
+        let lacks = |why: &str, cure: &str| rt::Error::new(format!("measure {}", self.name()), why, cure);
+        let period = || match schedule {
+            Schedule::Periodic(period) => Ok(period),
+            Schedule::Continuous => Err(lacks("it has no period", "report this as a defect")),
+        };
+        Ok(Some(match self {
+            ProbeKind::Hardware | ProbeKind::Loop => return Ok(None),
+            ProbeKind::Spin => Box::new(SpinProbe { clock: clock()? }),
+            ProbeKind::Wakeup(timer) => Box::new(WakeupProbe { timer: *timer, period: period()? }),
+            ProbeKind::Ethercat(wire) => Box::new(EthercatProbe { wire: wire.clone(), period: period()? }),
+            ProbeKind::Toggle => Box::new(ToggleProbe { clock: clock()?, period: period()? }),
+            ProbeKind::Message(means) => {
+                let cure = "give two CPUs, or one for housekeeping";
+                let partner = partner.ok_or_else(|| lacks("no other CPU is there to answer", cure))?;
+                Box::new(MessageProbe { means: *means, partner, clock: clock()?, period: period()? })
+            }
+            ProbeKind::Response(wiring) => Box::new(ResponseProbe {
+                wiring: wiring.clone(),
+                generator: partner,
+                clock: clock()?,
+                period: period()?,
+            }),
+        }))
     }
 
     /// The schedules of its threads on one CPU, where `periods` are asked, the fastest first.
@@ -115,43 +186,13 @@ impl ProbeKind {
         let mut periods = periods.to_vec();
         periods.sort_unstable();
         periods.dedup();
-        match self {
-            ProbeKind::Wakeup(_) | ProbeKind::Toggle | ProbeKind::Loop => {}
+        match self.row_kind().rows() {
+            RowsOf::EachPeriod | RowsOf::Program => {}
             // One question, one edge, one frame at a time.
-            ProbeKind::Message(_) | ProbeKind::Response(_) | ProbeKind::Ethercat(_) => periods.truncate(1),
-            ProbeKind::Spin | ProbeKind::Hardware => return vec![Schedule::Continuous],
+            RowsOf::EachCpu | RowsOf::EachPair => periods.truncate(1),
+            RowsOf::Continuous | RowsOf::Beside(_) | RowsOf::Imported => return vec![Schedule::Continuous],
         }
         periods.into_iter().map(Schedule::Periodic).collect()
-    }
-
-    /// Whether its samples are cycles.
-    pub fn is_periodic(&self) -> bool {
-        !matches!(self, ProbeKind::Spin | ProbeKind::Hardware)
-    }
-
-    /// Whether threads of ours measure. The hardware probe is a tracer of the kernel, a loop is another
-    /// program's.
-    pub fn has_own_threads(&self) -> bool {
-        !matches!(self, ProbeKind::Hardware | ProbeKind::Loop)
-    }
-
-    /// Whether the measured thread sleeps until its cycle is due, so that its CPU may become idle.
-    pub fn sleeps(&self) -> bool {
-        match self {
-            ProbeKind::Wakeup(_) | ProbeKind::Ethercat(_) | ProbeKind::Loop => true,
-            ProbeKind::Response(wiring) => wiring.medium() == Medium::Lines,
-            ProbeKind::Spin | ProbeKind::Toggle | ProbeKind::Message(_) | ProbeKind::Hardware => false,
-        }
-    }
-
-    /// Whether a thread of ours never leaves its CPU by itself.
-    pub fn never_sleeps(&self) -> bool {
-        self.has_own_threads() && !self.sleeps()
-    }
-
-    /// Whether each of its cycles makes system calls.
-    pub fn calls_the_kernel(&self) -> bool {
-        self.sleeps() || matches!(self, ProbeKind::Message(means) if *means != Means::Shared)
     }
 
     /// Whether a second thread, on another CPU, has a part in it.
@@ -166,15 +207,9 @@ impl ProbeKind {
 
 #[cfg(test)]
 mod tests {
-    use evidence::manifest::{ResponseSetup, RowKey};
+    use evidence::manifest::ResponseSetup;
 
     use super::*;
-
-    #[test]
-    fn each_name_has_a_meaning() {
-        let [ours @ .., own] = MEANINGS.map(|(name, ..)| name);
-        assert_eq!((ours, own), (NAMES, manifest::LOOP));
-    }
 
     /// Every probe, as its name alone asks for it.
     fn all() -> Vec<ProbeKind> {
@@ -194,7 +229,7 @@ mod tests {
             let kind = |name: &String| ProbeKind::named(name, TimerKind::Nanosleep, asked).unwrap().unwrap();
             names.iter().map(kind).collect::<Vec<_>>()
         };
-        let names = NAMES.iter().copied().chain([manifest::LOOP]);
+        let names = NAMES.iter().copied().chain([RowKind::Loop.name()]);
         names.flat_map(|name| of(name, &memory)).chain(of(response::PROBE, &lines)).collect()
     }
 
@@ -206,16 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn evidence_counts_cycles_where_a_probe_is_periodic() {
+    fn the_table_of_rows_knows_every_probe() {
         for kind in all() {
-            let key = RowKey {
-                probe: kind.name().into(),
-                load: "idle".into(),
-                cpu: 1,
-                period_ns: None,
-                thread_name: None,
-            };
-            assert_eq!(key.is_cyclic(), kind.is_periodic(), "{}", kind.name());
+            let row = RowKind::of(kind.name());
+            assert_eq!(row, kind.row_kind(), "{}", kind.name());
+            assert_eq!(row.is_cyclic(), row.has_period(), "{}", kind.name());
+            let own = !matches!(kind, ProbeKind::Hardware | ProbeKind::Loop);
+            assert_eq!(row.has_own_threads(), own, "{}", kind.name());
         }
     }
 
@@ -235,12 +267,15 @@ mod tests {
 
     #[test]
     fn a_probe_that_sleeps_calls_the_kernel() {
-        for kind in all() {
-            assert!(kind.calls_the_kernel() || !kind.sleeps(), "{}", kind.name());
-            assert!(!(kind.sleeps() && kind.never_sleeps()), "{}", kind.name());
-        }
-        let called = |kind: &&ProbeKind| kind.never_sleeps() && kind.calls_the_kernel();
-        let names: Vec<_> = all().iter().filter(called).map(ProbeKind::name).collect();
-        assert_eq!(names, ["message-futex", "message-eventfd", "message-signal", "message-ipi"]);
+        let names = |is: fn(RowKind) -> bool| {
+            let kinds = all().into_iter().filter(move |kind| is(kind.row_kind()));
+            kinds.map(|kind| kind.name()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(RowKind::sleeps), ["wakeup", "ethercat", "loop", "response-lines"]);
+        assert_eq!(
+            names(|kind| kind.polls() && kind.calls_the_kernel()),
+            ["message-futex", "message-eventfd", "message-signal", "message-ipi"]
+        );
+        assert!(all().iter().all(|kind| kind.row_kind().calls_the_kernel() || !kind.row_kind().sleeps()));
     }
 }

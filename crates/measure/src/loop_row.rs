@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use evidence::manifest::{EXECUTION, Granted, LOOP, LOOP_RESPONSE, MARK, RowKey};
+use evidence::kind::RowKind;
+use evidence::manifest::{Granted, RowKey};
 use evidence::taint::{self, Taint};
 use rt::clock::monotonic_ns;
 use rt::monitor::{Cycle, MARKS};
@@ -66,11 +67,11 @@ impl<'a> LoopRow<'a> {
         let start = Start { window, wall: SystemTime::now() };
         let wakeups = Wakeups { start_ns: window.start_ns, grid, last: None };
         let mut row = LoopRow { spec, grid, granted, start, length, wakeups, series: Vec::new() };
-        row.series(LOOP, recording)?;
+        row.series(RowKind::Loop.name(), recording)?;
         // What is followed from outside always has the others.
         if spec.followed.is_some() {
-            row.series(EXECUTION, recording)?;
-            row.series(LOOP_RESPONSE, recording)?;
+            row.series(RowKind::Execution.name(), recording)?;
+            row.series(RowKind::LoopResponse.name(), recording)?;
         }
         Ok(row)
     }
@@ -83,7 +84,7 @@ impl<'a> LoopRow<'a> {
             None => {
                 let period_ns = self.grid.period.get();
                 let spec = match probe {
-                    LOOP => self.spec.clone(),
+                    name if RowKind::of(name) == RowKind::Loop => self.spec.clone(),
                     _ => self.spec.beside(probe, period_ns, period_ns),
                 };
                 let half_life_s = self.length.half_life_s();
@@ -104,11 +105,12 @@ impl<'a> LoopRow<'a> {
     pub(crate) fn record(&mut self, cycle: &Cycle, recording: &mut Recording<'_>) -> Result<()> {
         self.wakeups.cycle(cycle, cycle.began_ns, &mut self.series[0].recorder);
         let took_ns = cycle.ended_ns.saturating_sub(cycle.began_ns);
-        self.series(EXECUTION, recording)?.span(cycle.began_ns, took_ns);
+        self.series(RowKind::Execution.name(), recording)?.span(cycle.began_ns, took_ns);
         for (n, at_ns) in (1..=MARKS).zip(cycle.marks_ns) {
             if let Some(at_ns) = at_ns {
                 let took_ns = at_ns.saturating_sub(cycle.began_ns);
-                self.series(&format!("{MARK}{n}"), recording)?.span(cycle.began_ns, took_ns);
+                self.series(&format!("{}{n}", RowKind::Mark.name()), recording)?
+                    .span(cycle.began_ns, took_ns);
             }
         }
         Ok(())
@@ -125,8 +127,8 @@ impl<'a> LoopRow<'a> {
         let stamped = Cycle { number, due_ns, began_ns, ended_ns, marks_ns: [None; MARKS] };
         let from_ns = cycle.from_ns();
         self.wakeups.cycle(&stamped, from_ns, &mut self.series[0].recorder);
-        self.series(EXECUTION, recording)?.span(from_ns, cycle.execution_ns);
-        self.series(LOOP_RESPONSE, recording)?.span(due_ns, cycle.response_ns());
+        self.series(RowKind::Execution.name(), recording)?.span(from_ns, cycle.execution_ns);
+        self.series(RowKind::LoopResponse.name(), recording)?.span(due_ns, cycle.response_ns());
         Ok(())
     }
 
@@ -159,7 +161,7 @@ impl<'a> LoopRow<'a> {
                 last_ns: series.drain.last_ns(),
                 limit_ns: series.spec.limit_ns,
                 // Said once, of the loop itself.
-                lost: if series.spec.key.probe == LOOP { lost } else { 0 },
+                lost: if series.spec.key.kind() == RowKind::Loop { lost } else { 0 },
                 latency: wants_latency.then(|| Arc::new(series.drain.latency(&so_far))),
                 spike: series.drain.new_spike(),
             }
@@ -309,8 +311,13 @@ mod tests {
 
     #[test]
     fn lost_cycles_name_their_cause_and_cure() {
-        let key =
-            RowKey { probe: LOOP.into(), load: "idle".into(), cpu: 1, period_ns: None, thread_name: None };
+        let key = RowKey {
+            probe: RowKind::Loop.name().into(),
+            load: "idle".into(),
+            cpu: 1,
+            period_ns: None,
+            thread_name: None,
+        };
         let taint = lost_taint(&key, 3);
         assert_eq!(
             (taint.code.as_str(), taint.reason.as_str(), taint.cure.as_deref()),

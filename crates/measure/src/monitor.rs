@@ -15,7 +15,7 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use evidence::manifest::LOOP;
+use evidence::kind::RowKind;
 use machine::inventory::{Thread, live_thread};
 use rt::clock::monotonic_ns;
 use rt::monitor::{Reader, Standing};
@@ -158,7 +158,7 @@ impl Program for Attached {
             }
             Standing::Gone => manifest.notes.push("the loop's program ended, and the row with it".into()),
         }
-        let (taints, notes) = watch.end(LOOP);
+        let (taints, notes) = watch.end(RowKind::Loop.name());
         manifest.taints.extend(taints);
         manifest.notes.extend(notes);
         row.finish(Steal::now().since(&steal, cpu), self.reader.lost(), recording)?;

@@ -2,7 +2,8 @@
 //! The tables of figures: a line a row, the worst spikes, what the tails suggest.
 
 use evidence::Verdict;
-use evidence::manifest::{LOOP, PeriodSource};
+use evidence::kind::RowKind;
+use evidence::manifest::PeriodSource;
 use evidence::tail::{Estimate, Level, Tail};
 use evidence::verdict::{RowVerdict, VerdictOutcome};
 use serde::Serialize;
@@ -230,9 +231,9 @@ pub(crate) fn rows(runs: &Runs) -> Vec<FigureGroup> {
 
 /// What a probe's samples are; of a loop that was followed from outside also how it waits.
 fn gloss(runs: &Runs, kind: &ProbePeriod) -> String {
-    let mut parts = vec![kind.gloss().to_string()];
+    let mut parts = vec![kind.row_kind().sentence().to_string()];
     let mut followed = runs.rows_of(kind).filter_map(|row| row.row.entry.followed.as_ref());
-    if let Some(followed) = followed.next().filter(|_| kind.probe == LOOP) {
+    if let Some(followed) = followed.next().filter(|_| kind.row_kind() == RowKind::Loop) {
         let period = match followed.period_from {
             PeriodSource::Inferred => "period inferred from when it was due",
             PeriodSource::Given => "period as given",

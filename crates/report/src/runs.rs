@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evidence::document::ProveDocument;
+use evidence::kind::RowKind;
 use evidence::lab::Mode;
-use evidence::manifest::{EXECUTION, LOOP, LOOP_RESPONSE, MARK, RESPONSE, RowKey};
+use evidence::manifest::RowKey;
 use evidence::verdict::RowVerdict;
 use evidence::{Bundle, Row, Summary};
 
@@ -158,29 +159,9 @@ impl<'a> ShownRun<'a> {
 }
 
 impl ProbePeriod {
-    /// What a sample is, as an axis is called.
-    pub fn measures(&self) -> &'static str {
-        match self.probe.as_str() {
-            "spin" | "hardware" => "gap",
-            EXECUTION => "execution time",
-            LOOP_RESPONSE => "response time",
-            LOOP | "wakeup" => "wakeup latency",
-            probe if probe.starts_with(RESPONSE) => "response time",
-            probe if probe.starts_with(MARK) => "time to the mark",
-            _ => "latency",
-        }
-    }
-
-    /// What that is, in half a sentence.
-    pub fn gloss(&self) -> &'static str {
-        match self.probe.as_str() {
-            "wakeup" => "from when the timer was due to the thread running again",
-            "spin" => "time that a loop without a pause did not run",
-            LOOP => "wakeup latency of the program's own cycle: from due to running",
-            EXECUTION => "from a cycle's begin to its end",
-            LOOP_RESPONSE => "from when a cycle was due to its end",
-            _ => "",
-        }
+    /// The kind of its rows.
+    pub fn row_kind(&self) -> RowKind {
+        RowKind::of(&self.probe)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind, ChainLink, Owner, Sender};
-use evidence::manifest::{EXECUTION, LOOP, LOOP_RESPONSE};
+use evidence::kind::RowKind;
 use serde::Serialize;
 use why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 
@@ -26,47 +26,6 @@ const STRETCHES: usize = 400;
 
 /// Causes in a page's table.
 const SUMMED: usize = 20;
-
-/// A letter for each kind, by which a bar of text tells them apart.
-pub(crate) fn letter(kind: CauseKind) -> char {
-    match kind {
-        CauseKind::Nmi => 'N',
-        CauseKind::Irq => 'i',
-        CauseKind::IrqThread => 'I',
-        CauseKind::Ipi => 'p',
-        CauseKind::Softirq => 's',
-        CauseKind::Workqueue => 'w',
-        CauseKind::Kthread => 'k',
-        CauseKind::Thread => 't',
-        CauseKind::Migration => 'm',
-        CauseKind::Fault => 'f',
-        CauseKind::Syscall => 'c',
-        CauseKind::IdleExit => 'e',
-        CauseKind::Frequency => 'q',
-        CauseKind::Firmware => 'F',
-        CauseKind::Steal => 'S',
-        CauseKind::Tick => 'T',
-        CauseKind::Timer => 'L',
-        CauseKind::Execution => 'x',
-        CauseKind::Lock => 'l',
-        CauseKind::Wait => 'W',
-        CauseKind::Unexplained => '.',
-    }
-}
-
-/// A colour for each kind, of the page's eight: what is alike has one.
-fn colour(kind: CauseKind) -> usize {
-    match kind {
-        CauseKind::Irq | CauseKind::Nmi => 0,
-        CauseKind::Thread | CauseKind::Migration => 1,
-        CauseKind::Softirq | CauseKind::Tick | CauseKind::Timer => 2,
-        CauseKind::Ipi => 3,
-        CauseKind::IrqThread | CauseKind::Workqueue | CauseKind::Kthread => 4,
-        CauseKind::Fault | CauseKind::Syscall | CauseKind::Lock | CauseKind::Wait => 5,
-        CauseKind::IdleExit | CauseKind::Frequency => 6,
-        CauseKind::Firmware | CauseKind::Steal | CauseKind::Unexplained | CauseKind::Execution => 7,
-    }
-}
 
 /// `kernel thread kworker/3:1H`.
 pub(crate) fn named(kind: CauseKind, name: &str) -> String {
@@ -161,9 +120,9 @@ pub(crate) fn place(spike: &ExplainedSpike) -> String {
         0 => String::new(),
         missed => format!(" · {} missed", text::plural(missed as usize, "period")),
     };
-    let row = match spike.probe.as_str() {
-        row @ (LOOP | EXECUTION | LOOP_RESPONSE) => format!("{row} · "),
-        _ => String::new(),
+    let row = match RowKind::of(&spike.probe).is_of_program() {
+        true => format!("{} · ", text::clean(&spike.probe)),
+        false => String::new(),
     };
     format!("{row}cpu {} · load {}{time}{missed}", spike.cpu, text::short(&spike.load, 24))
 }
@@ -176,10 +135,7 @@ pub(crate) fn due(spike: &ExplainedSpike) -> &'static str {
 /// The last word of a spike's timeline: a late wakeup ends as the thread has its CPU, a late cycle with its
 /// work.
 pub(crate) fn over(spike: &ExplainedSpike) -> &'static str {
-    match spike.probe.as_str() {
-        EXECUTION | LOOP_RESPONSE => "cycle ends",
-        _ => "program runs",
-    }
+    RowKind::of(&spike.probe).ends()
 }
 
 /// What comes one by one of a spike's timed causes, and how many shorter ones of how much time do not.
@@ -429,7 +385,7 @@ fn section(run: String, document: &WhyDocument, virtual_time: bool) -> WhySectio
     let sum = |sum: &CauseTotal| {
         let timed = |ns| if sum.suspect { "–".to_string() } else { text::tenth(ns) };
         SumRow {
-            colour: colour(sum.kind),
+            colour: sum.kind.colour(),
             name: summed(sum),
             cells: vec![
                 timed(sum.total_ns),
@@ -458,7 +414,7 @@ fn section(run: String, document: &WhyDocument, virtual_time: bool) -> WhySectio
 fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
     let (causes, more, more_ns) = shown(spike);
     let line = |cause: &&Cause| LegendLine {
-        colour: colour(cause.kind),
+        colour: cause.kind.colour(),
         at: text::tenth(cause.begin_ns.unwrap_or(0)),
         name: named(cause.kind, &cause.name),
         took: cause.duration_ns.map(text::tenth).unwrap_or_default(),
@@ -515,7 +471,7 @@ fn mostly(spike: &ExplainedSpike) -> (String, usize, f64) {
         kind => named(kind, &mostly.name),
     };
     let share = (took as f64 / spike.latency_ns.max(1) as f64 * 100.0).min(100.0);
-    (name, colour(mostly.kind), share.round())
+    (name, mostly.kind.colour(), share.round())
 }
 
 /// The bar: a path for each colour. What is too short to be seen is drawn all the same.
@@ -527,7 +483,7 @@ fn stretches(spike: &ExplainedSpike) -> Vec<Stretches> {
         let Some(cause) = one.cause.and_then(|place| spike.causes.get(place)) else { continue };
         let width = (at(one.to_ns) - at(one.from_ns)).max(25.0);
         let from = at(one.from_ns).min(9_975.0);
-        let path = paths.entry(colour(cause.kind)).or_default();
+        let path = paths.entry(cause.kind.colour()).or_default();
         let _ = write!(path, "M{from} 0h{width}v1h-{width}z");
     }
     paths.into_iter().map(|(colour, path)| Stretches { colour, path }).collect()
@@ -556,7 +512,7 @@ pub(crate) fn bar(spike: &ExplainedSpike, width: usize) -> String {
         }
     }
     let letter_of = |cause: &Option<usize>| {
-        cause.and_then(|place| spike.causes.get(place)).map_or('.', |cause| letter(cause.kind))
+        cause.and_then(|place| spike.causes.get(place)).map_or('.', |cause| cause.kind.letter())
     };
     columns.iter().map(letter_of).collect()
 }

@@ -19,11 +19,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use evidence::kind::RowKind;
 use machine::advice::Aim;
 use machine::purpose::is_same_period;
 use machine::snapshot::Cpu;
 use machine::units::exact_us;
-use machine::{CpuSet, Profile, Snapshot, Use};
+use machine::{CpuSet, Snapshot, Use};
 use measure::kind::ProbeKind;
 
 use crate::finding::{FindingEffect, PreflightFinding};
@@ -88,32 +89,31 @@ pub fn of_another_period(purpose: &Use, period_ns: u64) -> Option<PreflightFindi
 impl PreflightRequest<'_> {
     /// The CPUs of the table of advice: the measured CPUs are to be isolated.
     fn aim<'m>(&self, machine: &'m Snapshot) -> Aim<'m> {
-        let sleeps = self.spec.probes.iter().any(|kind| !kind.never_sleeps());
         Aim {
             machine,
-            profile: if sleeps { Profile::Periodic } else { Profile::Poll },
+            profile: evidence::kind::profile(self.spec.probes.iter().map(ProbeKind::row_kind)),
             isolated: self.spec.cpus.clone(),
             housekeeping: self.spec.house_keeping.clone(),
         }
     }
 
-    fn any(&self, what: fn(&ProbeKind) -> bool) -> bool {
-        self.spec.probes.iter().any(what)
+    fn any(&self, is: fn(RowKind) -> bool) -> bool {
+        self.spec.has_kind(is)
     }
 
     /// Whether a program's own loop is measured.
     fn measures_a_loop(&self) -> bool {
-        self.any(|kind| *kind == ProbeKind::Loop)
+        self.any(|kind| kind == RowKind::Loop)
     }
 
     /// Whether a measuring thread never leaves its CPU by itself.
     fn never_sleeps(&self) -> bool {
-        self.any(ProbeKind::never_sleeps)
+        self.any(|kind| kind.has_own_threads() && kind.polls())
     }
 
     /// Whether threads of ours measure.
     fn measures_with_threads(&self) -> bool {
-        self.any(ProbeKind::has_own_threads)
+        self.any(RowKind::has_own_threads)
     }
 
     /// For what takes the CPU from a thread that never sleeps, and hardly from one that wakes up every

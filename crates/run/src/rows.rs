@@ -6,18 +6,11 @@ use std::time::Duration;
 
 use evidence::manifest::RowKey;
 use machine::Snapshot;
-use measure::ethercat::EthercatProbe;
 use measure::kind::ProbeKind;
-use measure::message::MessageProbe;
-use measure::probe::Probe;
 use measure::program::LoopFound;
-use measure::response::ResponseProbe;
 use measure::row::{MeasuringThread, RowPlan, RowSpec};
 use measure::schedule::Schedule;
 use measure::series::SeriesSpec;
-use measure::spin::SpinProbe;
-use measure::toggle::ToggleProbe;
-use measure::wakeup::WakeupProbe;
 use rt::Policy;
 use rt::clock::Calibration;
 
@@ -58,12 +51,10 @@ pub fn loops(spec: &RunSpec, load: &str, loops: &[LoopFound]) -> Vec<SeriesSpec>
 
 /// The row of `kind`, a probe whose threads are ours, under `load`.
 pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> rt::Result<RowPlan> {
-    let clock = match kind {
-        // They read the kernel's clock.
-        ProbeKind::Wakeup(_) | ProbeKind::Ethercat(_) | ProbeKind::Hardware | ProbeKind::Loop => None,
-        ProbeKind::Spin | ProbeKind::Toggle | ProbeKind::Message(_) | ProbeKind::Response(_) => {
-            Some(Calibration::measure(CALIBRATION)?)
-        }
+    let mut known = None;
+    let mut clock = || match known {
+        Some(clock) => Ok(clock),
+        None => Calibration::measure(CALIBRATION).inspect(|clock| known = Some(*clock)),
     };
     let mut threads = Vec::new();
     for place in places(spec, kind, load)? {
@@ -72,7 +63,7 @@ pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> 
             Policy::Deadline { .. } => machine.deadline_cpus(cpu).iter().collect(),
             _ => vec![cpu],
         };
-        let Some(probe) = probe(kind, &place, clock)? else { continue };
+        let Some(probe) = kind.probe(place.schedule, place.partner, &mut clock)? else { continue };
         threads.push(MeasuringThread { probe, series: place.series, policy: place.policy, affinity });
     }
     let spec = RowSpec {
@@ -82,40 +73,6 @@ pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> 
         isolate: spec.isolate,
     };
     Ok(RowPlan { threads, spec })
-}
-
-/// The probe of a thread; `None` where that kind has no thread of ours. One that lacks what it needs is an
-/// error: its row would be missing in silence.
-fn probe(
-    kind: &ProbeKind,
-    place: &ThreadPlan,
-    clock: Option<Calibration>,
-) -> rt::Result<Option<Box<dyn Probe>>> {
-    let lacks = |why: &str, cure: &str| Err(rt::Error::new(format!("measure {}", kind.name()), why, cure));
-    Ok(Some(match (kind, place.schedule, clock) {
-        (ProbeKind::Hardware | ProbeKind::Loop, ..) => return Ok(None),
-        (ProbeKind::Spin, _, Some(clock)) => Box::new(SpinProbe { clock }),
-        (ProbeKind::Wakeup(timer), Schedule::Periodic(period), _) => {
-            Box::new(WakeupProbe { timer: *timer, period })
-        }
-        (ProbeKind::Ethercat(wire), Schedule::Periodic(period), _) => {
-            Box::new(EthercatProbe { wire: wire.clone(), period })
-        }
-        (ProbeKind::Toggle, Schedule::Periodic(period), Some(clock)) => {
-            Box::new(ToggleProbe { clock, period })
-        }
-        (ProbeKind::Message(means), Schedule::Periodic(period), Some(clock)) => match place.partner {
-            Some(partner) => Box::new(MessageProbe { means: *means, partner, clock, period }),
-            None => {
-                return lacks("no other CPU is there to answer", "give two CPUs, or one for housekeeping");
-            }
-        },
-        (ProbeKind::Response(wiring), Schedule::Periodic(period), Some(clock)) => {
-            let (wiring, generator) = (wiring.clone(), place.partner);
-            Box::new(ResponseProbe { wiring, generator, clock, period })
-        }
-        _ => return lacks("it has no period, or no clock", "report this as a defect"),
-    }))
 }
 
 fn schedules(spec: &RunSpec, kind: &ProbeKind) -> Vec<Schedule> {
@@ -261,7 +218,11 @@ mod tests {
                 let spec = spec(on("2-3", name), 4, "2-3");
                 let row = row(&spec, &kind, "idle", &machine(4, "2-3")).unwrap();
                 let threads = if kind.has_partner() { 1 } else { 2 };
-                assert_eq!(row.threads.len(), if kind.has_own_threads() { threads } else { 0 }, "{name}");
+                assert_eq!(
+                    row.threads.len(),
+                    if kind.row_kind().has_own_threads() { threads } else { 0 },
+                    "{name}"
+                );
             }
         }
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use cause::{Depth, Explainer, WatchSpec};
+use evidence::kind::RowKind;
 use evidence::manifest::{ENDED_EARLY, Manifest, NotRun, RunState, SCHEMA_VERSION, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, taint};
@@ -151,7 +152,7 @@ pub fn prove_in(setting: SessionContext<'_>, spec: &RunSpec, folder: &Path) -> R
         DmaLatency::request(latency_us)
     });
     let dma_latency = dma_latency.transpose()?;
-    let depth = Depth::of(spec.probes.iter().any(ProbeKind::calls_the_kernel));
+    let depth = Depth::of(spec.has_kind(RowKind::calls_the_kernel));
     let watched = WatchSpec { cpus: spec.cpus.clone(), depth };
     let mut explainer = Explainer::start(spec.causes, &watched, &setting.machine)?;
     let mut manifest = manifest(spec, &setting, &findings);

@@ -4,8 +4,9 @@
 use std::num::NonZeroU64;
 use std::path::Path;
 
+use evidence::kind::RowKind;
 use evidence::limit::{self, Limits};
-use evidence::manifest::{Asked, LOOP};
+use evidence::manifest::Asked;
 use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{cause, taint};
 use load::{EthercatDevice, Load};
@@ -113,7 +114,7 @@ pub fn complete(mut asked: Asked, machine: &Snapshot) -> Asked {
     if asked.house_keeping.is_empty() {
         asked.house_keeping = control::house_keeping(machine, &asked.cpus);
         // Another program runs where it likes, and may leave none.
-        if asked.house_keeping.is_empty() && asked.probes.iter().all(|probe| probe == LOOP) {
+        if asked.house_keeping.is_empty() && asked.is_of_program() {
             asked.house_keeping = machine.online();
         }
     }
@@ -138,6 +139,11 @@ fn cpus_to_measure(machine: &Snapshot) -> CpuSet {
 }
 
 impl RunSpec {
+    /// Whether one of its probes has rows of which `is` is true.
+    pub fn has_kind(&self, is: fn(RowKind) -> bool) -> bool {
+        self.probes.iter().any(|probe| is(probe.row_kind()))
+    }
+
     /// Resolves what was asked; the first thing that makes no sense is refused, with the cure.
     pub fn of(asked: Asked) -> Result<RunSpec> {
         let loads = loads(&asked)?;
@@ -154,7 +160,7 @@ impl RunSpec {
         let policy = named("policy", &policy::NAMES, asked.policy.as_deref(), PolicyKind::named)?;
         accepted(&asked)?;
         lengths(&asked, &probes)?;
-        let periods = periods(&asked, &limits, probes.iter().any(ProbeKind::is_periodic))?;
+        let periods = periods(&asked, &limits, probes.iter().any(|probe| probe.row_kind().has_period()))?;
         used(&asked)?;
         Ok(RunSpec {
             limit_ns: limits.ns(None)?,
@@ -285,7 +291,7 @@ fn lengths(asked: &Asked, probes: &[ProbeKind]) -> std::result::Result<(), Prefl
     if asked.loops == Some(0) {
         return Err(refuse("loops", "0 loops measure nothing", "give --loops such as 100000"));
     }
-    let without_cycles = probes.iter().find(|probe| !probe.is_periodic());
+    let without_cycles = probes.iter().find(|probe| !probe.row_kind().has_period());
     if let (Some(_), None, Some(probe)) = (asked.loops, asked.duration_ns, without_cycles) {
         let reason = format!("the {} probe has no cycles, so --loops does not end it", probe.name());
         return Err(refuse("loops", reason, "give --duration as well"));

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use machine::CpuSet;
 use machine::advice::{self, Advice, Aim, Hand, Knob};
 use machine::snapshot::Preemption;
-use machine::{CpuSet, Profile};
 
 use evidence::cause::{Cause, CauseKind, OWN_TIMER, PREEMPTION_OFF, RETURN, Sender};
-use evidence::manifest::{ETHERCAT, LOOP, Manifest, Spike};
+use evidence::kind;
+use evidence::manifest::{Manifest, Spike};
 
 /// The functions of the kernel in which causes of one name could not be preempted, the longest first.
 pub(super) type KeptIn<'a> = BTreeMap<(CauseKind, &'a str), Vec<&'a str>>;
@@ -73,7 +74,7 @@ impl<'a> Place<'a> {
         let isolated = if set.without(measured).is_empty() { measured } else { set };
         let aim = Aim {
             machine: &manifest.machine,
-            profile: profile(manifest),
+            profile: kind::profile(manifest.asked.kinds()),
             isolated: isolated.clone(),
             housekeeping: elsewhere(set, manifest),
         };
@@ -356,14 +357,6 @@ impl<'a> Place<'a> {
             Some(_) => Hand::Program.advice(text),
         }
     }
-}
-
-/// The profile that the machine was measured for: a loop that sleeps, unless no probe does.
-fn profile(manifest: &Manifest) -> Profile {
-    let probes = &manifest.asked.probes;
-    let sleeps =
-        |probe: &String| ["wakeup", "hardware", LOOP, ETHERCAT, "response-lines"].contains(&probe.as_str());
-    if probes.is_empty() || probes.iter().any(sleeps) { Profile::Periodic } else { Profile::Poll }
 }
 
 /// The number that a name begins with, or that of a thread `irq/45-nvme0q3`.

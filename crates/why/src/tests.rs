@@ -198,7 +198,7 @@ fn a_bundle_without_spikes_or_causes_or_of_another_tool_says_so() {
 #[test]
 fn every_kind_has_advice() {
     let machine = bundle(Vec::new()).manifest;
-    for kind in CauseKind::ALL {
+    for kind in CauseKind::ALL.iter().copied() {
         let set = CpuSet::from_iter([3]);
         let advice = advice::on(&Cause::timed(kind, "x", 0, 1), &set, &KeptIn::new(), &machine).unwrap();
         assert!(advice.len() > 20 && !advice.contains("  "), "{kind:?}: {advice}");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evidence::manifest::{Asked, EthercatSetup, LOOP, ResponseSetup};
+use evidence::manifest::{Asked, EthercatSetup, ResponseSetup};
 use machine::Use;
 
 use super::{EthercatOptions, ResponseOptions, RunOptions};
@@ -14,7 +14,7 @@ impl RunOptions {
         if let Some(purpose) = &self.purpose {
             asked.purpose = Some(purpose.asked.clone());
             // The periods of a program's loops are its own.
-            if asked.probes != [LOOP] {
+            if !asked.is_of_program() {
                 asked.periods_ns = purpose.periods_ns();
             }
         }

@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use evidence::Error;
-use evidence::manifest::{Asked, LOOP};
+use evidence::kind::RowKind;
+use evidence::manifest::Asked;
 use run::{RunSpec, SessionContext};
 
 use crate::args::{LoopPeriod, Output, ProveArgs, RunOptions};
@@ -48,7 +49,7 @@ pub fn run(args: ProveArgs) -> VerbResult {
         asked.probes = args.probe;
     }
     if asked.probes.is_empty() {
-        asked.probes = vec!["wakeup".to_string()];
+        asked.probes = vec![RowKind::Wakeup.name().to_string()];
     }
     measure(asked, &args.options, &args.out, View::Table)
 }
@@ -64,7 +65,7 @@ fn of_program(program: &str, asked: Asked, args: &ProveArgs) -> VerbResult {
         }
         Err(_) => ProgramTarget::Command([&[program.to_string()], &args.arguments[..]].concat()),
     };
-    let asks_probe = asked.probes.iter().find(|probe| *probe != LOOP);
+    let asks_probe = asked.probes.iter().find(|probe| RowKind::of(probe) != RowKind::Loop);
     if let (Some(earlier), Some(probe)) = (&args.like, asks_probe) {
         let why = format!("it asks for the probe {probe}, and --program for the program's own loops");
         let cure = "give a run of prove --program, or of isolator monitor";

@@ -26,6 +26,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use evidence::document::ProveDocument;
+use evidence::kind::RowKind;
 use evidence::manifest::RowKey;
 use evidence::reader::Bundle;
 use evidence::row::Row;
@@ -138,7 +139,10 @@ impl RowFilter {
 
 /// The tool's name for its three probes; any other probe's own.
 fn family(probe: &str) -> &str {
-    if probe.starts_with("timerlat-") { "timerlat" } else { probe }
+    match RowKind::of(probe) {
+        RowKind::TimerlatIrq | RowKind::TimerlatThread | RowKind::TimerlatUser => "timerlat",
+        _ => probe,
+    }
 }
 
 /// The text of a bundle in another format.

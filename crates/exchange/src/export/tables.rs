@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::BUCKETS_US;
+use evidence::kind::RowKind;
 use evidence::reader::Bundle;
 use evidence::row::Row;
 
@@ -88,10 +89,10 @@ pub(super) fn cyclictest(rows: &[&Row]) -> String {
 
 /// `rtla timerlat hist` or `rtla osnoise hist`.
 pub(super) fn rtla(bundle: &Bundle, rows: &[&Row]) -> String {
-    let head = |row: &&Row| match row.entry.key.probe.as_str() {
-        "timerlat-irq" => "IRQ",
-        "timerlat-thread" => "Thr",
-        "timerlat-user" | "wakeup" => "Usr",
+    let head = |row: &&Row| match row.entry.key.kind() {
+        RowKind::TimerlatIrq => "IRQ",
+        RowKind::TimerlatThread => "Thr",
+        RowKind::TimerlatUser | RowKind::Wakeup => "Usr",
         _ => "CPU",
     };
     let mut rows = rows.to_vec();

@@ -11,7 +11,9 @@ use machine::snapshot::{Kernel, Preemption};
 use machine::{CpuSet, Snapshot};
 
 use super::UNKNOWN_LOAD;
+use evidence::fact;
 use evidence::histogram::Histogram;
+use evidence::kind::RowKind;
 use evidence::manifest::{
     Asked, Coarse, Granted, Manifest, NotRun, RowEntry, RowKey, RunState, SCHEMA_VERSION, WrittenBy,
 };
@@ -231,7 +233,7 @@ impl ImportedFile {
         let mut rows: Vec<Row> = Vec::new();
         let mut known = HashMap::new();
         for column in std::mem::take(&mut self.columns) {
-            if column.samples() == 0 && column.probe != "hardware" {
+            if column.samples() == 0 && !RowKind::of(column.probe).is_above_threshold_only() {
                 let reason = match column.thread {
                     Some(thread) => format!("the file has no sample of thread {thread}: it never woke up"),
                     None => format!("the file has no sample of cpu {}", column.cpu),
@@ -277,6 +279,9 @@ impl ImportedFile {
             }
         }
         self.manifest.rows = rows.iter().map(|row| row.entry.clone()).collect();
+        let kernel =
+            Some(&self.manifest.machine.kernel).filter(|kernel| kernel.preemption != Preemption::Unknown);
+        self.manifest.taints.extend(kernel.and_then(fact::of_kernel));
         let (manifest, missing) = (self.manifest, self.missing);
         Ok(Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), lab: None, missing })
     }

@@ -43,7 +43,10 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
         } else if let Some(id) = line.strip_prefix("deadline thread ") {
             announced.push(id.to_string());
         } else if let Some((_, reason)) = line.split_once(" failed: ") {
-            found.not_run("execution", format!("deadline_test says that a thread failed: {reason}"));
+            found.not_run(
+                evidence::kind::RowKind::Execution.name(),
+                format!("deadline_test says that a thread failed: {reason}"),
+            );
         } else if let Some(block) = blocks.last_mut() {
             take(block, line).ok_or_else(bad)?;
         }
@@ -71,7 +74,7 @@ fn column(number: u32, block: &DeadlineBlock) -> ImportedSeries {
     let (max, min, avg) =
         block.times.map_or((None, None, None), |(max, min, avg)| (Some(max), Some(min), Some(avg)));
     ImportedSeries {
-        probe: evidence::manifest::EXECUTION,
+        probe: evidence::kind::RowKind::Execution.name(),
         cpu: number,
         period_ns: block.period_us.and_then(|us| us.checked_mul(1_000)).filter(|ns| *ns > 0),
         unit_ns: 1_000,

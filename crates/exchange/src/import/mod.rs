@@ -349,8 +349,8 @@ pub fn set_limit(bundle: &mut Bundle, limit_ns: Option<u64>) {
     let manifest = &mut bundle.manifest;
     manifest.asked.limit = limit_ns.map(|ns| format!("{}us", ns as f64 / 1e3));
     manifest.taints.retain(|taint| taint.code != taint::THRESHOLD_ABOVE_LIMIT);
-    let hardware = bundle.rows.iter().any(|row| row.entry.key.probe == "hardware");
-    if let (true, Some(limit_ns), Some(threshold_ns)) = (hardware, limit_ns, manifest.asked.threshold_ns)
+    let has_threshold = bundle.rows.iter().any(|row| row.entry.key.kind().is_above_threshold_only());
+    if let (true, Some(limit_ns), Some(threshold_ns)) = (has_threshold, limit_ns, manifest.asked.threshold_ns)
         && limit_ns < threshold_ns
     {
         let reason =

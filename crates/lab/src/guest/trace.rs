@@ -14,6 +14,8 @@ use std::time::Duration;
 use cause::{Collect, Depth, Started};
 use machine::CpuSet;
 
+use evidence::kind::RowKind;
+
 use crate::guest::Result;
 
 /// How often the rings are read; it takes time from the storms, which share the housekeeping CPUs.
@@ -86,8 +88,9 @@ fn measuring() -> BTreeMap<u32, Vec<u32>> {
     for process in names(Path::new("/proc")) {
         for thread in names(&process.join("task")) {
             let comm = fs::read_to_string(thread.join("comm")).unwrap_or_default();
-            let cpu =
-                ["wakeup-", "spin-"].iter().find_map(|probe| comm.trim().strip_prefix(probe)?.parse().ok());
+            let named = comm.trim().rsplit_once('-');
+            let named = named.filter(|(probe, _)| RowKind::of(probe).has_own_threads());
+            let cpu = named.and_then(|(_, cpu)| cpu.parse().ok());
             let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok());
             if let Some((cpu, number)) = cpu.zip(number) {
                 found.entry(cpu).or_default().push(number);

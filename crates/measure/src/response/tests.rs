@@ -4,7 +4,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use evidence::manifest::{RESPONSE, ResponseSetup};
+use evidence::kind::RowKind;
+use evidence::manifest::ResponseSetup;
 use machine::CpuSet;
 use rt::thread;
 
@@ -35,7 +36,11 @@ fn the_options_choose_the_means() {
     assert_eq!(means(&Asked::default()), [SHARED]);
     assert_eq!(of(lines(Some("raspberry-pi-4"), None)), [REGISTERS]);
     assert_eq!(of(lines(Some("raspberry-pi-4"), Some("gpiochip0"))), [REGISTERS, LINES]);
-    assert!(Medium::NAMES.iter().all(|(name, medium)| name.starts_with(RESPONSE) && medium.probe() == *name));
+    assert!(
+        Medium::NAMES
+            .iter()
+            .all(|(name, medium)| RowKind::of(name).answers_edges() && medium.probe() == *name)
+    );
 }
 
 #[test]

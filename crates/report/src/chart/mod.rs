@@ -159,7 +159,7 @@ fn listed<T: std::fmt::Display>(numbers: impl Iterator<Item = Option<T>>) -> Str
 
 /// What an axis of latencies is called.
 fn latency_title(kind: &ProbePeriod) -> String {
-    let what = kind.measures();
+    let what = kind.row_kind().measures();
     match kind.virtual_time {
         true => format!("{what}, thousands of virtual ns"),
         false => format!("{what}, µs"),

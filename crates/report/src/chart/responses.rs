@@ -9,7 +9,6 @@
 
 use evidence::Histogram;
 use evidence::Result;
-use evidence::manifest::RESPONSE;
 
 use crate::chart::persistence::{Pictures, columns, data_uri, encode, strength};
 use crate::chart::{Band, LoadStyle, Plot, latency_title, left_out};
@@ -83,7 +82,7 @@ pub(crate) fn pictures(runs: &Runs, kind: &ProbePeriod) -> Result<Option<Picture
     let rows = || runs.rows_of(kind).filter(drawable);
     let (min_ns, max_ns) =
         (rows().filter_map(|row| row.summary.min_ns).min(), rows().map(|row| row.summary.max_ns).max());
-    let (Some(min_ns), Some(max_ns), true) = (min_ns, max_ns, kind.probe.starts_with(RESPONSE)) else {
+    let (Some(min_ns), Some(max_ns), true) = (min_ns, max_ns, kind.row_kind().answers_edges()) else {
         return Ok(None);
     };
     let axis = ResponseAxis::of(min_ns as f64, max_ns as f64);

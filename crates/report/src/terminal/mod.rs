@@ -313,7 +313,7 @@ fn late(row: &Summary) -> bool {
 fn mark(row: &Summary) -> String {
     let mark = match (late(row), row.limit_ns) {
         (true, _) => "LATE",
-        _ if row.count == 0 && row.key.probe != "hardware" => "no sample",
+        _ if row.count == 0 && !row.key.kind().is_above_threshold_only() => "no sample",
         (false, Some(_)) => "ok",
         (false, None) => "no limit",
     };

@@ -187,7 +187,7 @@ impl<'a> ToldCause<'a> {
             let name = why::named(cause.kind, &cause.name);
             let (took, detail) = (text::tenth_us(cause.duration_ns.unwrap_or(0)), why::detail(cause));
             let detail = if detail.is_empty() { String::new() } else { format!(", {detail}") };
-            let part = format!("  {} {took:>12}  {name}{detail}", why::letter(cause.kind));
+            let part = format!("  {} {took:>12}  {name}{detail}", cause.kind.letter());
             line(ResultPaint::Plain, &text::short(&part, style.width()));
         }
         let rest_ns = rest.iter().filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
@@ -310,11 +310,8 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
     for cause in &causes {
         let name = text::short(&name(cause), names);
         let took = text::tenth_us(cause.duration_ns.unwrap_or(0));
-        let line = format!(
-            "{}  {} {name:<names$} {took:>12}",
-            at(cause.begin_ns.unwrap_or(0)),
-            why::letter(cause.kind)
-        );
+        let line =
+            format!("{}  {} {name:<names$} {took:>12}", at(cause.begin_ns.unwrap_or(0)), cause.kind.letter());
         let detail = why::detail(cause);
         if line.chars().count() + 2 + detail.chars().count() <= style.width() {
             out.push_str(format!("{line}  {detail}").trim_end());

@@ -4,13 +4,6 @@
 use super::*;
 
 #[test]
-fn every_kind_has_a_letter_of_its_own() {
-    let letters: std::collections::BTreeSet<char> = CauseKind::ALL.into_iter().map(letter).collect();
-    assert_eq!(letters.len(), CauseKind::ALL.len());
-    assert!(CauseKind::ALL.into_iter().all(|kind| colour(kind) < 8));
-}
-
-#[test]
 fn a_lock_names_its_owner_and_what_that_waited_for() {
     let thread = |tid, name: &str, function: Option<&str>| Owner {
         tid,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Other users of the measured CPUs, and the depth of their idle states.
 
+use evidence::kind::RowKind;
 use evidence::taint;
 use machine::advice::Knob;
 use machine::snapshot::{Cpu, IdleState};
 use machine::units::{exact_us, whole_us};
 use machine::{CpuSet, Snapshot};
-use measure::kind::ProbeKind;
 
 use super::FindingEffect::{Note, Taint};
 use super::{PreflightFinding, PreflightRequest, name, on_measured};
@@ -17,7 +17,7 @@ const DEEP_IDLE_US: u64 = 10;
 pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();
     findings.extend(siblings(machine, request));
-    if request.any(ProbeKind::sleeps) {
+    if request.any(RowKind::sleeps) {
         findings.extend(idle(machine, request));
     }
     findings.extend(governor(machine, request));

@@ -4,7 +4,6 @@
 use evidence::taint;
 use machine::Snapshot;
 use machine::advice::{self, Hand, Knob};
-use machine::snapshot::Preemption;
 use machine::units::{exact_us, whole_us};
 
 use super::FindingEffect::{Note, Refuse, Taint};
@@ -32,14 +31,9 @@ pub(super) fn of_threads(machine: &Snapshot, request: &PreflightRequest) -> Vec<
 }
 
 fn real_time(machine: &Snapshot) -> Option<PreflightFinding> {
-    if machine.kernel.preemption == Preemption::RealTime {
-        return None;
-    }
-    let model = machine.kernel.preemption.name();
-    let release = machine.kernel.release.as_deref().unwrap_or("of unknown release");
-    let reason = format!("the kernel {release} is {model}: how long it may delay a thread has no bound");
-    let cure = "boot a PREEMPT_RT kernel (Debian: linux-image-rt, Ubuntu Pro: realtime, RHEL: kernel-rt)";
-    Some(PreflightFinding::new(Taint, taint::NOT_REAL_TIME_KERNEL, reason, cure))
+    let told = evidence::fact::of_kernel(&machine.kernel)?;
+    let cure = told.cure.unwrap_or_default();
+    Some(PreflightFinding::new(Taint, taint::NOT_REAL_TIME_KERNEL, told.reason, cure))
 }
 
 /// Since Linux 6.12 only kernels with RT group scheduling throttle; the fair server took its place.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether what was asked can be done here, and by this process.
 
+use evidence::kind::RowKind;
 use evidence::taint;
 use machine::advice::{Hand, Knob};
 use machine::units::exact_us;
 use machine::{CpuSet, Snapshot};
 
-use measure::kind::ProbeKind;
 use rt::policy::PolicyKind;
 
 use super::FindingEffect::{Note, Refuse, Taint};
@@ -31,7 +31,7 @@ pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<Prefl
 }
 
 fn periods(request: &PreflightRequest) -> Vec<PreflightFinding> {
-    if !request.any(ProbeKind::is_periodic) {
+    if !request.any(RowKind::has_period) {
         return Vec::new();
     }
     let resolution = request.clock_resolution_ns;

@@ -154,7 +154,7 @@ fn causes() -> String {
          PREEMPT_RT kernel, Linux 6.12; on another machine it names that machine's CPUs, files and values.",
     );
     let advice = example::advice_on_causes();
-    let rows = CauseKind::ALL.into_iter().map(|kind| {
+    let rows = CauseKind::ALL.iter().copied().map(|kind| {
         let found = advice.iter().filter(|(known, ..)| *known == kind);
         let found = found.map(|(_, name, text)| match name.as_str() {
             "" => text.clone(),

@@ -84,7 +84,7 @@ const NAMES: &[(CauseKind, &[&str])] = &[
 /// The advice of `isolator why` on each cause there, in the order of [`NAMES`].
 pub fn advice_on_causes() -> Vec<(CauseKind, String, String)> {
     let named: BTreeMap<CauseKind, &[&str]> = NAMES.iter().copied().collect();
-    let all = CauseKind::ALL.into_iter();
+    let all = CauseKind::ALL.iter().copied();
     let all = all.flat_map(|kind| {
         let names = named.get(&kind).copied().unwrap_or(&[""]);
         names.iter().map(move |name| (kind, name.to_string()))
