@@ -11,7 +11,7 @@
 
 #include "scope.h"
 
-uint64_t now_ns(void)
+static uint64_t now_ns(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -119,7 +119,7 @@ static void begin(unsigned index, uint64_t at)
 	struct cpu *cpu = &scope.cpu[index];
 	struct trace *trace = cpu->trace;
 	if (cpu->recording)
-		write_window(index, at, "begin");
+		write_window(index, at, now_ns(), "begin");
 	else
 		write_events(index);
 	trace->window++;
@@ -142,7 +142,7 @@ void record_marker(unsigned index, unsigned code, uint64_t at)
 	if (code == MARK_BEGIN) {
 		begin(index, at);
 	} else if (code == MARK_END && cpu->recording) {
-		write_window(index, at, "end");
+		write_window(index, at, now_ns(), "end");
 		cpu->recording = false;
 	} else {
 		keep(trace, &(struct event){ .kind = code == MARK_END ? EVENT_STRAY_END : EVENT_NOTE,
@@ -167,7 +167,7 @@ void record_finish(void)
 {
 	for (unsigned i = 0; i < scope.cpus; i++) {
 		if (scope.cpu[i].recording)
-			write_window(i, scope.cpu[i].total, "exit");
+			write_window(i, scope.cpu[i].total, now_ns(), "exit");
 		else
 			write_events(i);
 	}

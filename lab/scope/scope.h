@@ -163,7 +163,6 @@ void record_leave(struct cpu *cpu);
 void record_marker(unsigned index, unsigned code, uint64_t at);
 void record_store(unsigned index, const struct event *store);
 void record_finish(void);
-uint64_t now_ns(void);
 
 /* response.c */
 void response_begin(struct responses *responses);
@@ -174,7 +173,7 @@ void response_answer(struct cpu *cpu, uint64_t at);
 /* write.c: the file. */
 bool write_open(const char *target_name, int smp, char *error);
 void write_begin(unsigned index, uint64_t at, uint64_t at_ns);
-void write_window(unsigned index, uint64_t at, const char *closed_by);
+void write_window(unsigned index, uint64_t at, uint64_t at_ns, const char *closed_by);
 void write_events(unsigned index);
 void write_close(void);
 

@@ -157,11 +157,10 @@ void write_begin(unsigned index, uint64_t at, uint64_t at_ns)
 	pthread_mutex_unlock(&lock);
 }
 
-void write_window(unsigned index, uint64_t at, const char *closed_by)
+void write_window(unsigned index, uint64_t at, uint64_t at_ns, const char *closed_by)
 {
 	const struct cpu *cpu = &scope.cpu[index];
 	struct trace *trace = cpu->trace;
-	uint64_t at_ns = now_ns();
 	uint64_t open = cpu->inside ? cpu->total - cpu->entered_at : 0;
 	pthread_mutex_lock(&lock);
 	put_records(index);
