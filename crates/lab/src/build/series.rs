@@ -9,8 +9,12 @@
 //! covers/GROUP            cover letters
 //! selftests/…             goes to tools/testing/selftests/isolator/…
 //! config/NAME.config      fragments of configurations
-//! hooks/VERSION/series    patches of the kernel's own files, in order
+//! hooks/series            patches of the kernel's own files, in order
 //! ```
+//!
+//! A line of these patches that not every version has begins with the versions that have it: `6.12|`. The line
+//! `# versions: 6.12 7.2` of `hooks/series` names all. A version may also have files of its own, without marks,
+//! in `hooks/VERSION/`.
 //!
 //! A line `# group: NAME` in a list of hooks, in `Kconfig` and in `Makefile` begins what is sent as a series
 //! of its own; `covers/NAME` is its cover letter. In a list of hooks it may say `needs NAME`.
@@ -39,6 +43,25 @@ pub type Patch<'a> = (&'a str, &'a [u8]);
 /// Begins the lines that name the group of what follows, in lists of hooks, `Kconfig` and `Makefile`.
 const GROUP: &str = "# group: ";
 
+/// Begins the line that names the versions of the common hooks.
+const VERSIONS: &str = "# versions: ";
+
+/// The lines of a common file that are a version's: those without a mark, and, without it, those whose mark
+/// (`6.12|`, or `6.12,7.2|`) names the version.
+fn of_version(text: &[u8], version: &str, versions: &[&str]) -> Vec<u8> {
+    let marked = |line: &[u8]| {
+        let bar = line.iter().position(|byte| *byte == b'|')?;
+        let mark = std::str::from_utf8(&line[..bar]).ok()?.split(',').collect::<Vec<_>>();
+        mark.iter().all(|one| versions.contains(one)).then_some((mark.contains(&version), bar + 1))
+    };
+    let lines = text.split_inclusive(|byte| *byte == b'\n').map(|line| match marked(line) {
+        Some((true, from)) => &line[from..],
+        Some((false, _)) => &[],
+        None => line,
+    });
+    lines.flatten().copied().collect()
+}
+
 /// The group that needs no other, and has all that no line puts into another one.
 const CORE: &str = "core";
 
@@ -50,12 +73,12 @@ fn group(line: &str) -> Option<&str> {
 impl PatchSeries {
     /// The one that this program carries.
     pub fn own() -> PatchSeries {
-        PatchSeries(EMBEDDED.iter().map(|(name, text)| (name.to_string(), text.to_vec())).collect())
+        PatchSeries::of(EMBEDDED.iter().map(|(name, text)| (name.to_string(), text.to_vec())))
     }
 
     /// That of a folder.
     pub fn read(folder: &Path) -> Result<PatchSeries> {
-        let mut files = BTreeMap::new();
+        let mut files = Vec::new();
         let mut folders = vec![folder.to_path_buf()];
         while let Some(at) = folders.pop() {
             for entry in fs::read_dir(&at).map_err(|e| Error::io("read", &at, &e))?.flatten() {
@@ -67,11 +90,30 @@ impl PatchSeries {
                     folders.push(path);
                 } else {
                     let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-                    files.insert(name, fs::read(&path).map_err(|e| Error::io("read", &path, &e))?);
+                    files.push((name, fs::read(&path).map_err(|e| Error::io("read", &path, &e))?));
                 }
             }
         }
-        Ok(PatchSeries(files))
+        Ok(PatchSeries::of(files))
+    }
+
+    /// Of the folder's files, with the common hooks as the files of each version that they are.
+    fn of(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> PatchSeries {
+        let (common, mut files): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            files.into_iter().partition(|(name, _)| {
+                let name = name.strip_prefix("hooks/").unwrap_or("/");
+                !name.contains('/') && (name == "series" || name.ends_with(".patch"))
+            });
+        let list = common.get("hooks/series").map(|text| String::from_utf8_lossy(text)).unwrap_or_default();
+        let versions = list.lines().find_map(|line| line.strip_prefix(VERSIONS)).unwrap_or_default();
+        let versions = versions.split_whitespace().collect::<Vec<_>>();
+        for version in &versions {
+            for (name, text) in &common {
+                let own = name.replacen("hooks", &format!("hooks/{version}"), 1);
+                files.entry(own).or_insert_with(|| of_version(text, version, &versions));
+            }
+        }
+        PatchSeries(files)
     }
 
     /// The versions that there are hooks for.
@@ -358,7 +400,28 @@ mod tests {
     use super::*;
 
     pub fn made_of(files: &[(&str, &str)]) -> PatchSeries {
-        PatchSeries(files.iter().map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).collect())
+        PatchSeries::of(files.iter().map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())))
+    }
+
+    #[test]
+    fn a_marked_line_is_of_its_versions_alone() {
+        let series = made_of(&[
+            ("hooks/series", "# versions: 6.12 7.2 7.4\na.patch\nb.patch\n"),
+            ("hooks/a.patch", "all\n6.12|old\n7.2,7.4|new\n7.3| no mark\n a|b\n7.4|-- \n"),
+            ("hooks/b.patch", "6.12|B\n"),
+            ("hooks/7.4/b.patch", "its own\n"),
+            ("hooks/5.4/series", "c.patch\n"),
+            ("hooks/5.4/c.patch", "6.12|C"),
+        ]);
+        assert_eq!(series.versions(), ["5.4", "6.12", "7.2", "7.4"]);
+        let hooks = |version: &str| {
+            let text = |(_, text)| String::from_utf8_lossy(text).into_owned();
+            series.hooks(version).unwrap().into_iter().map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(hooks("6.12"), ["all\nold\n7.3| no mark\n a|b\n", "B\n"]);
+        assert_eq!(hooks("7.2"), ["all\nnew\n7.3| no mark\n a|b\n", ""]);
+        assert_eq!(hooks("7.4"), ["all\nnew\n7.3| no mark\n a|b\n-- \n", "its own\n"]);
+        assert_eq!(hooks("5.4"), ["6.12|C"]);
     }
 
     #[test]
