@@ -36,7 +36,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-monitor proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-live proof-guests proof-lab proof-response gate kernel proof-kernel proof-kernel-short proof-causes proof-faults proof-boot proof-units proof-ros2 proof-fleet proof-cluster proof-howtos bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help
+.PHONY: build prove check test lab guest gate kernel bench bench-side-by-side fuzz docs dist packages test-packages install lib install-lib uninstall clean-root help lab-page
 
 build: ## the program in release mode, its man pages, completions and JSON schemas
 	@tools/bootstrap build
@@ -56,45 +56,12 @@ test: ## everything that CI checks: before you hand in; some 20 minutes on two C
 	@tools/bootstrap test
 	@tools/test
 
-proof-model: ## the kernel part's ordering in every interleaving and by the kernel's memory model, each rule broken; a few minutes
-	@tools/bootstrap model
-	@kernel/model/check
-	@kernel/litmus/check || [ $$? -eq 77 ]
+lab-page:
+	@tools/proof $@
 
-# TIMES: mutations in all.
-TIMES ?= 50000
-proof-mutations: ## every reader of foreign bytes on damaged seeds, to the last rendering; some minutes
-	@tools/bootstrap build
-	cargo run --release --locked --config 'profile.release.overflow-checks=true' --package isolator-foreign -- $(TIMES)
-
-# LIME: a program lime-rtw, which is run beside; on a kernel after 6.12 in a guest, for whose kernel it is built (LIME_KERNEL=debian-rt).
-# PYTHON: 3.12 or later.
-proof-models: $(if $(LIME),build guest) ## the loops that are found in programs, beside what LiME's reference package makes of them, into docs/results/monitor.md; minutes
-	@tools/bootstrap test
-	@tools/proof-models docs/results/monitor.md $(ISOLATOR)
-
-# ON: kernels of the lab, as debian-rt:7.2; then the page is left as it is. TEST=bounds:: for some tests.
-proof-monitor: build guest ## the tests of monitor's loops, cycles and causes in guests of other kernels, into docs/results/monitor.md; half an hour
-	@tools/bootstrap lab
-	@tools/proof-monitor docs/results/monitor.md $(ISOLATOR) $(ON)
-
-# PROGRAM: cyclictest JACK PipeWire LinuxCNC ethercrab. One alone leaves the page as it is.
-proof-programs: ## the loops of cyclictest, jackd, PipeWire, LinuxCNC and ethercrab, beside what these say of themselves, into docs/results/monitor.md; root only, two minutes
-	@tools/bootstrap programs
-	cargo build --locked --package isolator
-	@tools/proof-programs docs/results/monitor.md $(TARGET)/debug/isolator $(PROGRAM)
-
-proof-agreement: ## a followed cycle beside the program's own clock readings, into docs/results/monitor.md; root only, two minutes
-	@tools/bootstrap test
-	@tools/proof-agreement docs/results/monitor.md
-
-proof-messages: ## the rings between CPUs: every interleaving, the rules of memory, 10,000 kills of either end; some minutes
-	@tools/bootstrap build
-	@tools/proof-messages
-
-proof-kills: ## 200 runs killed at random moments: nothing holds, at most a second is lost, what is left is read; BUSY=1 with all CPUs busy; a quarter of an hour
-	@tools/bootstrap build
-	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test all -- kills:: --nocapture
+# tools/proof has what each needs and takes.
+proof-%:
+	@tools/proof $*
 
 lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
 	@tools/bootstrap lab $(GUEST)
@@ -106,30 +73,6 @@ guest: ## the program that guests run, and the scope, beside the program
 	@install -D $(TARGET)/$(MUSL)/release/isolator $(BESIDE)/isolator-$(GUEST)
 	@$(MAKE) --no-print-directory -C lab/scope OUT=$(abspath $(BESIDE))
 
-lab-page: build guest ## the published matrix again, its tables into docs/results/lab.md; about ten minutes
-	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-proof
-	$(TARGET)/release/isolator-proof lab-page $(ISOLATOR) docs/results/lab.md
-
-proof-lab: build guest ## the same scenarios five times, their tables into docs/results/lab.md; about ten minutes
-	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-proof
-	$(TARGET)/release/isolator-proof proof-lab $(ISOLATOR) docs/results/lab.md
-
-proof-live: build ## the same runs with and without --live and a browser, in alternation, their table into docs/results/performance.md; five minutes
-	cargo build --release --locked --package isolator-proof
-	$(TARGET)/release/isolator-proof proof-live $(ISOLATOR) docs/results/performance.md
-
-proof-guests: ## the lab's tests in guests, of which make test runs one; some minutes
-	@tools/bootstrap test
-	@$(MAKE) --no-print-directory guest BESIDE=$(TARGET)/debug
-	cargo test --locked --workspace --test all -- --include-ignored guests:: lab:: --test-threads 1
-
-proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/results/lab.md; some minutes
-	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-proof
-	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-response $(ISOLATOR) docs/results/lab.md
-
 gate: build guest ## the lab's committed baseline: has anything grown? a minute or two; status 2 where it has
 	@tools/bootstrap lab $(GUEST)
 	@$(ISOLATOR) lab gate lab/baseline.json
@@ -137,64 +80,6 @@ gate: build guest ## the lab's committed baseline: has anything grown? a minute 
 kernel: build ## Linux with the isolator, for the lab; KERNEL="--config debian" for packages; 10 minutes on two cores
 	@tools/bootstrap kernel $(GUEST)
 	@$(ISOLATOR) kernel build $(KERNEL)
-
-# PART: steps cost tick silence storms mappings uapi findings wedge teardown fuzz memory nmi debug kasan kcsan elsewhere others; VERSION: 6.12, 6.12+debug; SHARE=10 does a tenth.
-proof-kernel: kernel guest ## the claims of the kernel part, seen in guests, their tables into docs/results/kernel.md; hours, PART="wedge cost" for some
-	@tools/bootstrap lab $(GUEST)
-	@$(ISOLATOR) kernel build $(KERNEL) --unpatched
-	cargo build --release --locked --package isolator-proof
-	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) docs/results/kernel.md $(PART)
-
-# The kernel that cost needs beside it, without the series, is left out, and so are debug kernels and other versions.
-SHORT_PARTS = tick silence mappings uapi wedge teardown fuzz memory nmi
-proof-kernel-short: kernel guest ## the same on one kernel, with a twentieth of the rounds, into a page beside the program; 40 minutes at most
-	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-proof
-	@cp docs/results/kernel.md $(TARGET)/kernel.md
-	GUEST=$(GUEST) SHARE=20 $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) $(TARGET)/kernel.md $(SHORT_PARTS)
-
-# PART: trials debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs debian-rt-osnoise debian-7.2-rt-bpf
-# debian-7.2-bpf cost cost-monitor; SHARE=10 does a tenth.
-proof-causes: build guest ## test in guests the names and senders of provoked interruptions, for docs/results/causes.md; an hour, PART= for less
-	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-proof
-	cargo build --release --locked --package isolator-proof --target $(MUSL)
-	$(TARGET)/release/isolator-proof proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-proof docs/results/causes.md $(PART)
-
-# FAULTS: how many on each loader.
-proof-faults: ## faults at every change that tune makes, on each loader, and on the way back; some minutes
-	@tools/bootstrap build
-	ISOLATOR_FAULTS=$(or $(FAULTS),5000) cargo test --locked --package isolator-tune --lib -- --ignored --nocapture proof_faults
-
-# LOADERS: grub systemd-boot fleet.
-proof-boot: guest ## tune on a Debian that really boots, from GRUB, from systemd-boot, and by fleet; root only, half an hour
-	@tools/bootstrap boot
-	@tools/bootstrap test
-	@tools/proof-boot $(LOADERS)
-
-# SUITES: releases of Debian.
-proof-units: guest ## units of systemd that tune writes, and a profile that TuneD applies, on a Debian trixie and a sid that really boot; root only, a quarter of an hour
-	@tools/bootstrap boot
-	@tools/proof-units $(SUITES)
-
-# LAUNCH: a clone of ros2/launch, without which the launch actions are not tried.
-proof-ros2: build ## the ROS 2 package: built by colcon, tested beside a real rclpy; a minute or two
-	@tools/bootstrap test
-	@tools/proof-ros2 $(ISOLATOR)
-
-proof-fleet: build ## Ansible at work on eight hosts with their own sshd, and faults; root only, some minutes
-	@tools/bootstrap test
-	@tools/proof-fleet $(ISOLATOR)
-
-# PART: kubernetes slurm.
-proof-cluster: guest ## the manifests on a real Kubernetes, the batch script on a real Slurm; root only, minutes, the first time 20
-	@tools/bootstrap cluster
-	@tools/proof-cluster $(PART)
-
-# PAGES: docs/howto/audio.md, for instance; SUITE: trixie; SECONDS: how long each measurement takes.
-proof-howtos: build guest ## the commands of tutorial, how-tos and questions, each page on a bare Debian of its own; root only, half an hour
-	@tools/bootstrap root
-	@tools/proof-howtos $(ISOLATOR) $(PAGES)
 
 # PART: program messages calls fleet.
 bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/results/performance.md; PART=messages for some
@@ -205,7 +90,7 @@ bench: build ## own figures against cyclictest, oslat and other crates' rings, i
 # BEFORE: another build of the program.
 bench-side-by-side: build ## the hot loops of BEFORE=PROGRAM and of this build, in one run; two minutes
 	@tools/bootstrap test
-	cargo build --release --locked --package isolator-bench
+	cargo build --release --locked --package isolator-proof --bin isolator-bench
 	@$(TARGET)/release/isolator-bench side-by-side $(BEFORE) $(ISOLATOR)
 
 fuzz: ## every parser of foreign text, ten minutes each; FUZZ="SECONDS TARGET..." for others
@@ -274,3 +159,4 @@ clean-root: ## `make prove` and `make test` in fresh Debian roots (root only, sl
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
+	@tools/proof help

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| foreign::read("boot_line", data));
+fuzz_target!(|data: &[u8]| proof::foreign::read("boot_line", data));

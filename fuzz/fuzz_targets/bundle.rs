@@ -5,4 +5,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| foreign::read("bundle", data));
+fuzz_target!(|data: &[u8]| proof::foreign::read("bundle", data));

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| foreign::read("figures", data));
+fuzz_target!(|data: &[u8]| proof::foreign::read("figures", data));

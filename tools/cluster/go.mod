@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Versions of what tools/proof-cluster runs. k8s.io/kubernetes names its own parts without versions: here they have the published ones.
+// Versions of what tools/proofs/cluster runs. k8s.io/kubernetes names its own parts without versions: here they have the published ones.
 module isolator/cluster
 
 go 1.26.0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// One binary with all parts of a cluster, for tools/proof-cluster: it is the part whose name it is called by.
+// One binary with all parts of a cluster, for tools/proofs/cluster: it is the part whose name it is called by.
 //
 // Each part's main() as upstream has it, k8s.io/kubernetes/cmd and go.etcd.io/etcd/server.
 package main

@@ -2,7 +2,7 @@
 //! Prints, for each program that stamps its own cycles, how well the kernel's records agree with the stamps:
 //! `agreement [CYCLES [plants|parts]]`; with `plants` only programs with provoked events.
 //!
-//! With `parts`, for `tools/proof-agreement`: the number of cycles that agree, and the position of the extra
+//! With `parts`, for `make proof-agreement`: the number of cycles that agree, and the position of the extra
 //! time in the kernel's records. A program stamps after its wait returned and before it waits again. Before
 //! the first stamp come the rest of the context switch and the return from the call; after the last one come
 //! the call's entry, arming the timer, and the next context switch.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Prints the inferred loop of each thread of the programs in `tests/programs`, and the due times of its
-//! cycles, for `tools/proof-models`, which compares them with another tool's: `models CYCLES`. `models
+//! cycles, for `tools/proofs/models`, which compares them with another tool's: `models CYCLES`. `models
 //! programs` builds all programs and prints their folder: a guest of the lab has no compiler.
 //!
 //! One line for each thread, with fields separated by tabs: program and style, thread number, thread name,

@@ -25,7 +25,7 @@ use rt::setup::Setup;
 use rt::{Policy, thread};
 use trace::bpf::ThreadWatch;
 
-use super::CPU;
+use super::source::CPU;
 use crate::guests;
 
 /// The number of turns with the collector, and without.
@@ -113,7 +113,7 @@ fn a_turn(mut watch: Option<Watch>) -> Result<u64, Box<dyn Error>> {
 }
 
 fn median(values: Vec<u64>) -> u64 {
-    crate::middle(values, u64::cmp).unwrap_or(0)
+    crate::middle::middle(values, u64::cmp).unwrap_or(0)
 }
 
 /// The result of a guest's turns: instructions of a cycle without and with the collector, and the median

@@ -18,9 +18,8 @@ use rt::clock::{monotonic_ns, timespec};
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
-use super::CPU;
-use super::source::{Interruption, Method, Repeat};
-use super::{InterruptionResult, Round};
+use super::outcome::{InterruptionResult, Round};
+use super::source::{CPU, Interruption, Method, Repeat};
 
 /// The interval at which the collector is read.
 const ASK_EVERY: Duration = Duration::from_millis(50);

@@ -8,6 +8,7 @@
 
 pub mod cost;
 mod looks;
+mod outcome;
 mod source;
 pub mod trials;
 
@@ -15,106 +16,11 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
 
-use evidence::cause::{Cause, Choice};
-use evidence::manifest::Spike;
+use evidence::cause::Choice;
 use lab::architecture::Architecture;
-use serde::{Deserialize, Serialize};
+use outcome::InterruptionResult;
 
 use crate::{guests, page};
-
-/// The watched CPU of a guest of two.
-const CPU: u32 = 1;
-
-/// The result of one kind of interruption.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct InterruptionResult {
-    /// Its name.
-    pub name: String,
-    /// Its expected cause.
-    pub expected: String,
-    /// The reason why it could not be made here.
-    pub skipped: Option<String>,
-    /// The number of rounds.
-    pub rounds: usize,
-    /// Rounds that interrupted the loop.
-    pub seen: usize,
-    /// Of those, rounds with the right cause.
-    pub named: usize,
-    /// Of those, rounds with an expected sender that was right.
-    pub sent: Option<usize>,
-    /// Median of the unexplained share of a named gap.
-    pub remainder: f64,
-    /// Gaps far from any round with the same cause.
-    pub elsewhere: usize,
-    /// The causes of the first wrong gaps.
-    pub wrong: Vec<String>,
-}
-
-/// A round of interruptions.
-#[derive(Debug, Clone, Copy)]
-struct Round {
-    from_ns: u64,
-    to_ns: u64,
-    /// The thread that made it.
-    by: u32,
-}
-
-/// A gap of a round may end this long after it: deferred work runs later.
-const AFTER_NS: u64 = 3_000_000;
-
-impl InterruptionResult {
-    fn of(source: &source::Interruption, rounds: &[Round], spikes: &[Spike]) -> InterruptionResult {
-        let is_right = |cause: &&Cause| source.is_right(cause);
-        let overlaps = |round: &Round, spike: &Spike| {
-            spike.monotonic_ns <= round.to_ns + AFTER_NS
-                && spike.monotonic_ns + spike.latency_ns >= round.from_ns
-        };
-        let mut outcome = InterruptionResult {
-            name: source.name.to_string(),
-            expected: source.expected.to_string(),
-            skipped: None,
-            rounds: rounds.len(),
-            seen: 0,
-            named: 0,
-            sent: source.has_sender.then_some(0),
-            remainder: 0.0,
-            elsewhere: 0,
-            wrong: Vec::new(),
-        };
-        let mut shares = Vec::new();
-        for round in rounds {
-            let gaps = spikes.iter().filter(|spike| overlaps(round, spike)).collect::<Vec<_>>();
-            let Some(longest) = gaps.iter().max_by_key(|spike| spike.latency_ns) else { continue };
-            outcome.seen += 1;
-            let mut right = gaps.iter().filter_map(|gap| Some((gap, gap.causes.iter().find(is_right)?)));
-            let Some((gap, _)) = right.clone().next() else {
-                if outcome.wrong.len() < 5 {
-                    outcome.wrong.push(summary(longest));
-                }
-                continue;
-            };
-            outcome.named += 1;
-            shares.push(gap.unexplained_ns.unwrap_or(0) as f64 / gap.latency_ns.max(1) as f64);
-            if let Some(sent) = &mut outcome.sent {
-                let sender = |cause: &Cause| cause.sender.as_ref().and_then(|sender| sender.pid);
-                *sent += usize::from(right.any(|(_, cause)| sender(cause) == Some(round.by)));
-            }
-        }
-        outcome.remainder = crate::middle(shares, f64::total_cmp).unwrap_or(0.0);
-        let elsewhere = |spike: &&Spike| !rounds.iter().any(|round| overlaps(round, spike));
-        let given = |spike: &&Spike| spike.causes.iter().any(|cause| is_right(&cause));
-        outcome.elsewhere = spikes.iter().filter(elsewhere).filter(given).count();
-        outcome
-    }
-}
-
-fn summary(spike: &Spike) -> String {
-    let mut text = format!("{} ns, {} unexplained:", spike.latency_ns, spike.unexplained_ns.unwrap_or(0));
-    for cause in &spike.causes {
-        let _ = write!(text, " {} {} {};", cause.kind.name(), cause.name, cause.duration_ns.unwrap_or(0));
-    }
-    text
-}
 
 /// Makes each interruption, and prints a line of JSON for each outcome. `only` selects some of them.
 pub fn in_guest(collector: &str, rounds: usize, only: &[&str]) -> Result<(), Box<dyn Error>> {
@@ -166,10 +72,7 @@ const REMAINDER: f64 = 0.1;
 /// in the table too, and an error afterwards.
 pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result<(), Box<dyn Error>> {
     let known = PARTS.iter().map(|(name, ..)| *name).chain([TRIALS, COST, FOLLOWED]).collect::<Vec<_>>();
-    if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
-        let known = known.join(", ");
-        return Err(format!("there is no part '{unknown}'; choose from {known}").into());
-    }
+    page::must_have_parts(&known, names)?;
     let share = std::env::var("SHARE").map_or(Ok(1), |text| text.parse::<usize>())?;
     let rounds = (ROUNDS / share.max(1)).max(1);
     // Tables of other architectures are only printed: the page explains why.
@@ -292,8 +195,9 @@ fn table(outcomes: &[InterruptionResult]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::cause::{CauseKind, Sender};
-    use evidence::manifest::RowKey;
+    use evidence::cause::{Cause, CauseKind, Sender};
+    use evidence::manifest::{RowKey, Spike};
+    use outcome::Round;
 
     fn membarriers() -> &'static source::Interruption {
         source::ALL.iter().find(|one| one.has_sender).unwrap()

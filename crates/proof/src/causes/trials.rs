@@ -10,7 +10,7 @@ use cause::{Depth, Started, WatchSpec};
 use evidence::cause::Choice;
 use serde::{Deserialize, Serialize};
 
-use super::CPU;
+use super::source::CPU;
 use crate::guests;
 
 /// Kernels that guests boot.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use lab::scope::{self, Excursion};
 
-use crate::claims::{ClaimLab, ClaimResult, Result};
+use crate::claims::part::{ClaimLab, ClaimResult, Result};
 
 /// The content of the windows of the program `cost`, in order.
 const WINDOWS: [&str; 3] = ["getpid", "context switch (sched_yield)", "IPI received (membarrier)"];

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use lab::build::{self, Built};
 
+use crate::claims::part::{ClaimLab, ClaimResult, Result};
 use crate::claims::programs::{SelftestResult, Test, run, selftest};
 use crate::claims::tree::ScratchTree;
-use crate::claims::{ClaimLab, ClaimResult, Result};
 
 const FOLDER: &str = "kernel/findings";
 

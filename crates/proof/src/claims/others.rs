@@ -10,8 +10,8 @@ use std::thread;
 
 use lab::build;
 
+use crate::claims::part::{ClaimLab, ClaimResult, Result};
 use crate::claims::programs::{LONG, SelftestResult, Test, run};
-use crate::claims::{ClaimLab, ClaimResult, Result};
 
 /// The configurations with these tests; ours has the KUnit tests of the isolator too, which run at boot.
 const OURS: &str = "torture+kunit";

@@ -7,7 +7,7 @@ use std::process::Command;
 use lab::architecture::Architecture;
 use lab::build;
 
-use crate::claims::{ClaimLab, ClaimResult, Result};
+use crate::claims::part::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
 /// A bound beyond any run, for tests that are not about the bound.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use evidence::lab::{LabDocument, LabRow};
 
-use crate::claims::{ClaimLab, ClaimResult, Result};
+use crate::claims::part::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
 /// An owner with an exclusive address space; kernel mappings are flushed at once, or deferred.

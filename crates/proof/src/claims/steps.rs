@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use lab::build::series::PatchSeries;
 use lab::build::{Built, source};
 
+use crate::claims::part::{ClaimLab, ClaimResult, Result};
 use crate::claims::programs::{BY_TURNS, STARVED, Test, run, selftest};
 use crate::claims::tree::ScratchTree;
-use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
 const CLEAN: &str = "clean";

@@ -9,8 +9,9 @@ use std::process::Command;
 use lab::architecture::Architecture;
 use lab::build;
 
+use crate::claims::part::{ClaimLab, ClaimResult, Result, selftests, series};
 use crate::claims::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run, selftest};
-use crate::claims::{ClaimLab, ClaimResult, Result, scenarios, selftests, series};
+use crate::claims::scenarios;
 
 /// Linux's own warning with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a preemptible thread there, and
 /// rcu_rdp_is_offloaded() expects one that is not ("Unsafe read of RCU_NOCB offloaded state").

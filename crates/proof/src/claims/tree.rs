@@ -9,7 +9,7 @@ use lab::architecture::Architecture;
 use lab::build::make::KernelTree;
 use lab::build::{self, Built, source};
 
-use crate::claims::Result;
+use crate::claims::part::Result;
 
 /// The copy. Nothing of it is kept among the lab's kernels.
 #[derive(Debug)]
