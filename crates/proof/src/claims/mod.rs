@@ -3,10 +3,11 @@
 //! `docs/results/kernel.md` each.
 //!
 //! ```text
-//! part ──► isolator lab run|program … ──► its output ──► table between two comments of the page
+//! part ──► isolator lab run|program … ──► its output ──► a file in proof-kernel/, beside the program
+//!                                                   ├──► its summary, between two comments of the page
 //!                                                   └──► deviations, which end with status 1
 //! ```
-//! A table has all results, deviations too.
+//! Both have all results, deviations too; the summary has no output of programs.
 
 pub mod cost;
 pub mod findings;
@@ -16,6 +17,7 @@ pub mod programs;
 pub mod scenarios;
 pub mod steps;
 pub mod suites;
+pub mod summary;
 pub mod tree;
 
 use std::path::Path;
@@ -63,12 +65,16 @@ pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
         page::has_place(page, &table)?;
         parts.push((name, table, part));
     }
+    let results = isolator.with_file_name("proof-kernel");
+    std::fs::create_dir_all(&results)?;
     let mut wrong = Vec::new();
     for (name, table, part) in parts {
         eprintln!("proof-kernel: {name}");
         let seen = part(&lab)?;
         print!("{}", seen.text);
-        page::put(page, &table, &seen.text)?;
+        let whole = results.join(table.replace([' ', '='], "-") + ".md");
+        evidence::writer::replace(&whole, seen.text.as_bytes())?;
+        page::put(page, &table, &summary::of(&seen.text))?;
         wrong.extend(seen.wrong.into_iter().map(|what| format!("{name}: {what}")));
     }
     match wrong.is_empty() {
