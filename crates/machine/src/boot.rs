@@ -28,7 +28,6 @@ pub mod statement;
 pub use loader::{Loader, LoaderFacts};
 pub use shell::Variables;
 
-use crate::config::KernelConfig;
 use crate::tree::Tree;
 
 /// The boot loader of this machine.
@@ -58,9 +57,6 @@ pub struct Boot {
     /// Whether this system is the one that a hypervisor gives the machine to (Xen's dom0); no part of documents.
     #[serde(skip)]
     pub under_hypervisor: bool,
-    /// Whether the kernel that runs takes the line that it was built with, and no loader's; no part of documents.
-    #[serde(skip)]
-    pub line_is_built_in: bool,
 }
 
 /// A program that owns the boot line, and its mark.
@@ -172,11 +168,6 @@ pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
     let found = loader::find(tree);
     let mut boot = Boot { loader: found.loader, seen: found.seen, folder: found.folder, ..Boot::default() };
     boot.under_hypervisor = tree.hint("proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
-    let release = tree.hint("proc/sys/kernel/osrelease");
-    let config = KernelConfig::read(tree, release.as_deref().map(str::trim));
-    boot.line_is_built_in = config.is_some_and(|config| {
-        ["CMDLINE_FORCE", "CMDLINE_OVERRIDE"].into_iter().any(|option| config.has(option))
-    });
     let folder = boot.folder.trim_start_matches('/').to_string();
     (boot.loader.facts().read)(tree, &mut boot, &folder);
     keeper::read(tree, &mut boot);

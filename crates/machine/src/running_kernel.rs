@@ -25,6 +25,9 @@ pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<KernelConfig>
     kernel.config_sha256 = config.as_ref().map(|config| config.sha256.clone());
     kernel.config_source = config.as_ref().map(|config| config.source.clone());
     kernel.options = config.as_ref().map(|config| config.kept(kernel)).unwrap_or_default();
+    kernel.line_is_built_in = config.as_ref().is_some_and(|config| {
+        ["CMDLINE_FORCE", "CMDLINE_OVERRIDE"].into_iter().any(|option| config.has(option))
+    });
     kernel.preemption = preemption(tree, kernel, config.as_ref());
     config
 }

@@ -99,6 +99,9 @@ pub struct Kernel {
     /// Its options with an effect on latency, without `CONFIG_`, `n` where off; empty where no configuration
     /// was read.
     pub options: BTreeMap<String, String>,
+    /// Whether it takes the line that it was built with, and no loader's; no part of documents.
+    #[serde(skip)]
+    pub line_is_built_in: bool,
 }
 
 /// How far the kernel lets itself be preempted.

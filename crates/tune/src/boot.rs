@@ -9,7 +9,7 @@
 //! `grub-reboot`, `grub-set-default`): those write several files one after the other and cannot take it back.
 //! A menu that only a generator can make is printed by that generator, judged, and put in place by us.
 
-use machine::boot::{Keeper, Loader};
+use machine::boot::{Boot, Loader};
 
 mod bls;
 mod by_hand;
@@ -31,9 +31,10 @@ use crate::Result;
 use crate::system::System;
 use spec::BootLoader;
 
-/// The loader that writes the entries of `loader`.
-fn of(loader: Loader) -> &'static dyn BootLoader {
-    match loader {
+/// What changes the line of this machine: its loader, or a person where another program keeps the loader's files.
+fn of(boot: &Boot) -> &'static dyn BootLoader {
+    match boot.loader {
+        _ if boot.keeper.is_some() => &by_hand::ByHand,
         Loader::GrubDebian => &grub::GrubDebian,
         Loader::GrubBls => &bls::GrubBls,
         Loader::L4tExtlinux => &extlinux::L4tExtlinux,
@@ -47,37 +48,12 @@ fn of(loader: Loader) -> &'static dyn BootLoader {
 
 /// What `apply` does.
 pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    if let Some(method) = begin(system, asked)? {
-        return Ok(method);
-    }
-    guard::bootable(system, asked)?;
-    of(asked.boot.loader).first(system, asked)
+    guard::admit(system, asked, false)?;
+    of(asked.boot).first(system, asked)
 }
 
 /// What `confirm` does after a trial that held.
 pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    if let Some(method) = begin(system, asked)? {
-        return Ok(method);
-    }
-    of(asked.boot.loader).lasting(system, asked, true)
-}
-
-/// Refuses what no loader is asked for; instructions where another program keeps the loader's files.
-fn begin(system: &dyn System, asked: &BootSpec<'_>) -> Result<Option<BootMethod>> {
-    guard::check_words(asked)?;
-    guard::lasts_at_all(system, asked)?;
-    guard::duplicates(asked)?;
-    if let Some(keeper) = &asked.boot.keeper {
-        return Ok(Some(by_keeper(asked, keeper)));
-    }
-    guard::booted(asked)?;
-    Ok(None)
-}
-
-/// What a person tells the program that writes the loader's files.
-fn by_keeper(asked: &BootSpec<'_>, keeper: &Keeper) -> BootMethod {
-    let words = asked.words.join(" ");
-    let mut lines: Vec<String> = keeper.steps.iter().map(|step| step.replace("WORDS", &words)).collect();
-    lines.push("reboot, then run: isolator tune verify".to_string());
-    BootMethod::Instructions { why: format!("{} writes the boot loader's files anew", keeper.name), lines }
+    guard::admit(system, asked, true)?;
+    of(asked.boot).lasting(system, asked, true)
 }

@@ -2,7 +2,7 @@
 //! Loaders whose files we do not write: a person is told what to do.
 
 use machine::boot::line::{BootWord, kernel_words, with_words};
-use machine::boot::{BootEntry, Loader};
+use machine::boot::{BootEntry, Keeper, Loader};
 
 use super::spec::{BootLoader, BootMethod, BootSpec};
 use crate::record::Step;
@@ -29,6 +29,9 @@ impl BootLoader for ByHand {
     fn lasting(&self, system: &mut dyn System, asked: &BootSpec<'_>, _: bool) -> Result<BootMethod> {
         let words = asked.words.join(" ");
         let folder = &asked.boot.folder;
+        if let Some(keeper) = &asked.boot.keeper {
+            return Ok(by_keeper(keeper, &words));
+        }
         let (why, mut lines) = match asked.boot.loader {
             Loader::Grub => (
                 "this GRUB reads no drop-in files, and /etc/default/grub belongs to you",
@@ -58,6 +61,13 @@ impl BootLoader for ByHand {
     fn fallback(&self, _: &dyn System, _: &BootSpec<'_>, _: &[Step]) -> Option<String> {
         None
     }
+}
+
+/// What a person gives the program that writes the loader's files.
+fn by_keeper(keeper: &Keeper, words: &str) -> BootMethod {
+    let mut lines: Vec<String> = keeper.steps.iter().map(|step| step.replace("WORDS", words)).collect();
+    lines.push("reboot, then run: isolator tune verify".to_string());
+    BootMethod::Instructions { why: format!("{} writes the boot loader's files anew", keeper.name), lines }
 }
 
 /// Where the line of the next image comes from. `/etc/kernel/cmdline` is the whole line: a person who makes it of our

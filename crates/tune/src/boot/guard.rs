@@ -10,8 +10,21 @@ use super::spec::{BootSpec, find_file, may_be_same_root, mount_of, mounts};
 use crate::system::{self, System, folder};
 use crate::{Error, Result};
 
+/// Refuses what no loader is to be asked for. A trial that held has shown that its entry boots.
+pub(super) fn admit(system: &dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<()> {
+    check_words(asked)?;
+    lasts_at_all(system, asked)?;
+    duplicates(asked)?;
+    // Who keeps the files knows which entry boots.
+    if asked.boot.keeper.is_some() {
+        return Ok(());
+    }
+    booted(asked)?;
+    if tried { Ok(()) } else { bootable(system, asked) }
+}
+
 /// Words that no loader, generator or shell reads in a way of its own.
-pub(super) fn check_words(asked: &BootSpec<'_>) -> Result<()> {
+fn check_words(asked: &BootSpec<'_>) -> Result<()> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.,=:+/@%".contains(letter);
     match asked.words.iter().find(|word| word.is_empty() || !word.chars().all(plain) || word.starts_with('-'))
     {
@@ -78,7 +91,7 @@ fn others(asked: &BootSpec<'_>) -> Vec<(String, String)> {
 
 /// No parameter of ours stands in the line already or comes into it from elsewhere, no quote is open, no
 /// `root=` occurs twice, and the longer line still fits.
-pub(super) fn duplicates(asked: &BootSpec<'_>) -> Result<()> {
+fn duplicates(asked: &BootSpec<'_>) -> Result<()> {
     let mut by_place: Vec<(String, Vec<String>)> = Vec::new();
     for (raw, place) in others(asked) {
         match by_place.iter_mut().find(|(other, _)| *other == place) {
@@ -127,7 +140,7 @@ pub(super) fn duplicates(asked: &BootSpec<'_>) -> Result<()> {
 
 /// The files are those from which this machine booted, and the default entry boots the kernel that runs: the
 /// plan was made for that one.
-pub(super) fn booted(asked: &BootSpec<'_>) -> Result<()> {
+fn booted(asked: &BootSpec<'_>) -> Result<()> {
     let boot = asked.boot;
     let running = asked.running.unwrap_or_default();
     let Some(entry) = boot.default_entry().filter(|_| boot.loader != Loader::Ostree) else { return Ok(()) };
@@ -178,25 +191,30 @@ pub(super) fn booted(asked: &BootSpec<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The line that a loader gives counts, and what is written stays: the kernel has no line of its own, and the system
-/// does not run from memory.
-pub(super) fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
-    let refuse = |why: &str, cure: &str| Err(Error::new("change the boot line", why, cure));
-    if asked.boot.line_is_built_in {
-        return refuse(
-            "the kernel takes the line that is built into it (CONFIG_CMDLINE) and no loader's",
-            "build it without CONFIG_CMDLINE_FORCE, or with these words in CONFIG_CMDLINE",
-        );
+/// The line that a loader gives counts for the kernel.
+pub fn line_counts(machine: &Snapshot) -> Result<()> {
+    if !machine.kernel.line_is_built_in {
+        return Ok(());
     }
+    Err(Error::new(
+        "change the boot line",
+        "the kernel takes the line that is built into it (CONFIG_CMDLINE) and no loader's",
+        "build it without CONFIG_CMDLINE_FORCE, or with these words in CONFIG_CMDLINE",
+    ))
+}
+
+/// What is written stays: the system does not run from memory.
+fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
     let running = asked.running.unwrap_or_default();
     let overlay = line::value(running, "overlayroot").is_some_and(|value| value.starts_with("tmpfs"));
     let live =
         line::value(running, "boot").is_some_and(|value| matches!(value, "live" | "casper" | "overlay"));
     if overlay || live || in_memory(system) {
-        return refuse(
+        return Err(Error::new(
+            "change the boot line",
             "this system runs from an overlay in RAM, so the record of a change would be gone with the next boot",
             "switch the overlay off (raspi-config, overlayroot), boot and plan again; a live system has to be installed",
-        );
+        ));
     }
     Ok(())
 }
@@ -235,7 +253,7 @@ pub fn host(machine: &Snapshot) -> Result<()> {
 
 /// The entry that is copied or changed boots: its kernel and initial RAM disks exist, and the driver of the
 /// root device is in one of them.
-pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
+fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
     // ostree looks after its deployments; the others name no files that we could find.
     if !asked.boot.loader.facts().names_files {
         return Ok(());

@@ -190,6 +190,7 @@ fn boot_change(
         applied.already.push("the boot line of this plan".into());
         return Ok(None);
     }
+    boot::guard::line_counts(here.machine)?;
     let boot = machine::boot::read(here.root);
     let (words, there) = words.without(|word| boot.default_has(word));
     let there = there.into_iter().map(|word| format!("{word} in the boot line, set by another program"));

@@ -380,6 +380,18 @@ fn a_record_that_cannot_be_read_stops_no_other() {
 }
 
 #[test]
+fn refuses_words_for_a_kernel_with_its_own_line() {
+    let mut world = World::new();
+    world.facts.kernel.line_is_built_in = true;
+    let plan = world.plan(false);
+    let error = apply(&mut world.here(), &plan, Options::default()).unwrap_err().to_string();
+    assert!(error.contains("CONFIG_CMDLINE"), "{error}");
+    assert_eq!(world.system.changes, Vec::<String>::new());
+    let only = Options { runtime_only: true, ..Options::default() };
+    assert!(apply(&mut world.here(), &plan, only).is_ok());
+}
+
+#[test]
 fn confirm_names_no_unit_where_no_systemd_runs() {
     let mut world = World::new();
     world.system.remove("/run/systemd/system/x").unwrap();

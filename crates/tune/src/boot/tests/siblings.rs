@@ -174,20 +174,13 @@ fn an_image_without_its_file_gets_the_whole_line() {
 fn no_loader_is_asked_where_nothing_would_last() {
     let words = boot_words();
     for name in WRITTEN {
-        for (running, mounts, built_in, why) in [
-            ("overlayroot=tmpfs", "/dev/sda2 / ext4 rw 0 0\n", false, "runs from an overlay in RAM"),
-            ("boot=live", "/dev/sda2 / ext4 rw 0 0\n", false, "runs from an overlay in RAM"),
-            ("", "none / tmpfs rw 0 0\n", false, "runs from an overlay in RAM"),
-            (
-                "",
-                "o / overlay rw,upperdir=/rw/up,workdir=/rw/w 0 0\nt /rw tmpfs rw 0 0\n",
-                false,
-                "overlay in RAM",
-            ),
-            ("", "/dev/sda2 / ext4 rw 0 0\n", true, "CONFIG_CMDLINE"),
+        for (running, mounts, why) in [
+            ("overlayroot=tmpfs", "/dev/sda2 / ext4 rw 0 0\n", "runs from an overlay in RAM"),
+            ("boot=live", "/dev/sda2 / ext4 rw 0 0\n", "runs from an overlay in RAM"),
+            ("", "none / tmpfs rw 0 0\n", "runs from an overlay in RAM"),
+            ("", "o / overlay rw,upperdir=/rw/up,workdir=/rw/w 0 0\nt /rw tmpfs rw 0 0\n", "overlay in RAM"),
         ] {
-            let (mut system, mut boot) = machine(name);
-            boot.line_is_built_in = built_in;
+            let (mut system, boot) = machine(name);
             system.put("/proc/self/mounts", mounts.as_bytes());
             system.put("/rw/up/x", b"");
             let spec = BootSpec { running: Some(running), ..asked(&boot, &words) };
