@@ -93,7 +93,7 @@ bench-side-by-side: build ## the hot loops of BEFORE=PROGRAM and of this build, 
 	cargo build --release --locked --package isolator-proof --bin isolator-bench
 	@$(TARGET)/release/isolator-bench side-by-side $(BEFORE) $(ISOLATOR)
 
-fuzz: ## every parser of foreign text, ten minutes each; FUZZ="SECONDS TARGET..." for others
+fuzz: ## every reader of foreign bytes, ten minutes each; FUZZ="SECONDS READER..." for others
 	@tools/bootstrap test
 	@tools/fuzz $(FUZZ)
 

@@ -3,7 +3,7 @@
 //!
 //! Reading without a panic is half of it: figures that were read go on into reports, tables, comparisons and
 //! gates, and it is there that absurd ones overflow, or loop for long. So each of [`ALL`] renders what it
-//! reads. Fuzz targets (`fuzz/`) call them, and [`mutation`] damages seeds by a seeded generator: a few
+//! reads. `isolator-fuzz` gives them to a fuzzer, and [`mutation`] damages seeds by a seeded generator: a few
 //! hundred inputs as an ordinary test, and tens of thousands by `make proof-mutations`.
 
 mod fleets;
@@ -16,6 +16,6 @@ mod render;
 mod runs;
 mod seeds;
 
-pub use readers::{ALL, ForeignReader, read};
+pub use readers::{ALL, ForeignReader};
 pub use render::render;
 pub use seeds::seeds;

@@ -6,7 +6,7 @@ use super::{fleets, machines, parsers, runs};
 /// A reader of foreign bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct ForeignReader {
-    /// The name of its fuzz target, and of its folder of seeds.
+    /// The name by which the fuzzer is given it, and of its folder of seeds.
     pub name: &'static str,
     /// Reads the bytes, and renders what it read.
     pub read: fn(&[u8]),
@@ -37,10 +37,3 @@ pub const ALL: [ForeignReader; 22] = [
     ForeignReader { name: "cpuset", read: parsers::cpuset },
     ForeignReader { name: "ethercat", read: parsers::ethercat },
 ];
-
-/// Reads and renders `data` by the reader of that name.
-pub fn read(name: &str, data: &[u8]) {
-    if let Some(reader) = ALL.into_iter().find(|reader| reader.name == name) {
-        (reader.read)(data);
-    }
-}

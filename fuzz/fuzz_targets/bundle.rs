@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-//! A bundle's files, cut at lines `=== NAME` and damaged in any way: no panic from the bytes to the last
-//! rendering.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| proof::foreign::read("bundle", data));
