@@ -289,7 +289,7 @@ fn codes(bundle: &Bundle) -> Vec<&str> {
 
 #[test]
 fn what_the_tool_hides_is_said() {
-    assert_eq!(codes(&imported("cyclictest-2.4.json")), ["missed-periods-uncounted"]);
+    assert_eq!(codes(&imported("cyclictest-2.4.json")), ["missed-periods-uncounted", "not-real-time-kernel"]);
     assert_eq!(
         codes(&imported("cyclictest-2.4-summary.txt")),
         ["not-real-time-policy", "missed-periods-uncounted"]
@@ -300,6 +300,25 @@ fn what_the_tool_hides_is_said() {
     let stopped = imported("timerlat-6.12-stopped.txt");
     assert_eq!(stopped.manifest.not_run[0].probe, "timerlat-user");
     assert!(stopped.manifest.notes.iter().any(|note| note.contains("stopped at the threshold")));
+}
+
+/// The kernel of a file taints it as it taints a run of this program, where the file names it.
+#[test]
+fn a_kernel_that_is_not_real_time_taints_an_import() {
+    let text = text("cyclictest-2.4.json");
+    let on = |version: &str| {
+        let text = text.replace("PREEMPT_DYNAMIC", version);
+        let mut bundle = parse(&text, None).unwrap();
+        set_limit(&mut bundle, Some(1_000_000_000));
+        let is_told = codes(&bundle).contains(&"not-real-time-kernel");
+        let reasons = Verdict::of(&bundle).reasons;
+        assert!(reasons.iter().all(|reason| !reason.contains("no taint says so")), "{reasons:?}");
+        is_told
+    };
+    assert!(text.contains("PREEMPT_DYNAMIC"));
+    assert_eq!(["PREEMPT_DYNAMIC", "PREEMPT", "PREEMPT_RT"].map(on), [true, true, false]);
+    // A text without the kernel says nothing of it.
+    assert!(!codes(&imported("cyclictest-2.4-h.txt")).contains(&"not-real-time-kernel"));
 }
 
 #[test]
