@@ -99,11 +99,10 @@ impl Drain {
     /// Begins a series of which the caller records every sample; `recorder.start()` is its to call too.
     pub fn recorded(
         series: &SeriesSpec,
-        period: NonZeroU64,
+        schedule: Schedule,
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<(Recorder, Drain)> {
-        let schedule = Schedule::Periodic(period);
         let (recorder, live) = with_room(series.threshold_ns, schedule, FEW_SECONDS);
         Ok((recorder, Drain::new(series, live, DrainSource::Recorded, bundle, half_life_s)?))
     }
@@ -135,8 +134,8 @@ impl Drain {
         }
     }
 
-    /// Carries finished seconds and spikes over.
-    pub fn carry(&mut self, bundle: &mut BundleWriter, explainer: &mut Explainer) -> Result<()> {
+    /// Carries finished seconds and spikes over; spikes have no causes without an explainer.
+    pub fn carry(&mut self, bundle: &mut BundleWriter, mut explainer: Option<&mut Explainer>) -> Result<()> {
         let Some(start) = self.start else { return Ok(()) };
         self.source.record(&start);
         let spikes = self.live.take_spikes();
@@ -145,7 +144,8 @@ impl Drain {
             chosen.sort_by_key(|raw| Reverse(raw.latency_ns));
         }
         chosen.truncate(bundle.room_for_spikes(&self.key));
-        let listed = chosen.iter().map(|raw| self.spike(raw, start, explainer)).collect::<Vec<_>>();
+        let listed =
+            chosen.iter().map(|raw| self.spike(raw, start, explainer.as_deref_mut())).collect::<Vec<_>>();
         if !listed.is_empty() {
             bundle.spikes(&listed)?;
         }
@@ -171,7 +171,7 @@ impl Drain {
     }
 
     /// Carries the rest over, once the measuring thread has ended: the last second may be a part of one.
-    pub fn carry_last(&mut self, bundle: &mut BundleWriter, explainer: &mut Explainer) -> Result<()> {
+    pub fn carry_last(&mut self, bundle: &mut BundleWriter, explainer: Option<&mut Explainer>) -> Result<()> {
         if let Some(start) = &self.start {
             self.source.record(start);
         }
@@ -230,9 +230,9 @@ impl Drain {
         Ok(self.writer.discard()?)
     }
 
-    fn spike(&self, raw: &RawSpike, start: Start, explainer: &mut Explainer) -> Spike {
+    fn spike(&self, raw: &RawSpike, start: Start, explainer: Option<&mut Explainer>) -> Spike {
         let mut spike = self.bare(raw, start);
-        explainer.explain(&mut spike);
+        explainer.into_iter().for_each(|explainer| explainer.explain(&mut spike));
         spike
     }
 

@@ -12,24 +12,26 @@
 
 use std::num::NonZeroU64;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use evidence::kind::RowKind;
 use evidence::manifest::{Followed, FollowedThread, PeriodSource, RowKey};
-use evidence::taint::{self, Taint};
+use evidence::taint::Taint;
 use machine::inventory::Thread;
 use machine::purpose::is_same_period;
-use machine::units::{count, exact_us};
+use machine::units::exact_us;
 use rt::clock::monotonic_ns;
-use trace::follow::{FollowedLoop, Follower, LoopChoice};
+use trace::cycle::LoopCycle;
+use trace::follow::{FollowedLoop, Follower, Look, LoopChoice};
 
+use crate::control::{DRAIN_EVERY, LookAt, OpenRow, Source, SourceEnd, Taken};
 use crate::error::Result;
-use crate::loop_row::{Grid, LoopRow};
+use crate::loop_row::LoopSeries;
+use crate::lost::Lost;
 use crate::program::{LoopFound, Program, granted, may_move};
-use crate::recording::{DRAIN_EVERY, Recording};
-use crate::schedule::{Length, Window};
-use crate::series::{RowProgress, SeriesSpec};
-use crate::steal::Steal;
-use crate::watch::{RowWatch, Seat};
+use crate::recording::Recording;
+use crate::schedule::{Grid, Length, Window};
+use crate::series::SeriesSpec;
 
 /// A process whose loops are followed.
 #[derive(Debug)]
@@ -55,7 +57,7 @@ impl FollowedProgram {
         self.follower.loops().first().map(|found| &found.thread)
     }
 
-    /// What of it changed while it was measured.
+    /// Changes of it while it was measured.
     fn changes(&self) -> Vec<String> {
         match (self.is_over, self.follower.goes_on_as()) {
             (true, Some(name)) => {
@@ -150,111 +152,158 @@ impl Program for FollowedProgram {
         length: Length,
         recording: &mut Recording<'_>,
     ) -> Result<()> {
-        let window = length.from(monotonic_ns());
-        let Window { start_ns, end_ns, loops } = window;
         let Some(load) = series.first().map(|spec| spec.key.load.clone()) else { return Ok(()) };
         let cpus = series.iter().map(|spec| spec.key.cpu).collect();
-        let mut watch = RowWatch::begin(&load, cpus);
-        let mut rows = Vec::new();
+        let mut row = OpenRow::begin(RowKind::Loop.name(), &load, cpus, length);
+        let window = row.start(monotonic_ns());
+        let (mut loops, mut threads) = (Vec::new(), Vec::new());
         for (found, spec) in self.follower.loops().iter().zip(series) {
             let grid = Grid { period: found.period, is_kept: found.has_grid };
-            let row = LoopRow::begin(spec, grid, granted(&found.thread), window, length, recording)?;
-            rows.push(OpenLoop::new(row, spec, grid, loops));
-            let Thread { process, id, .. } = found.thread;
-            let what = format!("the thread {}", found.thread.name);
-            if let Some(seat) = Seat::of(what, process, id, spec.key.cpu, Some(spec.key.cpu)) {
-                watch.add(seat);
-            }
+            let series = LoopSeries::begin(spec, grid, granted(&found.thread), &mut row, recording)?;
+            loops.push(OpenLoop::new(series, spec, grid, window.loops));
+            let Thread { process, id, name, .. } = &found.thread;
+            row.watch_thread(format!("the thread {name}"), *process, *id, spec.key.cpu);
+            threads.push((spec.key.cpu, *id));
         }
         recording.write_manifest()?;
-        let threads = self.follower.loops().iter().zip(series);
-        let threads: Vec<(u32, u32)> = threads.map(|(found, spec)| (spec.key.cpu, found.thread.id)).collect();
         recording.explainer.arm(&threads);
-        let (steal, mut lost, mut swept_ns) = (Steal::now(), 0, None);
-        loop {
-            let now_ns = monotonic_ns();
-            // The start needs most memory: it reads the kernel's types.
-            if swept_ns.is_none_or(|at_ns| now_ns >= at_ns + SWEEP_EVERY_NS) {
-                rt::heap::sweep();
-                swept_ns = Some(now_ns);
-            }
-            let over = recording.is_stopped() || now_ns >= end_ns;
-            recording.explainer.look();
-            watch.look();
-            let mut is_more = true;
-            for _ in 0..LOOKS {
-                let look = self.follower.look();
-                lost += look.lost;
-                rows.iter_mut().for_each(|open| open.is_after_loss |= look.lost > 0);
-                let told_from_ns = match recording.bundle.is_in_flight() {
-                    true => told_from_ns(&rows, &look.cycles),
-                    false => 0,
-                };
-                for (place, cycle) in &look.cycles {
-                    let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
-                    let Some(open) = rows.get_mut(*place).filter(|_| is_within) else { continue };
-                    let is_told = !cycle.is_begin_unseen && cycle.response_ns() >= told_from_ns;
-                    if open.is_late(cycle) && is_told {
-                        let causes = self.follower.explain(*place, cycle);
-                        let mut knows = |probe: &str, from_ns, causes| {
-                            let key = RowKey { probe: probe.to_string(), ..open.spec.key.clone() };
-                            recording.explainer.knows(&key, from_ns, causes);
-                        };
-                        knows(RowKind::Loop.name(), cycle.due_ns, causes.wakeup);
-                        knows(RowKind::Execution.name(), cycle.from_ns(), causes.execution);
-                        knows(RowKind::LoopResponse.name(), cycle.due_ns, causes.response);
-                    }
-                    open.record(cycle, recording)?;
-                }
-                self.is_over = self.is_over || look.is_over;
-                is_more = look.is_more;
-                if !is_more {
-                    break;
-                }
-            }
-            let over = over || self.is_over || rows.iter().all(|open| open.left == 0);
-            for (open, found) in rows.iter_mut().zip(self.follower.loops()) {
-                if over {
-                    let goes_on = !found.is_over && open.left > 0;
-                    open.row.rest(goes_on.then_some(now_ns.min(end_ns)));
-                }
-                open.row.carry(over, recording)?;
-            }
-            // But for each loop's last cycle, which waits for the next one.
-            let waits_ns = rows.iter().map(|open| open.due_ns).min();
-            recording.explainer.forget_before(waits_ns.unwrap_or(0));
-            (recording.observe)(&progress(&rows, lost, recording.wants_latency));
-            if over {
-                break;
-            }
-            if is_more {
+        row.run(
+            &mut FollowedLoops {
+                program: self,
+                loops,
+                window,
+                lost: 0,
+                gap: RecordGap::none(window.start_ns),
+            },
+            recording,
+        )
+    }
+}
+
+/// The loops of a followed program, as a source of samples.
+struct FollowedLoops<'a> {
+    program: &'a mut FollowedProgram,
+    loops: Vec<OpenLoop>,
+    window: Window,
+    /// Records that found no room.
+    lost: u64,
+    gap: RecordGap,
+}
+
+/// A time in which records were lost. The ring tells how many, and not between which: a cycle that touches
+/// this time may lack its end, or its begin.
+#[derive(Debug, Clone, Copy)]
+struct RecordGap {
+    from_ns: u64,
+    until_ns: u64,
+    /// When the ring was last looked into.
+    looked_ns: u64,
+}
+
+impl RecordGap {
+    /// No gap yet, in a row that begins at `start_ns`.
+    fn none(start_ns: u64) -> RecordGap {
+        RecordGap { from_ns: start_ns, until_ns: start_ns, looked_ns: start_ns }
+    }
+
+    /// The ring was looked into until `now_ns`, and so many records had found no room since the last time.
+    fn looked(&mut self, now_ns: u64, lost: u64) {
+        if lost > 0 {
+            // One gap after another is one, since the records between may not have been read yet.
+            let goes_on = self.until_ns >= self.looked_ns;
+            self.from_ns = if goes_on { self.from_ns } else { self.looked_ns };
+            self.until_ns = now_ns;
+        }
+        self.looked_ns = now_ns;
+    }
+
+    fn touches(&self, cycle: &LoopCycle) -> bool {
+        self.from_ns < self.until_ns && cycle.due_ns < self.until_ns && cycle.ended_ns > self.from_ns
+    }
+}
+
+impl FollowedLoops<'_> {
+    /// Records the cycles of a look, the late ones with their causes.
+    fn record(&mut self, look: &Look, row: &mut OpenRow, recording: &mut Recording<'_>) -> Result<()> {
+        let told_from_ns = match recording.bundle.is_in_flight() {
+            true => told_from_ns(&self.loops, &look.cycles),
+            false => 0,
+        };
+        let Window { start_ns, end_ns, .. } = self.window;
+        for (place, cycle) in &look.cycles {
+            let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
+            let Some(open) = self.loops.get_mut(*place).filter(|_| is_within) else { continue };
+            if self.gap.touches(cycle) {
+                open.lose();
                 continue;
             }
-            let may_rest = recording.bundle.is_in_flight() && rows.len() <= FEW;
-            std::thread::sleep(if may_rest { DRAIN_EVERY } else { DRAIN_EVERY / 4 });
+            let is_told = !cycle.is_begin_unseen && cycle.response_ns() >= told_from_ns;
+            if open.is_late(cycle) && is_told {
+                let causes = self.program.follower.explain(*place, cycle);
+                let mut knows = |kind: RowKind, from_ns, causes| {
+                    let key = RowKey { probe: kind.name().to_string(), ..open.spec.key.clone() };
+                    recording.explainer.knows(&key, from_ns, causes);
+                };
+                knows(RowKind::Loop, cycle.due_ns, causes.wakeup);
+                knows(RowKind::Execution, cycle.from_ns(), causes.execution);
+                knows(RowKind::LoopResponse, cycle.due_ns, causes.response);
+            }
+            open.record(cycle, row, recording)?;
         }
-        recording.manifest.notes.extend(self.changes());
-        let (taints, notes) = watch.end(RowKind::Loop.name());
-        recording.manifest.taints.extend(taints);
-        recording.manifest.notes.extend(notes);
-        recording.manifest.notes.extend(self.follower.notes());
-        if let (true, Some(open)) = (lost > 0, rows.first()) {
-            recording.manifest.taints.push(lost_taint(&open.spec.key, lost));
+        Ok(())
+    }
+}
+
+impl Source for FollowedLoops<'_> {
+    fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<Taken> {
+        let mut is_more = true;
+        for _ in 0..LOOKS {
+            let look = self.program.follower.look();
+            self.lost += look.lost;
+            self.gap.looked(monotonic_ns(), look.lost);
+            self.loops.iter_mut().for_each(|open| open.is_after_loss |= look.lost > 0);
+            self.record(&look, row, recording)?;
+            self.program.is_over = self.program.is_over || look.is_over;
+            is_more = look.is_more;
+            if !is_more {
+                break;
+            }
         }
-        for open in rows {
-            let cpu = open.spec.key.cpu;
-            recording.manifest.taints.extend(unseen_taint(&open.spec.key, open.unseen + open.pending));
-            open.row.finish(Steal::now().since(&steal, cpu), 0, recording)?;
+        let is_over = at.is_last() || self.program.is_over || self.loops.iter().all(|open| open.left == 0);
+        for (open, found) in self.loops.iter_mut().zip(self.program.follower.loops()) {
+            open.series.lost(self.lost, row);
+            if is_over {
+                // After lost records it is unknown what it did since its last cycle.
+                let goes_on = !found.is_over && open.left > 0 && !open.is_after_loss;
+                open.series.rest(goes_on.then_some(at.now_ns), row);
+            }
         }
-        recording.write_manifest()
+        let may_rest = recording.bundle.is_in_flight() && self.loops.len() <= FEW;
+        let wait = match (is_more, may_rest) {
+            (true, _) => Duration::ZERO,
+            (false, true) => DRAIN_EVERY,
+            (false, false) => DRAIN_EVERY / 4,
+        };
+        Ok(Taken { is_over, wait })
+    }
+
+    fn carried(&mut self, recording: &mut Recording<'_>) {
+        // But for each loop's last cycle, which waits for the next one.
+        let waits_ns = self.loops.iter().map(|open| open.due_ns).min();
+        recording.explainer.forget_before(waits_ns.unwrap_or(0));
+    }
+
+    fn end(&mut self, _: &mut OpenRow) -> SourceEnd {
+        let mut notes = self.program.changes();
+        notes.extend(self.program.follower.notes());
+        let records = self.loops.first().and_then(|open| Lost::Records.taint(&open.spec.key, self.lost));
+        let unseen = self.loops.iter().filter_map(OpenLoop::unseen_taint);
+        SourceEnd { notes, taints: records.into_iter().chain(unseen).collect(), failed: None }
     }
 }
 
 /// Loops that are looked at less often in flight: of more, records of a quarter of a second may find no room.
 const FEW: usize = 16;
-
-/// How often memory that is free goes back to the kernel.
-const SWEEP_EVERY_NS: u64 = 60_000_000_000;
 
 /// Looks that bring all records in the BPF part's ring.
 const LOOKS: usize = 16;
@@ -264,7 +313,7 @@ const LOOKS: usize = 16;
 const TOLD_AT_ONCE: usize = 32;
 
 /// The response from which on late cycles of a look are reported: the longest ones.
-fn told_from_ns(rows: &[OpenLoop<'_>], cycles: &[(usize, trace::cycle::LoopCycle)]) -> u64 {
+fn told_from_ns(rows: &[OpenLoop], cycles: &[(usize, LoopCycle)]) -> u64 {
     let is_late = |place: usize, cycle| rows.get(place).is_some_and(|open| open.is_late(cycle));
     let late = cycles.iter().filter(|(place, cycle)| is_late(*place, cycle));
     let mut responses: Vec<u64> = late.map(|(_, cycle)| cycle.response_ns()).collect();
@@ -273,9 +322,9 @@ fn told_from_ns(rows: &[OpenLoop<'_>], cycles: &[(usize, trace::cycle::LoopCycle
 }
 
 /// A loop of a row under way.
-struct OpenLoop<'a> {
-    row: LoopRow<'a>,
-    spec: &'a SeriesSpec,
+struct OpenLoop {
+    series: LoopSeries,
+    spec: SeriesSpec,
     grid: Grid,
     /// Of the last cycle that was seen.
     number: u64,
@@ -290,11 +339,11 @@ struct OpenLoop<'a> {
     left: u64,
 }
 
-impl<'a> OpenLoop<'a> {
-    fn new(row: LoopRow<'a>, spec: &'a SeriesSpec, grid: Grid, loops: u64) -> OpenLoop<'a> {
+impl OpenLoop {
+    fn new(series: LoopSeries, spec: &SeriesSpec, grid: Grid, loops: u64) -> OpenLoop {
         OpenLoop {
-            row,
-            spec,
+            series,
+            spec: spec.clone(),
             grid,
             number: 0,
             due_ns: 0,
@@ -306,21 +355,24 @@ impl<'a> OpenLoop<'a> {
     }
 
     /// Whether a cycle becomes a spike of one of the rows.
-    fn is_late(&self, cycle: &trace::cycle::LoopCycle) -> bool {
+    fn is_late(&self, cycle: &LoopCycle) -> bool {
         cycle.wakeup_ns() > self.spec.threshold_ns || cycle.response_ns() > self.grid.period.get()
     }
 
-    fn record(&mut self, cycle: &trace::cycle::LoopCycle, recording: &mut Recording<'_>) -> Result<()> {
+    fn record(&mut self, cycle: &LoopCycle, row: &mut OpenRow, recording: &mut Recording<'_>) -> Result<()> {
         if self.left == 0 {
             return Ok(());
         }
         // It says nothing of latencies.
         if cycle.is_begin_unseen {
-            (self.is_after_loss, self.pending) = (true, self.pending + 1);
+            self.lose();
             return Ok(());
         }
         self.left -= 1;
         // Cycles that were lost were not skipped.
+        if self.number == 0 && self.is_after_loss {
+            self.series.is_unknown_before(cycle.due_ns);
+        }
         let went_by_ns = cycle.due_ns.saturating_sub(self.due_ns);
         let steps = if self.is_after_loss { self.grid.steps(went_by_ns).max(1) } else { 1 };
         // A grid tells how many there were, without it only those that left a trace are known.
@@ -329,43 +381,17 @@ impl<'a> OpenLoop<'a> {
         self.pending = 0;
         self.number += steps;
         (self.due_ns, self.is_after_loss) = (cycle.due_ns, false);
-        self.row.record_followed(self.number, cycle, recording)
+        self.series.record_followed(self.number, cycle, row, recording)
     }
-}
 
-fn progress(rows: &[OpenLoop<'_>], lost: u64, wants_latency: bool) -> RowProgress {
-    let mut all = rows.iter().map(|open| open.row.progress(lost, wants_latency));
-    let mut progress =
-        all.next().unwrap_or(RowProgress { elapsed: Default::default(), length: None, series: Vec::new() });
-    progress.series.extend(all.flat_map(|more| more.series));
-    progress
-}
+    /// A cycle that has no sample.
+    fn lose(&mut self) {
+        (self.is_after_loss, self.pending) = (true, self.pending + 1);
+    }
 
-/// Cycles without a sample: one of them may be late.
-fn unseen_taint(key: &RowKey, unseen: u64) -> Option<Taint> {
-    let cycles = if unseen == 1 { "cycle was" } else { "cycles were" };
-    let taint = Taint::new(
-        taint::SAMPLES_LOST,
-        format!(
-            "{} {cycles} not seen, and have no sample: the kernel did not report their begin, or had no room for it",
-            count(unseen)
-        ),
-        "give --house-keeping a CPU that is less loaded, or stamp the cycles with libisolator",
-    );
-    (unseen > 0).then(|| Taint { load: Some(key.load.clone()), cpu: Some(key.cpu), ..taint })
-}
-
-fn lost_taint(key: &RowKey, lost: u64) -> Taint {
-    Taint {
-        load: Some(key.load.clone()),
-        ..Taint::new(
-            taint::SAMPLES_LOST,
-            format!(
-                "{} records of the program's threads found no room: cycles about them are missing",
-                count(lost)
-            ),
-            "give --house-keeping a CPU that is less loaded, or name fewer threads with --thread",
-        )
+    /// Cycles without a sample: one of them may be late.
+    fn unseen_taint(&self) -> Option<Taint> {
+        Lost::Unseen.taint(&self.spec.key, self.unseen + self.pending)
     }
 }
 
@@ -373,20 +399,44 @@ fn lost_taint(key: &RowKey, lost: u64) -> Taint {
 mod tests {
     use super::*;
 
-    #[test]
-    fn cycles_without_a_begin_are_counted_in_a_taint() {
-        let key = RowKey {
-            probe: RowKind::Loop.name().into(),
-            load: "idle".into(),
+    fn cycle(due_ns: u64, ended_ns: u64) -> LoopCycle {
+        LoopCycle {
+            due_ns,
+            slept_ns: due_ns,
+            woken_ns: due_ns,
+            began_ns: due_ns,
+            is_begin_unseen: false,
+            ended_ns,
+            execution_ns: 0,
+            preempted: Vec::new(),
+            blocked: Vec::new(),
+            faults: 0,
+            migrations: 0,
             cpu: 1,
-            period_ns: None,
-            thread_name: None,
+            waking: Default::default(),
+            begin: None,
+        }
+    }
+
+    #[test]
+    fn cycles_about_lost_records_have_no_sample() {
+        let mut gap = RecordGap::none(1_000);
+        let touched = |gap: &RecordGap| {
+            [(1_100, 1_200), (1_900, 2_100), (2_300, 2_400), (1_900, 9_000), (3_000, 3_100)]
+                .map(|(due_ns, ended_ns)| gap.touches(&cycle(due_ns, ended_ns)))
         };
-        assert_eq!(unseen_taint(&key, 0), None);
-        let taint = |unseen| unseen_taint(&key, unseen).unwrap();
-        assert_eq!((taint(57).code.as_str(), taint(57).cpu), ("samples-lost", Some(1)));
-        assert!(taint(1).reason.starts_with("1 cycle was not seen, "), "{}", taint(1).reason);
-        assert!(taint(1_057).reason.starts_with("1,057 cycles were not seen, "), "{}", taint(1_057).reason);
+        gap.looked(2_000, 0);
+        assert_eq!(touched(&gap), [false; 5]);
+        gap.looked(3_000, 7);
+        assert_eq!(touched(&gap), [false, true, true, true, false]);
+        // Records go on being lost, then no more.
+        gap.looked(3_050, 1);
+        assert_eq!(touched(&gap), [false, true, true, true, true]);
+        gap.looked(4_000, 0);
+        gap.looked(5_000, 0);
+        assert_eq!(touched(&gap), [false, true, true, true, true]);
+        gap.looked(6_000, 1);
+        assert_eq!(touched(&gap), [false, false, false, true, false]);
     }
 
     #[test]

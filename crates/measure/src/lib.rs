@@ -6,13 +6,14 @@
 //!   read from its memory, or [`followed`] from outside.
 //! - [`kind`]: the probes that there are; [`probe`]: what differs between those that have threads of ours;
 //!   [`schedule`]: when they measure.
-//! - [`row`]: one row, from arming its threads to the finished series; [`recording`]: where its data go.
+//! - `control`: the control loop of a row, for every source of samples; [`row`]: threads of ours as such a
+//!   source; [`recording`]: where its data go.
 //! - [`recorder`]: how a hot loop records and a control thread reads; [`drain`]: how that becomes a series,
 //!   and where spikes get their causes.
 //! - [`watch`]: what was granted, checked to the end of a row.
 #![forbid(unsafe_code)]
 
-mod disturbed;
+mod control;
 pub mod drain;
 pub mod error;
 pub mod ethercat;
@@ -20,6 +21,7 @@ pub mod followed;
 pub mod hardware;
 pub mod kind;
 mod loop_row;
+mod lost;
 pub mod message;
 pub mod monitor;
 mod pace;

@@ -1,213 +1,145 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row of a program's own loop: a series for each way to measure a cycle, for every source of cycles.
-
-use std::num::NonZeroU64;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+//! The series of a program's own loop: one for each way to measure a cycle, for every source of cycles.
 
 use evidence::kind::RowKind;
 use evidence::manifest::{Granted, RowKey};
-use evidence::taint::{self, Taint};
-use rt::clock::monotonic_ns;
 use rt::monitor::{Cycle, MARKS};
 
-use crate::disturbed::taints;
-use crate::drain::{Drain, Start};
+use crate::control::OpenRow;
 use crate::error::Result;
 use crate::recorder::Recorder;
 use crate::recording::Recording;
-use crate::schedule::{Length, Window};
-use crate::series::{RowProgress, SeriesProgress, SeriesSpec};
+use crate::schedule::{Grid, Schedule};
+use crate::series::SeriesSpec;
 
-/// When a loop is due.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Grid {
-    /// The time between two cycles.
-    pub period: NonZeroU64,
-    /// Whether due times do not depend on when cycles end, so that one can be missed.
-    pub is_kept: bool,
-}
-
-impl Grid {
-    /// How many periods fit a time, to the nearest.
-    pub(crate) fn steps(self, ns: u64) -> u64 {
-        ns.saturating_add(self.period.get() / 2) / self.period
-    }
-}
-
-/// A row under way: the description of the loop, and a series for each way to measure a cycle.
-pub(crate) struct LoopRow<'a> {
-    spec: &'a SeriesSpec,
+/// The series of one loop in a row under way.
+pub(crate) struct LoopSeries {
+    spec: SeriesSpec,
     grid: Grid,
     granted: Granted,
-    start: Start,
-    length: Length,
     wakeups: Wakeups,
-    /// The loop's own, which begins with the row, and the others.
-    series: Vec<LoopSeries>,
+    /// Their names and places; the loop's own, which begins with the row, is the first.
+    places: Vec<(String, usize)>,
 }
 
-struct LoopSeries {
-    spec: SeriesSpec,
-    entry: usize,
-    recorder: Recorder,
-    drain: Drain,
-}
-
-impl<'a> LoopRow<'a> {
-    /// Begins the row, and the loop's own series.
+impl LoopSeries {
+    /// Begins the loop's own series in a row that has started, and those that it always has.
     pub(crate) fn begin(
-        spec: &'a SeriesSpec,
+        spec: &SeriesSpec,
         grid: Grid,
         granted: Granted,
-        window: Window,
-        length: Length,
+        row: &mut OpenRow,
         recording: &mut Recording<'_>,
-    ) -> Result<LoopRow<'a>> {
-        let start = Start { window, wall: SystemTime::now() };
-        let wakeups = Wakeups { start_ns: window.start_ns, grid, last: None };
-        let mut row = LoopRow { spec, grid, granted, start, length, wakeups, series: Vec::new() };
-        row.series(RowKind::Loop.name(), recording)?;
+    ) -> Result<LoopSeries> {
+        let wakeups = Wakeups { start_ns: row.window().start_ns, grid, last: None };
+        let mut series = LoopSeries { spec: spec.clone(), grid, granted, wakeups, places: Vec::new() };
+        series.place(RowKind::Loop.name(), row, recording)?;
         // What is followed from outside always has the others.
         if spec.followed.is_some() {
-            row.series(RowKind::Execution.name(), recording)?;
-            row.series(RowKind::LoopResponse.name(), recording)?;
+            series.place(RowKind::Execution.name(), row, recording)?;
+            series.place(RowKind::LoopResponse.name(), row, recording)?;
         }
-        Ok(row)
+        Ok(series)
     }
 
-    /// The recorder of a series, which begins if it has not yet.
-    fn series(&mut self, probe: &str, recording: &mut Recording<'_>) -> Result<&mut Recorder> {
-        let known = self.series.iter().position(|series| series.spec.key.probe == probe);
-        let place = match known {
-            Some(place) => place,
-            None => {
-                let period_ns = self.grid.period.get();
-                let spec = match probe {
-                    name if RowKind::of(name) == RowKind::Loop => self.spec.clone(),
-                    _ => self.spec.beside(probe, period_ns, period_ns),
-                };
-                let half_life_s = self.length.half_life_s();
-                let (mut recorder, mut drain) =
-                    Drain::recorded(&spec, self.grid.period, recording.bundle, half_life_s)?;
-                recorder.start(self.start.window.start_ns);
-                drain.start(self.start);
-                let entry = recording.manifest.rows.len();
-                recording.manifest.rows.push(spec.entry(&self.granted));
-                self.series.push(LoopSeries { spec, entry, recorder, drain });
-                self.series.len() - 1
-            }
+    /// The place of a series, which begins if it has not yet.
+    fn place(&mut self, name: &str, row: &mut OpenRow, recording: &mut Recording<'_>) -> Result<usize> {
+        if let Some((_, place)) = self.places.iter().find(|(known, _)| known == name) {
+            return Ok(*place);
+        }
+        let period_ns = self.grid.period.get();
+        let own_limit_ns = RowKind::of(name).own_limit_ns(period_ns);
+        let spec = match own_limit_ns {
+            Some(limit_ns) => self.spec.beside(name, period_ns, limit_ns),
+            None => self.spec.clone(),
         };
-        Ok(&mut self.series[place].recorder)
+        let schedule = Schedule::Periodic(self.grid.period);
+        let place = row.add_recorded(spec, schedule, &self.granted, own_limit_ns.is_some(), recording)?;
+        self.places.push((name.to_string(), place));
+        Ok(place)
+    }
+
+    /// Records what a cycle took from `from_ns` on, in the series of that name.
+    fn span(
+        &mut self,
+        name: &str,
+        (from_ns, took_ns): (u64, u64),
+        row: &mut OpenRow,
+        recording: &mut Recording<'_>,
+    ) -> Result<()> {
+        let place = self.place(name, row, recording)?;
+        row.recorder(place).into_iter().for_each(|recorder| recorder.span(from_ns, took_ns));
+        Ok(())
+    }
+
+    /// Its own series.
+    fn own<'a>(&self, row: &'a mut OpenRow) -> Option<&'a mut Recorder> {
+        row.recorder(self.places.first()?.1)
+    }
+
+    /// The key of its own series.
+    pub(crate) fn key(&self) -> &RowKey {
+        &self.spec.key
     }
 
     /// A cycle that its program stamped.
-    pub(crate) fn record(&mut self, cycle: &Cycle, recording: &mut Recording<'_>) -> Result<()> {
-        self.wakeups.cycle(cycle, cycle.began_ns, &mut self.series[0].recorder);
-        let took_ns = cycle.ended_ns.saturating_sub(cycle.began_ns);
-        self.series(RowKind::Execution.name(), recording)?.span(cycle.began_ns, took_ns);
+    pub(crate) fn record(
+        &mut self,
+        cycle: &Cycle,
+        row: &mut OpenRow,
+        recording: &mut Recording<'_>,
+    ) -> Result<()> {
+        let began_ns = cycle.began_ns;
+        if let Some(own) = self.own(row) {
+            self.wakeups.cycle(cycle, began_ns, own);
+        }
+        let took_ns = cycle.ended_ns.saturating_sub(began_ns);
+        self.span(RowKind::Execution.name(), (began_ns, took_ns), row, recording)?;
         for (n, at_ns) in (1..=MARKS).zip(cycle.marks_ns) {
             if let Some(at_ns) = at_ns {
-                let took_ns = at_ns.saturating_sub(cycle.began_ns);
-                self.series(&format!("{}{n}", RowKind::Mark.name()), recording)?
-                    .span(cycle.began_ns, took_ns);
+                let name = format!("{}{n}", RowKind::Mark.name());
+                self.span(&name, (began_ns, at_ns.saturating_sub(began_ns)), row, recording)?;
             }
         }
         Ok(())
     }
 
-    /// A cycle that was followed from outside; `number` grows by one from one to the next that was seen.
+    /// A cycle that was followed from outside; `number` grows by one from one to the next, and by those
+    /// between that were not seen.
     pub(crate) fn record_followed(
         &mut self,
         number: u64,
         cycle: &trace::cycle::LoopCycle,
+        row: &mut OpenRow,
         recording: &mut Recording<'_>,
     ) -> Result<()> {
         let (due_ns, began_ns, ended_ns) = (cycle.due_ns, cycle.began_ns, cycle.ended_ns);
         let stamped = Cycle { number, due_ns, began_ns, ended_ns, marks_ns: [None; MARKS] };
         let from_ns = cycle.from_ns();
-        self.wakeups.cycle(&stamped, from_ns, &mut self.series[0].recorder);
-        self.series(RowKind::Execution.name(), recording)?.span(from_ns, cycle.execution_ns);
-        self.series(RowKind::LoopResponse.name(), recording)?.span(due_ns, cycle.response_ns());
-        Ok(())
+        if let Some(own) = self.own(row) {
+            self.wakeups.cycle(&stamped, from_ns, own);
+        }
+        self.span(RowKind::Execution.name(), (from_ns, cycle.execution_ns), row, recording)?;
+        self.span(RowKind::LoopResponse.name(), (due_ns, cycle.response_ns()), row, recording)
+    }
+
+    /// Nothing is known of what the loop did before its first cycle, which is due then.
+    pub(crate) fn is_unknown_before(&mut self, due_ns: u64) {
+        self.wakeups.start_ns = due_ns;
+    }
+
+    /// Cycles that were lost so far, for a live display; stated once, of the loop itself.
+    pub(crate) fn lost(&self, lost: u64, row: &mut OpenRow) {
+        let own = self.places.first().and_then(|(_, place)| row.series.get_mut(*place));
+        own.into_iter().for_each(|own| own.lost = lost);
     }
 
     /// No cycle comes any more; see [`Wakeups::rest`].
-    pub(crate) fn rest(&mut self, until_ns: Option<u64>) {
-        self.wakeups.rest(until_ns, &mut self.series[0].recorder);
-    }
-
-    pub(crate) fn carry(&mut self, over: bool, recording: &mut Recording<'_>) -> Result<()> {
-        for LoopSeries { recorder, drain, .. } in &mut self.series {
-            if over {
-                recorder.finish();
-                drain.carry_last(recording.bundle, recording.explainer)?;
-            } else {
-                drain.carry(recording.bundle, recording.explainer)?;
-            }
+    pub(crate) fn rest(&mut self, until_ns: Option<u64>, row: &mut OpenRow) {
+        let end_ns = row.window().end_ns;
+        if let Some(own) = self.own(row) {
+            self.wakeups.rest(until_ns.map(|until_ns| until_ns.min(end_ns)), own);
         }
-        Ok(())
-    }
-
-    /// How it stands, for a live display; with all samples so far where it wants these.
-    pub(crate) fn progress(&self, lost: u64, wants_latency: bool) -> RowProgress {
-        let one = |series: &LoopSeries| {
-            let so_far = series.recorder.second().joined(&series.drain.so_far());
-            SeriesProgress {
-                key: series.spec.key.clone(),
-                thread: self.granted.thread.unwrap_or(0),
-                priority: self.granted.priority.unwrap_or(0),
-                so_far,
-                last_ns: series.drain.last_ns(),
-                limit_ns: series.spec.limit_ns,
-                // Said once, of the loop itself.
-                lost: if series.spec.key.kind() == RowKind::Loop { lost } else { 0 },
-                latency: wants_latency.then(|| Arc::new(series.drain.latency(&so_far))),
-                spike: series.drain.new_spike(),
-            }
-        };
-        RowProgress {
-            elapsed: Duration::from_nanos(monotonic_ns().saturating_sub(self.start.window.start_ns)),
-            length: self.length.duration(),
-            series: self.series.iter().map(one).collect(),
-        }
-    }
-
-    /// Ends it: its entries get their last word.
-    pub(crate) fn finish(
-        self,
-        steal_ns: Option<u64>,
-        lost: u64,
-        recording: &mut Recording<'_>,
-    ) -> Result<()> {
-        recording.bundle.settle_spikes()?;
-        let (state, manifest) = (recording.state(), &mut *recording.manifest);
-        for (n, series) in self.series.into_iter().enumerate() {
-            let entry = &mut manifest.rows[series.entry];
-            entry.state = state;
-            entry.granted.steal_ns = steal_ns;
-            (entry.spikes, entry.spikes_not_listed) = series.drain.spikes(recording.bundle);
-            // Said once, of the loop itself.
-            if n == 0 {
-                let key = &series.spec.key;
-                manifest.taints.extend(taints(key, &entry.granted, None, 0));
-                manifest.taints.extend((lost > 0).then(|| lost_taint(key, lost)));
-            }
-            series.drain.finish()?;
-        }
-        Ok(())
-    }
-}
-
-fn lost_taint(key: &RowKey, lost: u64) -> Taint {
-    Taint {
-        load: Some(key.load.clone()),
-        cpu: Some(key.cpu),
-        ..Taint::new(
-            taint::SAMPLES_LOST,
-            format!("{lost} cycles were lost: they never ended, or the reader was away"),
-            "call end in every cycle, or give --house-keeping a CPU that is less loaded",
-        )
     }
 }
 
@@ -236,12 +168,12 @@ impl Wakeups {
         match &told {
             Some(Told { cycle: last, interval_ns, .. }) => {
                 let went_by_ns = cycle.due_ns.saturating_sub(last.due_ns);
-                let missed = self.missed(went_by_ns, cycle.number.saturating_sub(last.number));
+                let missed = self.grid.missed(went_by_ns, cycle.number.saturating_sub(last.number));
                 self.record(last, *interval_ns, missed, recorder);
             }
             None => {
                 let silent_ns = cycle.due_ns.saturating_sub(self.start_ns);
-                recorder.silence(self.start_ns, silent_ns, self.missed(silent_ns, 1));
+                recorder.silence(self.start_ns, silent_ns, self.grid.missed_in_silence(silent_ns));
             }
         }
         // After a lost cycle it is unknown when the one before ran.
@@ -256,10 +188,7 @@ impl Wakeups {
     fn rest(&mut self, until_ns: Option<u64>, recorder: &mut Recorder) {
         let last_ns = self.last.map_or(self.start_ns, |last| last.cycle.due_ns);
         let silent_ns = until_ns.map_or(0, |until_ns| until_ns.saturating_sub(last_ns));
-        let missed = match self.grid.is_kept {
-            true => (silent_ns / self.grid.period).saturating_sub(1),
-            false => 0,
-        };
+        let missed = self.grid.missed_in_silence(silent_ns);
         match self.last.take() {
             Some(last) => self.record(&last.cycle, last.interval_ns, missed, recorder),
             None => recorder.silence(self.start_ns, silent_ns, missed),
@@ -269,26 +198,18 @@ impl Wakeups {
     fn record(&self, cycle: &Cycle, interval_ns: u64, missed: u64, recorder: &mut Recorder) {
         recorder.wakeup(cycle.due_ns, cycle.began_ns, interval_ns, missed);
     }
-
-    /// Periods that the loop skipped in so long: those that went by less the cycles that it ran, seen or
-    /// lost.
-    fn missed(&self, went_by_ns: u64, cycles: u64) -> u64 {
-        match self.grid.is_kept {
-            true => self.grid.steps(went_by_ns).saturating_sub(cycles),
-            false => 0,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
     use crate::recorder::recorder;
-    use crate::schedule::Schedule;
 
     const GRID: Grid = Grid { period: NonZeroU64::new(1_000).unwrap(), is_kept: true };
 
-    /// What is missed by which due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at each
+    /// The periods missed by each due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at each
     /// of `cycles`.
     fn missed(cycles: &[(u64, u64)], until_ns: Option<u64>) -> Vec<(u64, u64)> {
         let (mut recorder, mut live) =
@@ -307,26 +228,6 @@ mod tests {
         let all = (cycles.len() as u64, spikes.iter().map(|spike| spike.missed).sum());
         assert_eq!(seconds, if all == (0, 0) { vec![] } else { vec![all] });
         spikes.iter().map(|spike| (spike.monotonic_ns, spike.missed)).collect()
-    }
-
-    #[test]
-    fn lost_cycles_name_their_cause_and_cure() {
-        let key = RowKey {
-            probe: RowKind::Loop.name().into(),
-            load: "idle".into(),
-            cpu: 1,
-            period_ns: None,
-            thread_name: None,
-        };
-        let taint = lost_taint(&key, 3);
-        assert_eq!(
-            (taint.code.as_str(), taint.reason.as_str(), taint.cure.as_deref()),
-            (
-                "samples-lost",
-                "3 cycles were lost: they never ended, or the reader was away",
-                Some("call end in every cycle, or give --house-keeping a CPU that is less loaded")
-            )
-        );
     }
 
     #[test]
@@ -355,9 +256,11 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_without_a_grid_misses_nothing() {
-        let grid = Grid { is_kept: false, ..GRID };
-        assert_eq!(Wakeups { start_ns: 0, grid, last: None }.missed(7_000, 1), 0);
-        assert_eq!(Wakeups { start_ns: 0, grid: GRID, last: None }.missed(7_000, 1), 6);
+    fn a_cycle_under_way_as_the_row_begins_is_not_missed() {
+        // Due at 5,400 and again at 6,400: the first was under way, or not seen yet.
+        assert_eq!(missed(&[(7, 6_400)], None), []);
+        assert_eq!(missed(&[(7, 6_600)], None), []);
+        assert_eq!(missed(&[(7, 6_999)], None), []);
+        assert_eq!(missed(&[(7, 7_100)], None), [(5_000, 1)]);
     }
 }

@@ -20,14 +20,14 @@ use machine::inventory::{Thread, live_thread};
 use rt::clock::monotonic_ns;
 use rt::monitor::{Reader, Standing};
 
+use crate::control::{LookAt, OpenRow, Source, SourceEnd, Taken};
 use crate::error::Result;
-use crate::loop_row::{Grid, LoopRow};
+use crate::loop_row::LoopSeries;
+use crate::lost::Lost;
 use crate::program::{LoopFound, Program, granted, may_move};
-use crate::recording::{DRAIN_EVERY, Recording};
-use crate::schedule::{Length, Window};
+use crate::recording::Recording;
+use crate::schedule::{Grid, Length, Window};
 use crate::series::SeriesSpec;
-use crate::steal::Steal;
-use crate::watch::{RowWatch, Seat};
 
 /// How long to wait for a loop's first cycle at a time.
 const FIRST_CYCLE: Duration = Duration::from_millis(10);
@@ -110,59 +110,63 @@ impl Program for Attached {
         recording: &mut Recording<'_>,
     ) -> Result<()> {
         let Some(spec) = series.first() else { return Ok(()) };
-        self.reader.start()?;
-        let window = length.from(monotonic_ns());
-        let Window { end_ns, loops, .. } = window;
-        let grid = Grid { period: self.period(), is_kept: true };
-        let mut row = LoopRow::begin(spec, grid, granted(&self.thread), window, length, recording)?;
-        recording.write_manifest()?;
-        let cpu = spec.key.cpu;
-        recording.explainer.arm(&[(cpu, self.thread.id)]);
         let Thread { process, id, .. } = self.thread;
-        let mut watch = RowWatch::begin(&spec.key.load, [cpu].into_iter().collect());
-        if let Some(seat) = Seat::of("the loop's thread".into(), process, id, cpu, Some(cpu)) {
-            watch.add(seat);
+        let cpu = spec.key.cpu;
+        let name = RowKind::Loop.name();
+        let mut row = OpenRow::begin(name, &spec.key.load, [cpu].into_iter().collect(), length);
+        self.reader.start()?;
+        let Window { loops, .. } = row.start(monotonic_ns());
+        let grid = Grid { period: self.period(), is_kept: true };
+        let series = LoopSeries::begin(spec, grid, granted(&self.thread), &mut row, recording)?;
+        recording.write_manifest()?;
+        recording.explainer.arm(&[(cpu, id)]);
+        row.watch_thread("the loop's thread".into(), process, id, cpu);
+        let mut source = Stamped { reader: &mut self.reader, series, left: loops, standing: Standing::Goes };
+        let measured = row.run(&mut source, recording);
+        self.ended = source.standing != Standing::Goes;
+        measured
+    }
+}
+
+/// A loop that stamps its cycles, as a source of samples.
+struct Stamped<'a> {
+    reader: &'a mut Reader,
+    series: LoopSeries,
+    /// Cycles to record yet.
+    left: u64,
+    standing: Standing,
+}
+
+impl Source for Stamped<'_> {
+    fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<Taken> {
+        let mut cycles = Vec::new();
+        self.standing = self.reader.poll(|cycle| cycles.push(*cycle))?;
+        cycles.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= cycles.len() as u64;
+        for cycle in &cycles {
+            self.series.record(cycle, row, recording)?;
         }
-        let (steal, mut left) = (Steal::now(), loops);
-        let standing = loop {
-            // Before the look into the ring: what was due until then has come, but for the cycle under way.
-            let now_ns = monotonic_ns();
-            let over = recording.is_stopped() || now_ns >= end_ns;
-            recording.explainer.look();
-            watch.look();
-            let mut cycles = Vec::new();
-            let standing = self.reader.poll(|cycle| cycles.push(*cycle))?;
-            cycles.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            left -= cycles.len() as u64;
-            for cycle in &cycles {
-                row.record(cycle, recording)?;
-            }
-            let over = over || left == 0 || standing != Standing::Goes;
-            if over {
-                let goes_on = standing == Standing::Goes && left > 0;
-                row.rest(goes_on.then_some(now_ns.min(end_ns)));
-            }
-            row.carry(over, recording)?;
-            (recording.observe)(&row.progress(self.reader.lost(), recording.wants_latency));
-            if over {
-                break standing;
-            }
-            std::thread::sleep(DRAIN_EVERY.min(self.reader.room() / 4));
+        self.series.lost(self.reader.lost(), row);
+        let goes_on = self.standing == Standing::Goes && self.left > 0;
+        let is_over = at.is_last() || !goes_on;
+        if is_over {
+            self.series.rest(goes_on.then_some(at.now_ns), row);
+        }
+        Ok(Taken { is_over, wait: self.reader.room() / 4 })
+    }
+
+    fn end(&mut self, _: &mut OpenRow) -> SourceEnd {
+        let note = match self.standing {
+            Standing::Goes => None,
+            Standing::Closed => Some("the program closed its loop's monitor, which ended the row"),
+            Standing::Gone => Some("the loop's program ended, and the row with it"),
         };
-        self.ended = standing != Standing::Goes;
-        let manifest = &mut *recording.manifest;
-        match standing {
-            Standing::Goes => {}
-            Standing::Closed => {
-                manifest.notes.push("the program closed its loop's monitor, which ended the row".into())
-            }
-            Standing::Gone => manifest.notes.push("the loop's program ended, and the row with it".into()),
+        let taint = Lost::Cycles.taint(self.series.key(), self.reader.lost());
+        SourceEnd {
+            notes: note.map(str::to_string).into_iter().collect(),
+            taints: taint.into_iter().collect(),
+            failed: None,
         }
-        let (taints, notes) = watch.end(RowKind::Loop.name());
-        manifest.taints.extend(taints);
-        manifest.notes.extend(notes);
-        row.finish(Steal::now().since(&steal, cpu), self.reader.lost(), recording)?;
-        recording.write_manifest()
     }
 }
 

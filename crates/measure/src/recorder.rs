@@ -217,10 +217,24 @@ impl Recorder {
         if monotonic_ns >= self.second_end_ns {
             self.roll(monotonic_ns);
         }
-        let bucket = self.sample(latency_ns);
+        let bucket = self.report(monotonic_ns, latency_ns);
         self.sweep(bucket);
+    }
+
+    /// Records a sample in the present second, whenever it was; returns its bucket.
+    pub fn report(&mut self, monotonic_ns: u64, latency_ns: u64) -> usize {
+        let bucket = self.sample(latency_ns);
         if latency_ns > self.threshold_ns {
             self.spike(monotonic_ns, latency_ns, 0);
+        }
+        bucket
+    }
+
+    /// Hands on every second that ended until `now_ns`, those without a sample too.
+    pub fn pass(&mut self, now_ns: u64) {
+        while now_ns >= self.second_end_ns && self.seconds.push(self.second()).is_ok() {
+            self.second = Second { second: self.second.second.saturating_add(1), ..EMPTY };
+            self.second_end_ns += SECOND_NS;
         }
     }
 

@@ -2,16 +2,12 @@
 //! Where a row's data go, what explains its spikes, and what looks on: the same for every probe.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use cause::Explainer;
 use evidence::manifest::{Manifest, RunState};
 use evidence::writer::BundleWriter;
 
 use crate::series::RowProgress;
-
-/// How often the control thread looks after the rows.
-pub(crate) const DRAIN_EVERY: Duration = Duration::from_millis(250);
 
 /// What a row is measured into.
 pub struct Recording<'a> {

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One row of a run: one probe under one load, on all measured CPUs at once.
+//! A row that threads of ours measure: one probe under one load, on all measured CPUs at once.
 //!
 //! ```text
 //! configured ── arm ──► armed ── start ──► running ── end, or stop ──► finished
-//!   threads     threads set up  one common     control thread drains      series closed,
-//!               or refused      start time     every 250 ms               what disturbed it noted
+//!   threads     threads set up  one common     the control loop drains    threads joined
+//!               or refused      start time     their rings
 //! ```
 //! The caller's thread is the control thread; it must be off the measured CPUs.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
 
-use evidence::manifest::{Granted, RunState};
+use evidence::manifest::Granted;
 use rt::Policy;
 use rt::clock::monotonic_ns;
 use rt::isolation::{Mask, PageCounters};
 
-use crate::disturbed::taints;
-use crate::drain::{Drain, Start};
+use crate::control::{DRAIN_EVERY, LookAt, OpenRow, Source, SourceEnd, Taken};
 use crate::error::Result;
 use crate::probe::{LoopOutcome, Opened, Opening, Probe};
-use crate::recording::{DRAIN_EVERY, Recording};
+use crate::recording::Recording;
 use crate::schedule::Length;
-use crate::series::{RowProgress, SeriesProgress, SeriesSpec};
-use crate::steal::Steal;
-use crate::watch::{RowWatch, Seat};
+use crate::series::SeriesSpec;
 
 mod body;
 
@@ -49,7 +46,7 @@ pub struct MeasuringThread {
     pub affinity: Vec<u32>,
 }
 
-/// What the threads of a row have in common.
+/// The settings that the threads of a row have in common.
 #[derive(Debug, Clone, Copy)]
 pub struct RowSpec {
     /// Thrown away at the start.
@@ -58,7 +55,7 @@ pub struct RowSpec {
     pub length: Length,
     /// Whether to lock memory.
     pub lock_memory: bool,
-    /// What each thread has its CPU's isolator defer while it measures.
+    /// The work that the isolator of a CPU defers while its thread measures.
     pub isolate: Option<Mask>,
 }
 
@@ -67,29 +64,26 @@ pub struct RowSpec {
 pub struct RowPlan {
     /// Its threads.
     pub threads: Vec<MeasuringThread>,
-    /// What they have in common.
+    /// Their common settings.
     pub spec: RowSpec,
 }
 
-/// An armed thread: it waits for the start.
+/// An armed thread: it waits for the start, and then measures.
 struct Armed {
-    /// Its own, and those beside it.
-    series: Vec<ThreadSeries>,
+    /// Its own series, and the place behind those beside it.
+    series: Range<usize>,
     cpu: u32,
-    granted: Granted,
-    /// Itself and those that have a part in it.
-    seats: Vec<Arc<Seat>>,
-    thread: JoinHandle<Ended>,
+    number: Option<u32>,
+    thread: Option<JoinHandle<Ended>>,
 }
 
-/// A series that a measuring thread fills.
-struct ThreadSeries {
-    spec: SeriesSpec,
-    drain: Drain,
-    entry: usize,
+/// The measuring threads of a row, as a source of samples: they come through the rings that the series drain.
+struct Threads {
+    armed: Vec<Armed>,
+    shared: Arc<RowShared>,
 }
 
-/// What a measuring thread leaves behind.
+/// The outcome of a measuring thread.
 #[derive(Default)]
 struct Ended {
     page_faults: u64,
@@ -97,7 +91,7 @@ struct Ended {
     outcome: LoopOutcome,
 }
 
-/// What the threads of a row share.
+/// The signals that the threads of a row share.
 #[derive(Default)]
 struct RowShared {
     /// When recording begins; 0 until that is known.
@@ -123,166 +117,117 @@ impl RowPlan {
     /// it is stopped. Nothing of it runs on afterwards, whatever the outcome.
     pub fn measure(self, recording: &mut Recording<'_>) -> Result<()> {
         let RowPlan { threads, spec } = self;
-        let shared = Arc::new(RowShared::default());
         let (load, probe) = threads.first().map_or((String::new(), String::new()), |first| {
             (first.series.key.load.clone(), first.series.key.probe.clone())
         });
-        let mut watch = RowWatch::begin(&load, threads.iter().map(|thread| thread.series.key.cpu).collect());
-        let mut armed = arm(threads, spec, &shared, recording).inspect_err(|_| {
-            // Threads that are armed already end by themselves.
-            shared.stop.store(true, Ordering::SeqCst);
-        })?;
-        armed.iter().flat_map(|armed| &armed.seats).for_each(|seat| watch.add(Arc::clone(seat)));
-        let thread = |armed: &Armed| Some((armed.cpu, armed.granted.thread?));
-        let sleeping: Vec<_> = armed.iter().filter_map(thread).collect();
+        let cpus = threads.iter().map(|thread| thread.series.key.cpu).collect();
+        let mut row = OpenRow::begin(&probe, &load, cpus, spec.length);
+        let mut source = Threads { armed: Vec::new(), shared: Arc::default() };
+        let armed = source.arm(threads, spec, &mut row, recording);
+        let written = recording.write_manifest();
+        if let Err(error) = armed.and(written) {
+            source.stop();
+            source.armed.drain(..).for_each(|armed| drop(armed.join()));
+            row.discard(recording)?;
+            return Err(error);
+        }
+        let sleeping: Vec<_> =
+            source.armed.iter().filter_map(|armed| Some((armed.cpu, armed.number?))).collect();
         recording.explainer.calibrate(&sleeping.iter().map(|(cpu, _)| *cpu).collect());
         recording.explainer.arm(&sleeping);
-        let steal = Steal::now();
         let start_ns = monotonic_ns() + LEAD_NS + spec.warm_up_ns;
-        let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
-        let start = Start { window: spec.length.from(start_ns), wall };
-        armed.iter_mut().flat_map(|armed| &mut armed.series).for_each(|series| series.drain.start(start));
-        shared.start_ns.store(start_ns, Ordering::SeqCst);
-        let drained = drain(&mut armed, spec.length, &shared, &mut watch, recording);
-        shared.stop.store(true, Ordering::SeqCst);
-        let finished = finish(armed, recording.state(), &steal, recording);
-        let (taints, notes) = watch.end(&probe);
-        recording.manifest.taints.extend(taints);
-        recording.manifest.notes.extend(notes);
-        drained.and(finished)?;
-        recording.write_manifest()
+        row.start(start_ns);
+        source.shared.start_ns.store(start_ns, Ordering::SeqCst);
+        row.run(&mut source, recording)
     }
 }
 
-/// Sets up every thread; where one is refused, all end and the refusal is returned.
-fn arm(
-    threads: Vec<MeasuringThread>,
-    spec: RowSpec,
-    shared: &Arc<RowShared>,
-    recording: &mut Recording<'_>,
-) -> Result<Vec<Armed>> {
-    let half_life_s = spec.length.half_life_s();
-    let (mut armed, mut refusal) = (Vec::new(), None);
-    for MeasuringThread { probe, series, policy, affinity } in threads {
-        let opening = Opening { series: &series, bundle: recording.bundle, half_life_s };
-        let Opened { arm, drained } = probe.open(&opening)?;
-        let (send, receive) = mpsc::channel();
-        let name = format!("{}-{}", series.key.probe, series.key.cpu);
-        let cpu = series.key.cpu;
-        let body = Body { key: series.key, policy, affinity, spec, shared: Arc::clone(shared) };
-        let thread = std::thread::Builder::new().name(name).spawn(move || body.run(arm, &send));
-        let thread = thread
-            .map_err(|e| rt::Error::os("start a measuring thread", &e, "raise the limit on processes"))?;
-        let granted = receive.recv().unwrap_or_else(|_| {
-            Err(rt::Error::new("set up a measuring thread", "it ended at once", "report this as a defect"))
-        });
-        let (granted, seats) = granted.unwrap_or_else(|error| {
-            refusal.get_or_insert(error);
-            (Granted::default(), Vec::new())
-        });
-        let series = drained.into_iter().map(|(spec, drain)| {
-            recording.manifest.rows.push(spec.entry(&granted));
-            ThreadSeries { spec, drain, entry: recording.manifest.rows.len() - 1 }
-        });
-        armed.push(Armed { series: series.collect(), cpu, granted, seats, thread });
-    }
-    let written = recording.write_manifest();
-    if refusal.is_none() && written.is_ok() {
-        return Ok(armed);
-    }
-    shared.stop.store(true, Ordering::SeqCst);
-    let rows: usize = armed.iter().map(|armed| armed.series.len()).sum();
-    recording.manifest.rows.truncate(recording.manifest.rows.len() - rows);
-    for Armed { series, thread, .. } in armed {
-        // Its thread was told to stop before it measured anything; how it ended says nothing more.
-        let _ = thread.join();
-        for series in series {
-            series.drain.discard()?;
-        }
-    }
-    recording.write_manifest()?;
-    written?;
-    refusal.map_or(Ok(Vec::new()), |error| Err(error.into()))
-}
-
-/// Carries the recorders' data into the bundle until every thread has ended.
-fn drain(
-    armed: &mut [Armed],
-    length: Length,
-    shared: &RowShared,
-    watch: &mut RowWatch,
-    recording: &mut Recording<'_>,
-) -> Result<()> {
-    let start_ns = shared.start_ns.load(Ordering::SeqCst);
-    loop {
-        let over = armed.iter().all(|armed| armed.thread.is_finished());
-        recording.explainer.look();
-        watch.look();
-        for ThreadSeries { drain, .. } in armed.iter_mut().flat_map(|armed| &mut armed.series) {
-            if over {
-                drain.carry_last(recording.bundle, recording.explainer)?;
-            } else {
-                drain.carry(recording.bundle, recording.explainer)?;
+impl Threads {
+    /// Sets up every thread, so that one that is refused leaves none out; an error where one was refused.
+    fn arm(
+        &mut self,
+        threads: Vec<MeasuringThread>,
+        spec: RowSpec,
+        row: &mut OpenRow,
+        recording: &mut Recording<'_>,
+    ) -> Result<()> {
+        let half_life_s = spec.length.half_life_s();
+        let mut refusal = None;
+        for MeasuringThread { probe, series, policy, affinity } in threads {
+            let opening = Opening { series: &series, bundle: recording.bundle, half_life_s };
+            let Opened { arm, drained } = probe.open(&opening)?;
+            let (send, receive) = mpsc::channel();
+            let name = format!("{}-{}", series.key.probe, series.key.cpu);
+            let cpu = series.key.cpu;
+            let body = Body { key: series.key, policy, affinity, spec, shared: Arc::clone(&self.shared) };
+            let thread = std::thread::Builder::new().name(name).spawn(move || body.run(arm, &send));
+            let thread = thread
+                .map_err(|e| rt::Error::os("start a measuring thread", &e, "raise the limit on processes"))?;
+            let set_up = receive.recv().unwrap_or_else(|_| {
+                Err(rt::Error::new(
+                    "set up a measuring thread",
+                    "it ended at once",
+                    "report this as a defect",
+                ))
+            });
+            let (granted, seats) = set_up.unwrap_or_else(|error| {
+                refusal.get_or_insert(error);
+                (Granted::default(), Vec::new())
+            });
+            seats.into_iter().for_each(|seat| row.watch.add(seat));
+            let first = row.series.len();
+            for (n, (spec, drain)) in drained.into_iter().enumerate() {
+                row.add(spec, &granted, (None, drain), n > 0, recording.manifest);
             }
+            let (series, number) = (first..row.series.len(), granted.thread);
+            self.armed.push(Armed { series, cpu, number, thread: Some(thread) });
         }
-        let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
-        let series = armed.iter().flat_map(|armed| armed.progress(recording.wants_latency)).collect();
-        (recording.observe)(&RowProgress { elapsed, length: length.duration(), series });
-        if over {
-            return Ok(());
-        }
-        if recording.is_stopped() {
-            shared.stop.store(true, Ordering::SeqCst);
-        }
-        std::thread::sleep(DRAIN_EVERY);
+        refusal.map_or(Ok(()), |error| Err(error.into()))
     }
-}
 
-/// Joins the threads, closes the series and notes what disturbed them.
-fn finish(armed: Vec<Armed>, state: RunState, steal: &Steal, recording: &mut Recording<'_>) -> Result<()> {
-    recording.bundle.settle_spikes()?;
-    let manifest = &mut *recording.manifest;
-    let steal_now = Steal::now();
-    let mut result = Ok(());
-    for Armed { series, thread, .. } in armed {
-        let Ended { page_faults, mut isolation, mut outcome } = thread.join().unwrap_or_default();
-        for (n, ThreadSeries { spec, drain, entry }) in series.into_iter().enumerate() {
-            let entry = &mut manifest.rows[entry];
-            entry.state = state;
-            (entry.spikes, entry.spikes_not_listed) = drain.spikes(recording.bundle);
-            entry.granted.page_faults = Some(page_faults);
-            entry.granted.steal_ns = steal_now.since(steal, spec.key.cpu);
-            // Stated once, with the thread's own series; what was lost, with each.
-            let (granted, drift) = if n == 0 {
-                entry.granted.isolation = isolation.take().map(|counts| {
-                    counts.into_iter().map(|(name, count)| (name.to_string(), count)).collect()
-                });
-                entry.granted.ethercat = outcome.exchanged.take();
-                manifest.notes.extend(outcome.note.take().map(|note| format!("{}: {note}", spec.key)));
-                (entry.granted.clone(), outcome.drift.take())
-            } else {
-                (Granted::default(), None)
-            };
-            manifest.taints.extend(taints(&spec.key, &granted, drift, drain.lost()));
-            result = result.and(drain.finish());
-        }
-        result = result.and(outcome.failed.map_or(Ok(()), |why| Err(why.into())));
+    fn stop(&self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
     }
-    result
 }
 
 impl Armed {
-    fn progress(&self, wants_latency: bool) -> impl Iterator<Item = SeriesProgress> + '_ {
-        self.series.iter().map(move |ThreadSeries { spec, drain, .. }| SeriesProgress {
-            key: spec.key.clone(),
-            thread: self.granted.thread.unwrap_or(0),
-            priority: self.granted.priority.unwrap_or(0),
-            so_far: drain.so_far(),
-            last_ns: drain.last_ns(),
-            limit_ns: spec.limit_ns,
-            lost: drain.lost(),
-            latency: wants_latency.then(|| Arc::new(drain.latency(&drain.so_far()))),
-            spike: drain.new_spike(),
-        })
+    /// The outcome of the thread; it was told to stop, or its time is over.
+    fn join(self) -> (Range<usize>, Ended) {
+        let ended = self.thread.and_then(|thread| thread.join().ok());
+        (self.series, ended.unwrap_or_default())
+    }
+}
+
+impl Source for Threads {
+    fn has_threads_here(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, _: &mut OpenRow, at: LookAt, _: &mut Recording<'_>) -> Result<Taken> {
+        let is_over =
+            self.armed.iter().all(|armed| armed.thread.as_ref().is_none_or(JoinHandle::is_finished));
+        if at.is_stopped {
+            self.stop();
+        }
+        Ok(Taken { is_over, wait: DRAIN_EVERY })
+    }
+
+    fn end(&mut self, row: &mut OpenRow) -> SourceEnd {
+        self.stop();
+        let mut end = SourceEnd::default();
+        for armed in self.armed.drain(..) {
+            let (places, Ended { page_faults, isolation, mut outcome }) = armed.join();
+            let series = &mut row.series[places];
+            series.iter_mut().for_each(|series| series.end.page_faults = Some(page_faults));
+            // Stated once, with the thread's own series.
+            if let Some(own) = series.first_mut() {
+                own.end.isolation = isolation;
+                own.end.exchanged = outcome.exchanged.take();
+                own.end.drift = outcome.drift;
+                end.notes.extend(outcome.note.map(|note| format!("{}: {note}", own.spec.key)));
+            }
+            end.failed = end.failed.or(outcome.failed.map(Into::into));
+        }
+        end
     }
 }

@@ -103,12 +103,46 @@ pub struct Cycles {
     pub loops: u64,
 }
 
+/// Periods that went by whole after a cycle that was due at `due_ns`, until `now_ns`, but for the one in which
+/// that is.
+#[inline(always)]
+pub(crate) fn gone_by(due_ns: u64, now_ns: u64, period_ns: u64) -> u64 {
+    now_ns.saturating_sub(due_ns + period_ns) / period_ns
+}
+
 /// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`, in a row in which none
 /// is due from `end_ns` on: a stall that outlasts the row misses nothing after it.
 pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64, end_ns: u64) -> u64 {
     let next_ns = due_ns + period_ns;
-    let gone_by = woke_ns.saturating_sub(next_ns) / period_ns;
-    gone_by.min(end_ns.saturating_sub(next_ns).div_ceil(period_ns))
+    gone_by(due_ns, woke_ns, period_ns).min(end_ns.saturating_sub(next_ns).div_ceil(period_ns))
+}
+
+/// When the loop of another program is due.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grid {
+    /// The time between two cycles.
+    pub period: NonZeroU64,
+    /// Whether due times do not depend on when cycles end, so that one can be missed.
+    pub is_kept: bool,
+}
+
+impl Grid {
+    /// How many periods fit a time, to the nearest.
+    pub(crate) fn steps(self, ns: u64) -> u64 {
+        ns.saturating_add(self.period.get() / 2) / self.period
+    }
+
+    /// Periods that were missed from one due time to another, `went_by_ns` later, `cycles` further on: seen
+    /// or lost ones were run.
+    pub(crate) fn missed(self, went_by_ns: u64, cycles: u64) -> u64 {
+        if self.is_kept { self.steps(went_by_ns).saturating_sub(cycles) } else { 0 }
+    }
+
+    /// Periods that were missed at an edge of the row, in which no cycle was seen for so long. One cycle may
+    /// have been under way there, so that it is unknown whether it was missed.
+    pub(crate) fn missed_in_silence(self, silent_ns: u64) -> u64 {
+        if self.is_kept { (silent_ns / self.period).saturating_sub(1) } else { 0 }
+    }
 }
 
 #[cfg(test)]
@@ -126,6 +160,23 @@ mod tests {
         let missed = |end_ns| missed(7_000_000, 90_000_000, 1_000_000, end_ns);
         assert_eq!([8_000_000, 8_000_001, 10_000_000, 10_500_000].map(missed), [0, 1, 2, 3]);
         assert_eq!(missed(7_500_000), 0, "the row's last cycle");
+    }
+
+    #[test]
+    fn a_loop_without_a_grid_misses_nothing() {
+        let kept = Grid { period: NonZeroU64::new(1_000).unwrap(), is_kept: true };
+        let free = Grid { is_kept: false, ..kept };
+        assert_eq!([kept, free].map(|grid| grid.missed(7_000, 1)), [6, 0]);
+        assert_eq!([kept, free].map(|grid| grid.missed_in_silence(7_900)), [6, 0]);
+    }
+
+    #[test]
+    fn lost_cycles_are_not_missed_ones() {
+        let grid = Grid { period: NonZeroU64::new(1_000).unwrap(), is_kept: true };
+        assert_eq!(
+            [(4_000, 1), (4_400, 4), (3_500, 2), (900, 3)].map(|(ns, n)| grid.missed(ns, n)),
+            [3, 0, 2, 0]
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ use rustix::time::{
 use crate::error::Result;
 use crate::probe::{HotLoop, Opened, Opening, Probe};
 use crate::samples::{Sample, Samples};
-use crate::schedule::{Cycles, Schedule, Window};
+use crate::schedule::{Cycles, Schedule, Window, gone_by};
 
 /// The probe on one CPU.
 #[derive(Debug, Clone, Copy)]
@@ -135,7 +135,7 @@ pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicB
             (due.tv_sec, due.tv_nsec) = (due.tv_sec + 1, due.tv_nsec - 1_000_000_000);
         }
         if woke_ns >= due_ns + period_ns {
-            let missed = (woke_ns - due_ns) / period_ns;
+            let missed = gone_by(due_ns - period_ns, woke_ns, period_ns);
             due_ns += missed * period_ns;
             due = timespec(due_ns);
             left = left.saturating_sub(missed);
@@ -147,7 +147,7 @@ pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicB
 /// When the cycle is due that follows one of the warm-up: missed ones are left out, or the warm-up would fall
 /// behind where the period is too short for the machine, and its lag become the first latency of the row.
 fn after(due_ns: u64, woke_ns: u64, period_ns: u64) -> u64 {
-    due_ns + (woke_ns.saturating_sub(due_ns) / period_ns).max(1) * period_ns
+    due_ns + (1 + gone_by(due_ns, woke_ns, period_ns)) * period_ns
 }
 
 /// Sleeps until `due_ns`, which `due` says too; returns when the thread ran.

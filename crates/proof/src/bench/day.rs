@@ -6,7 +6,6 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
-use cause::Explainer;
 use evidence::Bundle;
 use evidence::manifest::{Granted, RowKey, RunState};
 use evidence::writer::{BundleWriter, stem};
@@ -79,13 +78,13 @@ pub fn record(folder: &Path, seconds: u64) -> Result<(u64, f64), Box<dyn std::er
         for (cpu, (samples, drain)) in series.iter_mut().enumerate() {
             one_second(samples, second, &latencies, cpu as u64);
             if second % CARRY_EVERY_S == 0 {
-                drain.carry(&mut bundle, &mut Explainer::default())?;
+                drain.carry(&mut bundle, None)?;
             }
         }
     }
     let mut samples = 0;
     for ((_, mut drain), entry) in series.into_iter().zip(&mut written.rows) {
-        drain.carry_last(&mut bundle, &mut Explainer::default())?;
+        drain.carry_last(&mut bundle, None)?;
         (entry.spikes, entry.spikes_not_listed) = drain.spikes(&bundle);
         samples += drain.so_far().count;
         drain.finish()?;
