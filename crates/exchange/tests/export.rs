@@ -72,7 +72,10 @@ fn what_is_exported_comes_back() {
         let back = parse(&text, None).unwrap_or_else(|why| panic!("{name}: {why}\n{text}"));
         assert_eq!(back.missing, [""; 0], "{name}");
         for (before, after) in figures(&bundle).iter().zip(figures(&back)) {
-            assert_eq!((before.0, before.1, before.2), (after.0, after.1, after.2), "{name} as {format:?}");
+            // A maximum may have more digits than the tools' tables, which are floored.
+            let whole = |max_ns: u64| max_ns / 1_000;
+            let (known, back) = ((before.0, before.1, whole(before.2)), (after.0, after.1, whole(after.2)));
+            assert_eq!(known, back, "{name} as {format:?}");
         }
         assert_eq!(figures(&bundle).len(), figures(&back).len(), "{name}");
     }

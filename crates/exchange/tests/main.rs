@@ -4,6 +4,7 @@
 
 mod export;
 mod import;
+mod import_formats;
 mod import_kinds;
 mod import_lines;
 mod import_truth;

@@ -4,13 +4,15 @@
 //! Here alone counts become evidence. Every step saturates: a foreign file may state any number. Where a
 //! column's figures contradict each other the worse one counts, and the contradiction is reported.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use machine::snapshot::{Kernel, Preemption};
 use machine::{CpuSet, Snapshot};
 
 use super::UNKNOWN_LOAD;
+use super::figures::ToolScreen;
+use super::format::Rounding;
 use evidence::fact;
 use evidence::histogram::Histogram;
 use evidence::kind::RowKind;
@@ -39,19 +41,42 @@ pub(super) struct ImportedSeries {
     pub overflow: u64,
     /// Samples of which the source states the number, and nothing of where they lie.
     pub unplaced: u64,
-    /// The thread, where the source numbers those.
+    /// The thread, where the source numbers those, and its id.
     pub thread: Option<u32>,
+    pub tid: Option<u64>,
     /// Where the buckets end, in units; absent: after the last one listed.
     pub overflow_from: Option<u64>,
     /// Figures that the tool states, in units.
     pub min: Option<u64>,
     pub avg: Option<f64>,
     pub max: Option<u64>,
+    /// How far the maximum lies above its unit, where the tool states it elsewhere with more digits.
+    pub max_fraction_ns: u64,
     /// Periods missed, as the tool states them.
     pub missed: u64,
 }
 
 impl ImportedSeries {
+    /// A row of a screen: no sample is placed.
+    pub fn of_screen(probe: &'static str, cpu: u32, unit_ns: u64, screen: &ToolScreen) -> ImportedSeries {
+        ImportedSeries {
+            probe,
+            cpu,
+            unit_ns,
+            width: 1,
+            overflow: screen.cycles,
+            min: screen.min,
+            avg: screen.avg,
+            max: screen.max,
+            ..ImportedSeries::default()
+        }
+    }
+
+    /// The same, with the period in microseconds; 0 where none is known.
+    pub fn each_us(self, period_us: u64) -> ImportedSeries {
+        ImportedSeries { period_ns: period_us.checked_mul(1_000).filter(|ns| *ns > 0), ..self }
+    }
+
     /// Samples in the buckets.
     pub fn listed(&self) -> u64 {
         self.buckets.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count))
@@ -77,21 +102,43 @@ impl ImportedSeries {
     /// States a sample that the source tells apart from its table: where it is worse than all others it
     /// counts.
     pub fn state_max(&mut self, value: u64) {
+        if self.known_max().is_none_or(|max| max < value) {
+            self.add_max(value);
+        }
+    }
+
+    /// The same for a sample stated in nanoseconds, which may have more digits than the table.
+    pub fn state_max_ns(&mut self, ns: u64, rounding: Rounding) {
+        let (units, fraction_ns) = (ns / self.unit_ns.max(1), ns % self.unit_ns.max(1));
+        match self.known_max() {
+            Some(max) if max > units || max == units && fraction_ns == 0 => return,
+            // The table has the same sample without its last digits.
+            Some(max) if max == units && rounding == Rounding::Cut => self.max = Some(units),
+            _ => self.add_max(units),
+        }
+        self.max_fraction_ns = self.max_fraction_ns.max(fraction_ns);
+    }
+
+    fn add_max(&mut self, value: u64) {
+        // Where more samples are hidden than the maximum, it may be one of them.
+        if self.overflow == 0 && self.unplaced == 0 {
+            self.overflow = 1;
+            self.overflow_from = Some(value);
+        }
+        (self.max, self.max_fraction_ns) = (Some(value), 0);
+    }
+
+    /// The largest sample so far, in units; `None` without a sample.
+    fn known_max(&self) -> Option<u64> {
         let listed = self.buckets.iter().filter(|bucket| bucket.1 > 0).map(|bucket| bucket.0).max();
         let reached = listed.map(|last| last.saturating_add(self.width.saturating_sub(1)));
-        if self.samples() == 0 || self.max.or(reached).is_none_or(|max| max < value) {
-            // Where more samples are hidden than the maximum, it may be one of them.
-            if self.overflow == 0 && self.unplaced == 0 {
-                self.overflow = 1;
-                self.overflow_from = Some(value);
-            }
-            self.max = Some(value);
-        }
+        self.max.or(reached).filter(|_| self.samples() > 0)
     }
 
     fn latency(&self, missing: &mut Vec<String>) -> (Histogram, Coarse) {
         let mut note = |what: String| missing.push(format!("{} on cpu {}: {what}", self.probe, self.cpu));
         let ns = |units: u64| units.saturating_mul(self.unit_ns);
+        let stated_max_ns = self.max.map(|max| ns(max).saturating_add(self.max_fraction_ns));
         let mut latency = Histogram::new();
         for (value, count) in &self.buckets {
             latency.record_many(ns(*value), *count);
@@ -102,11 +149,11 @@ impl ImportedSeries {
             _ => self.min.unwrap_or(0),
         };
         let overflow = self.overflow.saturating_add(self.unplaced);
-        match (overflow, self.max) {
+        match (overflow, stated_max_ns) {
             (0, _) => {}
-            (count, Some(max)) => {
-                latency.record_many(ns(from.min(max)), count - 1);
-                latency.record(ns(max));
+            (count, Some(max_ns)) => {
+                latency.record_many(ns(from).min(max_ns), count - 1);
+                latency.record(max_ns);
             }
             (count, None) => {
                 latency.record_many(ns(from), count);
@@ -119,7 +166,7 @@ impl ImportedSeries {
             let reach =
                 self.buckets.iter().filter(|b| b.1 > 0).map(|b| b.0.saturating_add(self.width - 1)).max();
             let reach = reach.map_or(highest, |reach| ns(reach).max(highest));
-            let (min_ns, max_ns) = (self.min.map_or(lowest, ns), self.max.map_or(reach, ns));
+            let (min_ns, max_ns) = (self.min.map_or(lowest, ns), stated_max_ns.unwrap_or(reach));
             if max_ns < highest || (overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
                 note("its maximum contradicts its buckets".into());
             }
@@ -195,9 +242,43 @@ impl ImportedFile {
         self.manifest.notes.push(text.into());
     }
 
+    /// States the largest sample of all columns of a probe, where none of them may have it.
+    pub fn state_max_of_all(&mut self, probe: &str, max: u64) {
+        let of_it = self.columns.iter_mut().filter(|column| column.probe == probe);
+        let why = match of_it.max_by_key(|column| column.max) {
+            Some(column) if column.max.is_some_and(|reached| reached >= max) => return,
+            Some(column) => {
+                column.state_max(max);
+                "and none reaches it"
+            }
+            None => "and has none",
+        };
+        self.missing.push(format!("the file states a maximum of {max} for all rows of {probe}, {why}"));
+    }
+
+    /// Notes that the end of the text cannot be told.
+    pub fn unmarked(&mut self) {
+        let program = &self.manifest.written_by.program;
+        self.note(format!("nothing marks the end of {program}'s text: whether it is whole cannot be told"));
+    }
+
+    /// Notes that no sample but the extremes is known.
+    pub fn extremes_alone(&mut self) {
+        self.note("the file holds no histogram: only minimum, mean and maximum are known");
+    }
+
     /// Adds a taint.
     pub fn taint(&mut self, code: &'static str, reason: String, cure: &str, cpu: Option<u32>) {
         self.manifest.taints.push(Taint { cpu, ..Taint::new(code, reason, cure) });
+    }
+
+    /// The same for threads with a priority each: only one that all share is what was asked.
+    pub fn share_priority(&mut self, mut priorities: impl Iterator<Item = u64>, policy: Option<&str>) {
+        let Some(first) = priorities.next() else { return };
+        if priorities.all(|priority| priority == first) {
+            let policy = policy.filter(|policy| first > 0 || !matches!(*policy, "fifo" | "rr"));
+            self.scheduled(policy.or((first == 0).then_some("other")), Some(first));
+        }
     }
 
     /// Adds a row that was not run.
@@ -228,6 +309,12 @@ impl ImportedFile {
         if !self.cpus_known {
             self.note(format!(
                 "{program} numbers threads here: the CPU of each is not stated; the thread number is used instead"
+            ));
+        }
+        if self.skips_missed && self.columns.iter().any(|column| column.period_ns.is_none()) {
+            self.note(format!(
+                "{program} skips missed periods without counting them, and this file does not say the period: \
+                 a latency above it hides some"
             ));
         }
         let mut rows: Vec<Row> = Vec::new();
@@ -266,12 +353,13 @@ impl ImportedFile {
             }
         }
         let asked = &mut self.manifest.asked;
+        let mut periods = HashSet::new();
         for row in &rows {
             let key = &row.entry.key;
             if !asked.probes.contains(&key.probe) {
                 asked.probes.push(key.probe.clone());
             }
-            if let Some(ns) = key.period_ns.filter(|ns| !asked.periods_ns.contains(ns)) {
+            if let Some(ns) = key.period_ns.filter(|ns| periods.insert(*ns)) {
                 asked.periods_ns.push(ns);
             }
             if self.cpus_known {
@@ -304,8 +392,8 @@ impl ImportedFile {
             return;
         }
         let max_ns = column.max.unwrap_or(0).saturating_mul(column.unit_ns);
-        match column.period_ns {
-            Some(period_ns) if max_ns >= period_ns => self.taint(
+        if column.period_ns.is_some_and(|period_ns| max_ns >= period_ns) {
+            self.taint(
                 taint::MISSED_PERIODS_UNCOUNTED,
                 format!(
                     "{probe} on cpu {cpu}: {program} skips missed periods without counting them, and a \
@@ -313,17 +401,7 @@ impl ImportedFile {
                 ),
                 "measure with isolator measure wakeup, which counts them",
                 self.cpus_known.then_some(*cpu),
-            ),
-            Some(_) => {}
-            None => {
-                let note = format!(
-                    "{program} skips missed periods without counting them, and this file does not say the \
-                     period: a latency above it hides some"
-                );
-                if !self.manifest.notes.contains(&note) {
-                    self.note(note);
-                }
-            }
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cyclictest prints: histograms, samples (`-v`) and summary lines.
+//! Lines that cyclictest prints: histograms, samples (`-v`) and summary lines.
 //!
 //! A bucket `N` counts latencies of N us up to below N + 1. The text does not say whether `-N` made them
 //! nanoseconds, so microseconds are taken unless the caller tells, and that is noted. `# Total:` counts the
@@ -8,11 +8,79 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use machine::CpuSet;
-
 use super::column::{ImportedFile, ImportedSeries};
 use super::command::{Syntax, ToolCommand};
-use super::text::{is_row, split_cut, whole_lines};
+use super::format::{
+    Answer, Cpus, Description, End, Half, ImportFormat, Mark, Missed, Rounding, Samples, Told, Unit,
+};
+use super::scan::{Line, Scan, once, plain_number, second_run};
+use super::table::Table;
+use super::text::is_row;
+use super::threads::{self, SampleLines, ThreadLine, ThreadTool, Threads};
+
+pub(super) const HISTOGRAM: Description = Description {
+    name: "cyclictest histogram",
+    program: "cyclictest",
+    told: Told::Lines(|line| {
+        let mut words = line.split_whitespace();
+        let mut is_count =
+            || words.next().is_some_and(|word| word.len() >= 6 && plain_number(word).is_some());
+        let is_bucket = is_count() && is_count();
+        Mark::beginning(line, &["# Histogram", MIN, AVG, MAX, TOTAL]).or(is_bucket.then_some(Mark::Kind(9)))
+    }),
+    parts: &[ImportFormat::CyclictestSummary, ImportFormat::CyclictestVerbose],
+    unit: Unit::Untold,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Threads,
+    samples: Samples::Distribution,
+    totals: Answer::Field("# Total: counts the buckets, # Histogram Overflows: the others"),
+    missed: Missed::Skipped,
+    end: End::Marked,
+    half_line: |line| match ThreadLine::read(line) {
+        // A maximum that fills its eight columns is whole.
+        Some(_) if line.rsplit_once("Max:").is_some_and(|(_, max)| max.len() >= 8) => Half::Whole,
+        Some(_) => Half::Doubtful,
+        None if line.starts_with("# Thread ") && line.ends_with(':') => Half::Whole,
+        None if line.starts_with("# Histogram Overflow at") => Half::Whole,
+        None => Half::Dropped,
+    },
+    worse: threads::BREAK,
+    stops: Answer::Never("its break value says so"),
+    aborts: threads::FAILURES,
+    losses: Answer::Never("cycles that -v does not list are found by their numbers"),
+    doubts: threads::DOUBTS,
+    read: read_histogram,
+};
+
+pub(super) const SAMPLES: Description = Description {
+    name: "cyclictest -v",
+    told: Told::Lines(|line| match sample(line) {
+        Some((_, cycle, _)) => Some(Mark::Kind((cycle % 255) as u8)),
+        None => line.starts_with("Thread 0 Interval:").then_some(Mark::Kind(255)),
+    }),
+    parts: &[ImportFormat::CyclictestSummary],
+    totals: Answer::Never("a line is a sample"),
+    end: End::Unmarked,
+    read: read_samples,
+    ..HISTOGRAM
+};
+
+pub(super) const SUMMARY: Description = Description {
+    name: "cyclictest summary",
+    told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Cyclictest).then_some(Mark::Sure)),
+    parts: &[],
+    samples: Samples::Extremes,
+    totals: Answer::Field("C: of a thread's line"),
+    end: End::Unmarked,
+    read: read_summary,
+    ..HISTOGRAM
+};
+
+const TOTAL: &str = "# Total:";
+const MIN: &str = "# Min Latencies:";
+const AVG: &str = "# Avg Latencies:";
+const MAX: &str = "# Max Latencies:";
+const OVERFLOWS: &str = "# Histogram Overflows:";
 
 /// cyclictest's options: `y` stands for `--policy`, which has no letter.
 pub(super) const SYNTAX: Syntax = Syntax {
@@ -70,189 +138,80 @@ pub(super) fn sample(line: &str) -> Option<(u32, u64, u64)> {
     if is_time {
         return None;
     }
-    Some((thread.parse().ok()?, number(cycle)?, number(latency)?))
-}
-
-/// Figures of one `T:` line.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct ThreadLine {
-    thread: u32,
-    /// The thread's id, which tells one run from the next.
-    tid: u64,
-    priority: u64,
-    interval_us: u64,
-    cycles: u64,
-    min: u64,
-    avg: u64,
-    max: u64,
-}
-
-impl ThreadLine {
-    /// Whether `next` may be the same thread later in the same run: cyclictest draws its lines again and
-    /// again.
-    fn leads_to(&self, next: &ThreadLine) -> bool {
-        let never = self.cycles == 0;
-        self.tid == next.tid
-            && self.cycles <= next.cycles
-            && (never || (next.min <= self.min && self.max <= next.max))
-    }
-}
-
-/// A line `T: 0 ( 3407) P:99 I:1000 C: 100000 Min: 7 Act: 10 Avg: 10 Max: 18`, every field of which is whole.
-pub(super) fn summary(line: &str) -> Option<ThreadLine> {
-    let (thread, rest) = line.trim_start().strip_prefix("T:")?.split_once('(')?;
-    let (tid, rest) = rest.split_once(')')?;
-    let mut fields = BTreeMap::new();
-    let mut words = rest.split_whitespace();
-    while let Some(word) = words.next() {
-        let (name, value) = word.split_once(':')?;
-        let value = if value.is_empty() { words.next()? } else { value };
-        // The last latency decides nothing, and may be negative.
-        let value = if name == "Act" { 0 } else { number(value)? };
-        if fields.insert(name, value).is_some() {
-            return None;
-        }
-    }
-    let field = |name: &str| fields.get(name).copied();
-    Some(ThreadLine {
-        thread: thread.trim().parse().ok()?,
-        tid: number(tid.trim())?,
-        priority: field("P")?,
-        interval_us: field("I")?,
-        cycles: field("C")?,
-        min: field("Min")?,
-        avg: field("Avg")?,
-        max: field("Max")?,
-    })
-}
-
-/// A plain number: no sign, no separators.
-fn number(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
-}
-
-/// Whether a line is a thread's summary, or should be one.
-pub(super) fn is_summary(line: &str) -> bool {
-    let named = ["T:", " P:", " I:", " C:", "Max:"].iter().all(|name| line.contains(name));
-    summary(line).is_some() || named
-}
-
-/// Whether a line that cannot be read should be a thread's summary: something stands around it, or in it.
-fn resembles_summary(line: &str) -> bool {
-    let has = |name: &str| line.contains(name);
-    line.starts_with("T:") && has("(") || has("Min:") && (has("Max:") || has("C:"))
+    Some((thread.parse().ok()?, plain_number(cycle)?, plain_number(latency)?))
 }
 
 /// Whether a line that cannot be read should be a sample.
 fn resembles_sample(line: &str) -> bool {
     let fields = line.split(':').map(str::trim).collect::<Vec<_>>();
     let [thread, cycle, _] = fields.as_slice() else { return is_row(line) };
-    let is_number = |text: &str| !text.is_empty() && number(text).is_some();
+    let is_number = |text: &str| !text.is_empty() && plain_number(text).is_some();
     is_number(thread) && is_number(cycle) || is_row(line)
 }
 
 /// All that the text holds beside its table or samples.
 #[derive(Default)]
 struct Around<'a> {
-    /// The last `T:` line of each thread.
-    threads: BTreeMap<u32, ThreadLine>,
+    threads: Threads,
     /// Thread to CPU.
     cpus: BTreeMap<u32, u32>,
-    /// Ids of the threads in their order, the one that ended the run (`-b`), and at which latency it did.
+    /// Ids of the threads in their order.
     tids: Vec<u64>,
-    break_tid: Option<u64>,
-    break_value: Option<u64>,
     policy: Option<&'a str>,
-    dma_latency_us: Option<u32>,
+    dma_latency: Option<&'a str>,
     /// Nanoseconds of one unit of the figures, as the caller tells it.
     unit_ns: Option<u64>,
 }
 
 impl<'a> Around<'a> {
-    fn in_unit(unit_ns: Option<u64>) -> Around<'a> {
-        Around { unit_ns, ..Around::default() }
-    }
-
-    /// Takes a line, the `n`th; an error where it should be a row and is none, or belongs to another run.
-    fn take(&mut self, line: &'a str, n: usize) -> Result<(), String> {
-        const SEVERAL: &str = "it holds more than one run";
-        let unreadable = || format!("line {}: '{line}' cannot be read as a row of cyclictest", n + 1);
-        let first = |known: bool| if known { Err(SEVERAL.to_string()) } else { Ok(()) };
-        if let Some(summary) = summary(line) {
-            let known = self.threads.get(&summary.thread);
-            first(known.is_some_and(|known| !known.leads_to(&summary)))?;
-            self.threads.insert(summary.thread, summary);
-        } else if resembles_summary(line) {
-            return Err(unreadable());
-        } else if let Some((_, policy)) = line.split_once("policy: ") {
+    /// Takes a line; an error where it should be a row and is none, or belongs to another run.
+    fn take(&mut self, line: &Line<'a>) -> Result<(), String> {
+        let text = line.text;
+        if self.threads.take(ThreadTool::Cyclictest, line)? {
+        } else if let Some((_, policy)) = text.split_once("policy: ") {
             self.policy = policy.split(':').next();
-        } else if let Some((_, latency)) = line.split_once("/dev/cpu_dma_latency set to ") {
-            first(self.dma_latency_us.is_some())?;
-            self.dma_latency_us = latency.trim().strip_suffix("us").and_then(|us| us.parse().ok());
-        } else if let Some((thread, cpu)) = line
+        } else if let Some((_, latency)) = text.split_once("/dev/cpu_dma_latency set to ") {
+            once(&mut self.dma_latency, latency.trim())?;
+        } else if let Some((thread, cpu)) = text
             .strip_prefix("Thread ")
             .and_then(|line| line.trim_end().strip_suffix('.'))
             .and_then(|line| line.split_once(" using cpu "))
             && let (Ok(thread), Ok(cpu)) = (thread.parse(), cpu.parse())
         {
-            first(self.cpus.insert(thread, cpu).is_some())?;
-        } else if let Some(tids) = line.strip_prefix("# Thread Ids:") {
-            self.tids = tids.split_whitespace().map_while(number).collect();
-        } else if let Some(tid) = line.strip_prefix("# Break thread:") {
-            self.break_tid = number(tid.trim());
-        } else if let Some(value) = line.strip_prefix("# Break value:") {
-            first(self.break_value.is_some())?;
-            self.break_value = Some(number(value.trim()).ok_or_else(unreadable)?);
+            if self.cpus.insert(thread, cpu).is_some() {
+                return second_run();
+            }
+        } else if let Some(tids) = text.strip_prefix("# Thread Ids:") {
+            self.tids = tids.split_whitespace().map_while(plain_number).collect();
         }
         Ok(())
     }
 
-    /// Lets what the text states beside its table or samples count where it is worse.
-    fn settle(&self, found: &mut ImportedFile) {
-        for (thread, summary) in self.threads.iter().filter(|thread| thread.1.cycles > 0) {
-            if let Some(column) = found.columns.iter_mut().find(|column| column.thread == Some(*thread)) {
-                column.state_max(summary.max);
-            }
-        }
-        let Some(value) = self.break_value else { return };
-        found.note("cyclictest ended at the first latency above its threshold (-b)");
-        let ids = self.threads.values().map(|summary| (summary.tid, summary.thread));
-        let ids = ids.chain(self.tids.iter().copied().zip(0..)).collect::<BTreeMap<_, _>>();
-        let thread = self.break_tid.and_then(|tid| ids.get(&tid)).copied();
-        let place = found.columns.iter().position(|column| thread.is_some() && column.thread == thread);
-        if place.is_none() && found.columns.len() > 1 {
-            found
-                .missing
-                .push(format!("the file does not say which thread was late by {value} (# Break value)"));
-        }
-        if let Some(column) = found.columns.get_mut(place.unwrap_or(0)) {
-            column.state_max(value);
-        }
-    }
-
     fn column(&self, thread: u32) -> ImportedSeries {
-        let summary = self.threads.get(&thread);
-        let period_ns = summary.and_then(|s| s.interval_us.checked_mul(1_000)).filter(|ns| *ns > 0);
-        let cpu = self.cpus.get(&thread).copied().unwrap_or(thread);
-        let unit_ns = self.unit_ns.unwrap_or(1_000);
-        ImportedSeries {
+        let line = self.threads.lines.get(&thread);
+        let column = ImportedSeries {
             probe: "wakeup",
-            cpu,
-            period_ns,
-            unit_ns,
+            cpu: self.cpus.get(&thread).copied().unwrap_or(thread),
+            unit_ns: self.unit_ns.unwrap_or(1_000),
             width: 1,
             thread: Some(thread),
+            tid: line.map(|line| line.tid).or(self.tids.get(thread as usize).copied()),
             ..ImportedSeries::default()
-        }
+        };
+        column.each_us(line.and_then(|line| line.interval_us).unwrap_or(0))
     }
 
-    /// Ends the reading.
+    /// Ends the reading: what the text states beside its table or samples counts where it is worse.
     fn into(self, mut found: ImportedFile) -> ImportedFile {
-        self.settle(&mut found);
-        found.skips_missed = true;
+        for column in &mut found.columns {
+            let screen = column.thread.and_then(|thread| self.threads.screens.0.get(&thread));
+            if let Some(max) = screen.and_then(|screen| screen.max) {
+                column.state_max(max);
+            }
+        }
         let threads = found.columns.iter().filter_map(|column| column.thread).collect::<BTreeSet<_>>();
         let last = self.cpus.keys().chain(&threads).max().copied().unwrap_or(0);
-        let absent = (0..=last).filter(|thread| !threads.contains(thread)).collect::<CpuSet>();
+        let absent = gaps(&threads, last);
         if !absent.is_empty() {
             found.not_run("wakeup", format!("the file has no sample of threads {absent}"));
         }
@@ -267,83 +226,67 @@ impl<'a> Around<'a> {
                 found.note("every latency is above 1000, as nanoseconds are: import it with --unit ns if so");
             }
         }
-        found.manifest.asked.dma_latency_us = self.dma_latency_us;
-        let mut priorities = self.threads.values().map(|summary| summary.priority);
-        if let Some(priority) = priorities.next().filter(|first| priorities.all(|other| other == *first)) {
-            let known =
-                self.policy.filter(|policy| matches!(*policy, "fifo" | "rr" | "other" | "batch" | "idle"));
-            found.scheduled(known.or((priority == 0).then_some("other")), Some(priority));
-        }
+        let us = self.dma_latency.and_then(|latency| latency.strip_suffix("us"));
+        found.manifest.asked.dma_latency_us = us.and_then(|us| us.parse().ok());
+        let known =
+            self.policy.filter(|policy| matches!(*policy, "fifo" | "rr" | "other" | "batch" | "idle"));
+        self.threads.priority(known, &mut found);
         found
     }
 }
 
 /// Reads `-h`, `-H` or `--histfile`.
-pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("cyclictest", None);
-    let (mut around, mut stated) = (Around::in_unit(unit_ns), BTreeMap::new());
-    let mut rows: Vec<(u64, Vec<u64>)> = Vec::new();
-    for (n, line) in lines(text, &mut found.missing).lines().enumerate() {
-        if let Some((name, figures)) = line.strip_prefix("# ").and_then(|line| line.split_once(':'))
-            && let "Total" | "Min Latencies" | "Avg Latencies" | "Max Latencies" | "Histogram Overflows" =
-                name
+fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let (mut found, mut table) = (scan.file(), Table::default());
+    let mut around = Around { unit_ns: scan.unit_ns, ..Around::default() };
+    while let Some(line) = scan.next()? {
+        let named = [TOTAL, MIN, AVG, MAX, OVERFLOWS].into_iter();
+        if let Some((name, rest)) =
+            named.filter_map(|name| Some((name, line.text.strip_prefix(name)?))).next()
         {
-            if stated.insert(name, numbers(figures, n)?).is_some() {
-                return Err("it holds more than one run".into());
-            }
-        } else if line.starts_with(|c: char| c.is_ascii_digit()) && !line.contains(':') || is_row(line) {
-            let mut figures = numbers(line, n)?;
-            rows.push((figures.remove(0), figures));
+            rest.split_whitespace().try_for_each(|word| line.number(word).map(|_| ()))?;
+            table.figures(name, rest.split_whitespace())?;
+        } else if line.starts_with(|c: char| c.is_ascii_digit()) && !line.contains(':') || is_row(&line) {
+            let mut words = line.text.split_whitespace();
+            let label = line.number(words.next().unwrap_or_default())?;
+            table.row(&line, label, words)?;
         } else {
-            around.take(line, n)?;
+            around.take(&line)?;
         }
     }
-    let width = rows.first().map_or(0, |row| row.1.len());
-    if let Some(row) = rows.iter().find(|row| row.1.len() != width) {
-        return Err(format!("bucket {} has {} columns, others have {width}", row.0, row.1.len()));
-    }
+    let width = table.width();
+    table.check_width(width)?;
     // Of the figures below the table, these two never have a column for the sum.
-    let threads = ["Min Latencies", "Avg Latencies"].iter().find_map(|name| stated.get(name)).map(Vec::len);
-    let threads = threads.unwrap_or_else(|| match stated.get("Max Latencies") {
+    let threads = [MIN, AVG].iter().find_map(|name| table.words(name)).map(<[&str]>::len);
+    let threads = threads.unwrap_or_else(|| match table.words(MAX) {
         // Neither is there where an export does not know them.
-        Some(max) if rows.is_empty() => max.len(),
-        _ if ends_in_sum(&rows) => width - 1,
+        Some(max) if table.rows.is_empty() => max.len(),
+        _ if ends_in_sum(&table) => width - 1,
         _ => width,
     });
-    if !rows.is_empty() && !(threads..=threads + 1).contains(&width) {
+    if !table.rows.is_empty() && !(threads..=threads + 1).contains(&width) {
         return Err(format!("its table has {width} columns for {threads} threads"));
     }
-    rows.sort_by_key(|row| row.0);
-    if rows.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Err("it holds more than one run".into());
+    let more = |name: &&&str| table.words(name).is_some_and(|words| words.len() > threads + 1);
+    if let Some(name) = [TOTAL, MIN, AVG, MAX, OVERFLOWS].iter().find(more) {
+        return Err(format!("'{name}' has figures of more than {threads} threads"));
     }
-    let more = |figures: &&Vec<u64>| figures.len() > threads + 1;
-    if let Some(figures) = stated.values().find(more) {
-        return Err(format!("it states figures of {} threads and of {threads}", figures.len()));
-    }
-    for name in ["Min Latencies", "Max Latencies", "Histogram Overflows"] {
-        // The maxima come after the minima.
-        let is_left_out = name == "Min Latencies" && !stated.contains_key(name);
-        if is_left_out && stated.contains_key("Max Latencies") {
-            continue;
-        }
-        if stated.get(name).is_none_or(|figures| figures.len() < threads) {
-            found.missing.push(format!("the file has no '# {name}:' for every thread: it was cut short"));
-            stated.remove(name);
-        }
-    }
+    // The maxima come after the minima: an export may leave those out.
+    let required = if table.words(MIN).is_none() && table.words(MAX).is_some() { 1.. } else { 0.. };
+    table.require(&[MIN, MAX, OVERFLOWS][required], threads..=threads + 1, &mut found.missing);
     for thread in 0..threads {
-        let figure = |name: &str| stated.get(name).and_then(|figures| figures.get(thread).copied());
         let mut column = around.column(thread as u32);
-        column.buckets =
-            rows.iter().map(|row| (row.0, row.1[thread])).filter(|bucket| bucket.1 > 0).collect();
-        column.overflow = figure("Histogram Overflows").unwrap_or(0);
-        column.overflow_from = rows.last().map(|row| row.0.saturating_add(1));
+        if !table.rows.is_empty() {
+            column.buckets = table.buckets(thread);
+        }
+        column.overflow = table.number(OVERFLOWS, thread).unwrap_or(0);
+        column.overflow_from = table.rows.last_key_value().map(|row| row.0.saturating_add(1));
         // The total leaves the overflows out.
-        let total = figure("Total").or(around.threads.get(&(thread as u32)).map(|summary| summary.cycles));
-        if rows.is_empty() {
-            column.unplaced = total.unwrap_or(0);
-        } else if let Some(total) = figure("Total").filter(|total| *total != column.listed()) {
+        let total = table.number(TOTAL, thread);
+        if table.rows.is_empty() {
+            let cycles = around.threads.screens.0.get(&(thread as u32)).map(|screen| screen.cycles);
+            column.unplaced = total.or(cycles).unwrap_or(0);
+        } else if let Some(total) = total.filter(|total| *total != column.listed()) {
             let listed = column.listed();
             column.unplaced = total.saturating_sub(listed);
             found
@@ -351,54 +294,34 @@ pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Importe
                 .push(format!("thread {thread}: the table holds {listed} samples, its total says {total}"));
         }
         if column.samples() > 0 {
-            column.min = figure("Min Latencies");
-            column.avg = figure("Avg Latencies").map(|avg| avg as f64);
-            column.max = figure("Max Latencies");
+            column.min = table.number(MIN, thread);
+            column.avg = table.number(AVG, thread).map(|avg| avg as f64);
+            column.max = table.number(MAX, thread);
         }
         found.columns.push(column);
     }
-    found.cpus_known = false;
-    if rows.is_empty() {
-        found.note("the file holds no row of its histogram: only minimum, mean and maximum are known");
+    if table.rows.is_empty() {
+        found.extremes_alone();
     }
     Ok(around.into(found))
 }
 
-/// Samples of one thread.
-#[derive(Default)]
-struct ThreadSamples {
-    buckets: BTreeMap<u64, u64>,
-    count: u64,
-    first: u64,
-    last: Option<u64>,
-}
-
 /// Reads `-v`.
-pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("cyclictest", None);
-    let mut around = Around::in_unit(unit_ns);
-    let mut threads: BTreeMap<u32, ThreadSamples> = BTreeMap::new();
-    for (n, line) in lines(text, &mut found.missing).lines().enumerate() {
-        let Some((thread, cycle, latency)) = sample(line) else {
-            if resembles_sample(line) {
-                return Err(format!("line {}: '{line}' cannot be read as a sample of cyclictest -v", n + 1));
-            }
-            around.take(line, n)?;
-            continue;
-        };
-        let samples = threads
-            .entry(thread)
-            .or_insert_with(|| ThreadSamples { first: cycle, ..ThreadSamples::default() });
-        if samples.last.is_some_and(|last| last >= cycle) {
-            return Err("it holds more than one run".into());
+fn read_samples(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let (mut found, mut samples) = (scan.file(), SampleLines::default());
+    let mut around = Around { unit_ns: scan.unit_ns, ..Around::default() };
+    while let Some(line) = scan.next()? {
+        if samples.take(&line)? {
+        } else if resembles_sample(&line) {
+            return Err(line.unreadable());
+        } else {
+            around.take(&line)?;
         }
-        samples.last = Some(cycle);
-        samples.count += 1;
-        *samples.buckets.entry(latency).or_default() += 1;
     }
-    found.cpus_known = !threads.is_empty() && threads.keys().all(|thread| around.cpus.contains_key(thread));
-    for (thread, samples) in threads {
-        let cycles = samples.last.map_or(0, |last| last - samples.first).saturating_add(1);
+    found.cpus_known =
+        !samples.0.is_empty() && samples.0.keys().all(|thread| around.cpus.contains_key(thread));
+    for (thread, samples) in samples.0 {
+        let cycles = (samples.last - samples.first).saturating_add(1);
         if cycles > samples.count {
             let absent = cycles - samples.count;
             found.missing.push(format!("thread {thread}: {absent} cycles are not in the file (-o, or lost)"));
@@ -409,63 +332,46 @@ pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<ImportedF
         column.buckets = samples.buckets.into_iter().collect();
         found.columns.push(column);
     }
-    found.note("nothing marks the end of cyclictest -v: whether the file is whole cannot be told");
     Ok(around.into(found))
 }
 
 /// Reads `T:` lines without a histogram.
-pub(super) fn read_summary(text: &str, unit_ns: Option<u64>) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("cyclictest", None);
-    let mut around = Around::in_unit(unit_ns);
-    let lines = lines(text, &mut found.missing).lines();
-    lines.enumerate().try_for_each(|(n, line)| around.take(line, n))?;
-    for (thread, summary) in &around.threads {
+fn read_summary(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let mut found = scan.file();
+    let mut around = Around { unit_ns: scan.unit_ns, ..Around::default() };
+    while let Some(line) = scan.next()? {
+        around.take(&line)?;
+    }
+    for (thread, screen) in &around.threads.screens.0 {
         let mut column = around.column(*thread);
-        if summary.cycles > 0 {
-            column.unplaced = summary.cycles;
-            (column.min, column.max) = (Some(summary.min), Some(summary.max));
-            column.avg = Some(summary.avg as f64);
-        }
+        column.unplaced = screen.cycles;
+        (column.min, column.avg, column.max) = (screen.min, screen.avg, screen.max);
         found.columns.push(column);
     }
-    found.cpus_known = false;
-    found.note("the file holds no histogram: only minimum, mean and maximum are known");
     Ok(around.into(found))
 }
 
-/// The lines that are whole. Without a line end, those that nothing is read from count as whole, and so does
-/// a thread's summary whose last figure fills its eight columns.
-fn lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a str {
-    let (_, cut) = split_cut(text);
-    let is_whole = |cut: &str| {
-        let of_thread = cut.strip_prefix("# Thread ").and_then(|rest| rest.split_once(':'));
-        of_thread.is_some_and(|(thread, _)| number(thread).is_some())
-            || cut.starts_with("# Histogram Overflow at")
-            || summary(cut).is_some() && cut.rsplit_once("Max:").is_some_and(|(_, max)| max.len() >= 8)
-    };
-    match cut {
-        // Half a break value is still one; a note says that it may be more.
-        Some(cut) if is_whole(cut) => text,
-        Some(cut) if cut.starts_with("# Break value:") || summary(cut).is_some() => {
-            missing.push("the file ends without a line end: its last figure may be cut short".into());
-            text
+/// The numbers up to `last` that are not there, in the kernel's list syntax.
+fn gaps(there: &BTreeSet<u32>, last: u32) -> String {
+    let (mut gaps, mut next) = (Vec::new(), 0);
+    for end in there.iter().map(|number| u64::from(*number)).chain([u64::from(last) + 1]) {
+        match end.saturating_sub(next) {
+            0 => {}
+            1 => gaps.push(next.to_string()),
+            _ => gaps.push(format!("{next}-{}", end - 1)),
         }
-        _ => whole_lines(text, missing),
+        next = end + 1;
     }
-}
-
-fn numbers(text: &str, line: usize) -> Result<Vec<u64>, String> {
-    let count = |word| number(word).ok_or_else(|| format!("line {}: '{word}' is not a count", line + 1));
-    text.split_whitespace().map(count).collect()
+    gaps.join(",")
 }
 
 /// Whether the last of at least three columns is the sum of the others, as `-H` writes it.
-fn ends_in_sum(rows: &[(u64, Vec<u64>)]) -> bool {
+fn ends_in_sum(table: &Table) -> bool {
     let is_sum = |row: &Vec<u64>| match row.split_last() {
         Some((last, others)) if others.len() > 1 => {
             others.iter().try_fold(0u64, |sum, count| sum.checked_add(*count)) == Some(*last)
         }
         _ => false,
     };
-    !rows.is_empty() && rows.iter().all(|row| is_sum(&row.1))
+    !table.rows.is_empty() && table.rows.values().all(is_sum)
 }

@@ -6,12 +6,30 @@
 //! rows are numbered in the order of the text: neither CPU nor histogram is in it.
 
 use super::column::{ImportedFile, ImportedSeries};
-use super::text::whole_lines;
+use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::scan::{Scan, second_run};
+use super::threads;
 
-/// Whether a line is one of a block.
-pub(super) fn is_figure(line: &str) -> bool {
-    line.starts_with("missed deadlines  =") || line.starts_with("nr_periods :")
-}
+pub(super) const FORMAT: Description = Description {
+    name: "deadline_test text",
+    program: "deadline_test",
+    told: Told::Lines(|line| Mark::beginning(line, &["missed deadlines  =", "nr_periods :"])),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Threads,
+    samples: Samples::Extremes,
+    totals: Answer::Field("nr_periods"),
+    missed: Missed::Counted,
+    end: End::Marked,
+    half_line: |_| Half::Dropped,
+    worse: Answer::Never("max_time is its only figure of the kind"),
+    stops: Answer::Never("it has no threshold"),
+    aborts: threads::FAILURES,
+    losses: Answer::Never("a loop that did not run is a missed period"),
+    doubts: threads::DOUBTS,
+    read,
+};
 
 /// A block.
 #[derive(Debug, Default)]
@@ -24,22 +42,20 @@ struct DeadlineBlock {
     times: Option<(u64, u64, u64)>,
 }
 
-/// Reads the text.
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("deadline_test", None);
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let mut found = scan.file();
     let mut blocks: Vec<DeadlineBlock> = Vec::new();
     let mut announced = Vec::new();
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        let bad = || format!("line {}: '{line}' is not a line of deadline_test", n + 1);
+    while let Some(line) = scan.next()? {
         if let Some(id) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
             && id.bytes().all(|byte| byte.is_ascii_digit())
         {
             if blocks.iter().any(|block| block.id == id) {
-                return Err("it holds more than one run".into());
+                return second_run();
             }
             blocks.push(DeadlineBlock { id: id.to_string(), ..DeadlineBlock::default() });
-        } else if line == "Setup:" && !blocks.is_empty() {
-            return Err("it holds more than one run".into());
+        } else if line.text == "Setup:" && !blocks.is_empty() {
+            return second_run();
         } else if let Some(id) = line.strip_prefix("deadline thread ") {
             announced.push(id.to_string());
         } else if let Some((_, reason)) = line.split_once(" failed: ") {
@@ -48,14 +64,12 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
                 format!("deadline_test says that a thread failed: {reason}"),
             );
         } else if let Some(block) = blocks.last_mut() {
-            take(block, line).ok_or_else(bad)?;
+            take(block, &line).ok_or_else(|| line.unreadable())?;
         }
     }
-    found.cpus_known = false;
     found.scheduled(Some("deadline"), None);
-    found.note("the file holds no histogram: only minimum, mean and maximum are known");
     if announced.is_empty() {
-        found.note("the text does not list the threads: whether it is whole cannot be told");
+        found.unmarked();
     }
     for id in announced.iter().filter(|id| blocks.iter().all(|block| block.id != **id)) {
         found.missing.push(format!("the block of thread {id} is absent: the file was cut short"));
@@ -76,7 +90,6 @@ fn column(number: u32, block: &DeadlineBlock) -> ImportedSeries {
     ImportedSeries {
         probe: evidence::kind::RowKind::Execution.name(),
         cpu: number,
-        period_ns: block.period_us.and_then(|us| us.checked_mul(1_000)).filter(|ns| *ns > 0),
         unit_ns: 1_000,
         width: 1,
         overflow: if max.is_some() { block.cycles.unwrap_or(0) } else { 0 },
@@ -86,6 +99,7 @@ fn column(number: u32, block: &DeadlineBlock) -> ImportedSeries {
         missed: block.deadlines.unwrap_or(0).saturating_add(block.periods.unwrap_or(0)),
         ..ImportedSeries::default()
     }
+    .each_us(block.period_us.unwrap_or(0))
 }
 
 /// Takes a line into its block; `None` where it should be one of its figures and is not.

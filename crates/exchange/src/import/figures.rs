@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers and repeated screens of the tools' texts.
 
+use std::collections::BTreeMap;
+
+use super::scan::second_run;
+
 /// A number that may have a fraction, in thousandths: `12.345` is 12345. More digits are rounded up, so that
 /// a figure never gets smaller. `None` where it is no plain decimal number, as with a decimal comma.
 pub(super) fn thousandths(text: &str) -> Option<i64> {
@@ -22,11 +26,11 @@ pub(super) fn after<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_once(name)?.1.split_whitespace().next()
 }
 
-/// What a tool states of one thread on the screen that it draws again and again.
+/// Figures of one row on the screen that a tool draws again and again.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ToolScreen {
-    /// What tells one run's thread from another's: thread id, period.
-    pub identity: String,
+    /// Figures that tell one run's thread from another's: thread id, period.
+    pub identity: (u64, u64),
     pub cycles: u64,
     pub min: Option<u64>,
     pub avg: Option<f64>,
@@ -34,15 +38,43 @@ pub(super) struct ToolScreen {
 }
 
 impl ToolScreen {
-    /// Takes the thread's next screen. The last one counts, and the worst maximum of all; an error where it
+    /// Takes the row's next screen. The last one counts, and the worst maximum of all; an error where it
     /// belongs to another run.
     pub fn redraw(&mut self, next: ToolScreen) -> Result<(), String> {
         if next.identity != self.identity || next.cycles < self.cycles {
-            return Err("it holds more than one run".into());
+            return second_run();
         }
-        let worst = self.max.max(next.max);
-        *self = ToolScreen { max: worst, ..next };
+        let known = std::mem::take(self);
+        *self = ToolScreen {
+            min: next.min.or(known.min),
+            avg: next.avg.or(known.avg),
+            max: known.max.max(next.max),
+            ..next
+        };
         Ok(())
+    }
+}
+
+/// All rows of all screens.
+#[derive(Debug)]
+pub(super) struct Screens<K>(pub BTreeMap<K, ToolScreen>);
+
+impl<K: Ord> Screens<K> {
+    /// Takes a row of a screen; an error where it belongs to another run.
+    pub fn draw(&mut self, row: K, screen: ToolScreen) -> Result<(), String> {
+        match self.0.get_mut(&row) {
+            Some(known) => known.redraw(screen),
+            None => {
+                self.0.insert(row, screen);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<K> Default for Screens<K> {
+    fn default() -> Screens<K> {
+        Screens(BTreeMap::new())
     }
 }
 
@@ -78,6 +110,6 @@ mod tests {
         assert!(seen.redraw(screen(2, 7)).is_ok());
         assert_eq!((seen.cycles, seen.max), (2, Some(9)));
         assert!(seen.redraw(screen(1, 7)).is_err(), "fewer cycles are another run's");
-        assert!(seen.redraw(ToolScreen { identity: "2".into(), ..screen(3, 7) }).is_err());
+        assert!(seen.redraw(ToolScreen { identity: (2, 0), ..screen(3, 7) }).is_err());
     }
 }

@@ -8,49 +8,71 @@
 use std::collections::BTreeMap;
 
 use super::column::{ImportedFile, ImportedSeries, cpus};
-use super::text::split_cut;
+use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::scan::{Scan, second_run};
 
 use machine::units::whole_us;
+
+pub(super) const FORMAT: Description = Description {
+    name: "hwlatdetect text",
+    program: "hwlatdetect",
+    told: Told::Lines(|line| {
+        let beginnings = ["hwlatdetect:", "Latency threshold:", "Sample window:", "Samples recorded:", "ts:"];
+        Mark::beginning(line, &beginnings)
+    }),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Stated,
+    samples: Samples::Distribution,
+    totals: Answer::Field("Samples recorded: and Samples exceeding threshold:"),
+    missed: Missed::NoPeriods,
+    end: End::Marked,
+    // Half a gap is one that is too short; the other lines show by their absence that they were cut.
+    half_line: |line| match line.starts_with("ts:") && !line.contains("cpu:") {
+        true => Half::Doubtful,
+        false => Half::Whole,
+    },
+    worse: Answer::Field("Max Latency:"),
+    stops: Answer::Never("it has no threshold at which it stops"),
+    aborts: Answer::Lines(&["Traceback (most recent call last):", "ERROR:{}", "{}DetectorNotAvailable{}"]),
+    losses: Answer::Lines(&["{}[LOST {some} EVENTS]{}"]),
+    doubts: Answer::Never("it has no way to find out"),
+    read,
+};
 
 /// What is stated once a run.
 const NAMES: [&str; 4] = ["Latency threshold", "Sample window", "Max Latency", "Samples recorded"];
 
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("hwlatdetect", None);
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let mut found = scan.file();
     let mut figures = BTreeMap::new();
     let mut gaps: BTreeMap<Option<u32>, BTreeMap<u64, u64>> = BTreeMap::new();
     let mut listed = 0;
-    let (_, cut) = split_cut(text);
-    // Half a gap is one that is too short; the other lines that are cut show it.
-    if cut.is_some_and(|cut| cut.starts_with("ts:") && !cut.contains("cpu:")) {
-        found.missing.push("the file ends without a line end: its last gap may be cut short".into());
-    }
-    let mut excluded = 0;
-    for (n, line) in text.lines().enumerate() {
+    while let Some(line) = scan.next()? {
         if let Some(sample) = line.strip_prefix("ts:") {
             let Some((cpu, gap_us)) = gap(sample) else {
-                if cut == Some(line) {
-                    excluded += 1;
+                if scan.is_half(&line) {
                     continue;
                 }
-                return Err(format!("line {}: '{line}' is not a sample of it", n + 1));
+                return Err(line.unreadable());
             };
             *gaps.entry(cpu).or_default().entry(gap_us).or_default() += 1;
             listed += 1;
         } else if line.contains("inner:") && line.contains("outer:") {
-            return Err(format!("line {}: '{line}' is not a sample of it", n + 1));
+            return Err(line.unreadable());
         } else if let Some(duration) = line.strip_prefix("hwlatdetect:  test duration ") {
             if found.manifest.asked.duration_ns.is_some() {
-                return Err("it holds more than one run".into());
+                return second_run();
             }
             let seconds = duration.trim_end_matches(" seconds").parse::<u64>().ok();
             found.manifest.asked.duration_ns = seconds.and_then(|s| s.checked_mul(1_000_000_000));
-        } else if let Some((name, value)) = line.split_once(':') {
+        } else if let Some((name, value)) = line.text.split_once(':') {
             if figures.insert(name, value.trim()).is_some() && NAMES.contains(&name) {
-                return Err("it holds more than one run".into());
+                return second_run();
             }
         } else if line.contains("SMIs occured on cpu") {
-            found.note(line);
+            found.note(line.text);
         }
     }
     let us = |name: &str| figures.get(name)?.strip_suffix("us")?.parse::<u64>().ok();
@@ -69,9 +91,6 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     }
     if let Some(count) = figures.get("SMIs during run") {
         found.note(format!("{count} SMIs during the run"));
-    }
-    if excluded > 0 {
-        found.missing.push("the file ends within a line: it was cut short".into());
     }
     let stated = |name: &str| figures.get(name).and_then(|count| count.parse::<u64>().ok());
     let recorded = stated("Samples recorded");

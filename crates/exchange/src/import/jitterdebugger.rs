@@ -12,8 +12,31 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::column::{ImportedFile, ImportedSeries};
+use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, Samples, Told, Unit, Worse};
 use super::json;
 use super::rt_tests::Sysinfo;
+use super::scan::Scan;
+
+pub(super) const FORMAT: Description = Description {
+    name: "jitterdebugger JSON",
+    program: "jitterdebugger",
+    told: Told::Json(|document| document.get("cpu").is_some()),
+    parts: &[],
+    unit: Unit::Untold,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Stated,
+    samples: Samples::Distribution,
+    totals: Answer::Field("count"),
+    missed: Missed::Counted,
+    end: End::Marked,
+    half_line: |_| Half::Dropped,
+    worse: Answer::Lines(&[Worse::Sample("Thread {tid} on CPU {cpu} hit {us} us latency", None)]),
+    stops: Answer::Never("its -b says so with the value, beside the document"),
+    aborts: Answer::Lines(&["{}pthread_create(){}", "{}: clock_nanosleep(){}"]),
+    losses: Answer::Field("count above the histogram's sum"),
+    doubts: Answer::Lines(&["warning: affinity reduced"]),
+    read,
+};
 
 /// Where its buckets end, for either of its units.
 const BUCKETS_END_NS: u64 = 1_000_000;
@@ -53,10 +76,10 @@ fn unstated(
     if is_ns { 1 } else { 1_000 }
 }
 
-pub(super) fn read(text: &str, unit_ns: Option<u64>) -> Result<ImportedFile, String> {
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
     let document: JitterdebuggerDocument =
-        serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
-    let mut found = ImportedFile::by("jitterdebugger", None);
+        serde_json::from_str(scan.text).map_err(|e| format!("it is damaged ({e})"))?;
+    let (mut found, unit_ns) = (scan.file(), scan.unit_ns);
     let sysinfo = document.sysinfo;
     let unit_ns = match sysinfo.resolution_in_ns {
         Some(stated) if unit_ns.is_some_and(|told| told != stated) => {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::scan::second_run;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 /// The document that a plain text holds, be it between a shell's lines; `None` where there is none. An error
@@ -20,7 +21,7 @@ pub(super) fn document(text: &str) -> Result<Option<&str>, String> {
     }
     let end = start + documents.byte_offset();
     match begin(text, end) {
-        Some(_) => Err("it holds more than one run".into()),
+        Some(_) => second_run(),
         None => Ok(Some(&text[start..end])),
     }
 }

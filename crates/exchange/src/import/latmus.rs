@@ -16,17 +16,23 @@
 
 use super::column::{ImportedFile, ImportedSeries, kernel};
 use super::figures::thousandths;
-use super::text::whole_lines;
+use super::format::{Answer, Description, ImportFormat, Mark, Told};
+use super::scan::{Scan, second_run};
 use super::xenomai;
 
-/// Whether a line is one of the head.
-pub(super) fn is_head(line: &str) -> bool {
-    line.starts_with("# sample count:")
-        || line.starts_with("# max latency:")
-        || line.starts_with("# sampling period:")
-}
+pub(super) const FORMAT: Description = Description {
+    name: "latmus histogram",
+    program: "latmus",
+    told: Told::Lines(|line| {
+        Mark::beginning(line, &["# sample count:", "# max latency:", "# sampling period:"])
+    }),
+    parts: &[ImportFormat::Xenomai],
+    totals: Answer::Field("# sample count:"),
+    read,
+    ..xenomai::FORMAT
+};
 
-/// What the head states; figures in thousandths of a microsecond.
+/// Figures of the head, in thousandths of a microsecond.
 #[derive(Debug, Default)]
 struct LatmusHead<'a> {
     context: Option<&'a str>,
@@ -40,35 +46,31 @@ struct LatmusHead<'a> {
     samples: Option<u64>,
 }
 
-/// Reads the text.
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let mut missing = Vec::new();
-    let (mut head, mut found) = (LatmusHead::default(), ImportedFile::by("latmus", None));
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let (mut head, mut found) = (LatmusHead::default(), scan.file());
     let (mut buckets, mut last_is_open) = (Vec::<(u64, u64)>::new(), false);
-    for (n, line) in whole_lines(text, &mut missing).lines().enumerate() {
-        let bad = || format!("line {}: '{line}' is not a line of latmus", n + 1);
-        if let Some((name, value)) = line.strip_prefix("# ").and_then(|line| line.split_once(':')) {
+    while let Some(line) = scan.next()? {
+        let bad = || line.unreadable();
+        if let Some((name, value)) = line.text.strip_prefix("# ").and_then(|line| line.split_once(':')) {
             take(&mut head, &mut found, name, value.trim()).ok_or_else(bad)?;
         } else if line.starts_with("# Linux version ") {
             let release = line.split_whitespace().nth(3).map(str::to_string);
             let version = line.find(" #").map(|at| line[at + 1..].to_string());
             found.manifest.machine.kernel = kernel(release, version, false);
-        } else if xenomai::is_row(line) {
-            let (worst_ns, overruns) =
-                xenomai::worst(line).map_err(|why| format!("line {}: {why}", n + 1))?;
+        } else if xenomai::is_row(&line) {
+            let (worst_ns, overruns) = xenomai::worst(&line)?;
             head.max_ns = head.max_ns.max(Some(worst_ns));
             head.overruns = head.overruns.max(overruns);
         } else if line.starts_with(|c: char| c.is_ascii_digit()) {
             let (label, count) = line.split_once(' ').ok_or_else(bad)?;
             let from = label.trim_end_matches('+').parse().map_err(|_| bad())?;
             if buckets.last().is_some_and(|before| before.0 >= from) || last_is_open {
-                return Err("it holds more than one run".into());
+                return second_run();
             }
             last_is_open = label.ends_with('+');
             buckets.push((from, count.trim().parse().map_err(|_| bad())?));
         }
     }
-    found.missing.extend(missing);
     found.cpus_known = head.cpu.is_some();
     found.scheduled(None, head.priority);
     let column = column(&head, buckets, last_is_open, &mut found)?;
@@ -125,12 +127,6 @@ fn take<'a>(head: &mut LatmusHead<'a>, found: &mut ImportedFile, name: &str, val
         "thread priority" => head.priority = Some(value.parse().ok()?),
         "thread affinity" => head.cpu = Some(value.strip_prefix("CPU")?.split('-').next()?.parse().ok()?),
         "OVERRUNS" => head.overruns = value.parse().ok()?,
-        "IN-BAND SWITCHES" => {
-            let reason = format!(
-                "latmus was switched {value} times to the in-band stage: its figures are not reliable"
-            );
-            found.taint(evidence::taint::TOOL_FAILED, reason, "measure again", None);
-        }
         "min latency" => head.min_ns = Some(thousandths(value)?),
         "avg latency" => head.avg_ns = Some(thousandths(value)?),
         "max latency" => head.max_ns = head.max_ns.max(Some(thousandths(value)?)),

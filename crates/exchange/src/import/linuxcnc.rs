@@ -23,20 +23,46 @@ use std::collections::BTreeMap;
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
-use super::text::whole_lines;
+use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::scan::{Scan, second_run};
 
-/// Whether a line has the figures of a thread of latency-test.
-pub(super) fn is_thread(line: &str) -> bool {
-    thread_of(line).is_some()
-}
+pub(super) const TEST: Description = Description {
+    name: "LinuxCNC latency-test",
+    program: "latency-test",
+    told: Told::Lines(|line| match thread_of(line) {
+        Some((_, rest)) if rest.to_lowercase().contains("jitter") => Some(Mark::Sure),
+        Some((name, _)) => Some(Mark::Kind(if name == "Servo" { 1 } else { 2 })),
+        None => is_heading(line).then_some(Mark::Kind(0)),
+    }),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Exact,
+    cpus: Cpus::Threads,
+    samples: Samples::Extremes,
+    totals: Answer::Never("it does not state how many runs there were"),
+    missed: Missed::NoPeriods,
+    end: End::Unmarked,
+    half_line: |_| Half::Dropped,
+    worse: Answer::Field("the intervals, beside the jitter"),
+    stops: Answer::Never("it has no threshold"),
+    aborts: Answer::Lines(&["{}Can't find RTAI{}", "{}Realtime system did not load{}"]),
+    losses: Answer::Never("every run is in its figures"),
+    // A period that was overrun, which is said once a session.
+    doubts: Answer::Lines(&["{}nexpected realtime delay on task {}"]),
+    read: read_test,
+};
 
-/// Whether a thread's line says itself which figure is which.
-pub(super) fn names_its_figures(line: &str) -> bool {
-    thread_of(line).is_some_and(|(_, rest)| rest.to_lowercase().contains("jitter"))
-}
+pub(super) const HISTOGRAM: Description = Description {
+    name: "LinuxCNC latency-histogram",
+    program: "latency-histogram",
+    told: Told::Lines(|line| is_histogram(line).then_some(Mark::Sure)),
+    worse: Answer::Never("its extremes are since the start"),
+    read: read_histogram,
+    ..TEST
+};
 
-/// Whether a line says what the figures of latency-test are.
-pub(super) fn is_heading(line: &str) -> bool {
+/// Whether a line heads the figures of latency-test.
+fn is_heading(line: &str) -> bool {
     if line.len() > 500 {
         return false;
     }
@@ -45,7 +71,7 @@ pub(super) fn is_heading(line: &str) -> bool {
 }
 
 /// Whether a line is of `latency-histogram --nox`.
-pub(super) fn is_histogram(line: &str) -> bool {
+fn is_histogram(line: &str) -> bool {
     ["servo", "base"].iter().any(|thread| line.split_whitespace().nth(2) == Some(*thread))
         && [" s ", "min:", "max:", "sdev:"].iter().all(|part| line.contains(part))
 }
@@ -58,25 +84,23 @@ struct LinuxcncThread {
     elapsed_s: u64,
 }
 
-/// Reads latency-test.
-pub(super) fn read_test(text: &str) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("latency-test", None);
+fn read_test(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let mut found = scan.file();
     let mut threads: BTreeMap<&str, LinuxcncThread> = BTreeMap::new();
     let mut is_headed = false;
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        let at = |why: String| format!("line {}: {why}", n + 1);
-        if let Some((name, rest)) = thread_of(line) {
-            let thread = test_thread(rest, is_headed).map_err(at)?;
+    while let Some(line) = scan.next()? {
+        if let Some((name, rest)) = thread_of(&line) {
+            let thread = test_thread(rest, is_headed).map_err(|why| line.at(why))?;
             if threads.insert(name, thread).is_some() {
-                return Err("it holds more than one run".into());
+                return second_run();
             }
-        } else if is_heading(line) {
+        } else if is_heading(&line) {
             if is_headed && !threads.is_empty() {
-                return Err("it holds more than one run".into());
+                return second_run();
             }
             is_headed = line.matches("(ns)").count() >= 2;
             if !is_headed {
-                return Err(at("its figures are not stated to be nanoseconds".into()));
+                return Err(line.at("its figures are not stated to be nanoseconds"));
             }
         }
     }
@@ -84,19 +108,17 @@ pub(super) fn read_test(text: &str) -> Result<ImportedFile, String> {
     Ok(found)
 }
 
-/// Reads latency-histogram without its window.
-pub(super) fn read_histogram(text: &str) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("latency-histogram", None);
+fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let mut found = scan.file();
     let mut threads: BTreeMap<&str, LinuxcncThread> = BTreeMap::new();
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        if !is_histogram(line) {
+    while let Some(line) = scan.next()? {
+        if !is_histogram(&line) {
             continue;
         }
-        let bad = || format!("line {}: '{line}' is not a line of latency-histogram", n + 1);
-        let (name, next) = histogram_thread(line).ok_or_else(bad)?;
+        let (name, next) = histogram_thread(&line).ok_or_else(|| line.unreadable())?;
         let thread = threads.entry(name).or_default();
         if next.elapsed_s < thread.elapsed_s {
-            return Err("it holds more than one run".into());
+            return second_run();
         }
         thread.elapsed_s = next.elapsed_s;
         thread.worst_ns = thread.worst_ns.max(next.worst_ns);
@@ -109,8 +131,6 @@ pub(super) fn read_histogram(text: &str) -> Result<ImportedFile, String> {
 
 fn into_rows(threads: BTreeMap<&str, LinuxcncThread>, found: &mut ImportedFile) {
     let program = found.manifest.written_by.program.clone();
-    found.cpus_known = false;
-    found.note("nothing marks the end of the text: whether it is whole cannot be told");
     found.note(format!(
         "{program} states how far the time between two runs was off the period: a run may have been later than that"
     ));

@@ -25,10 +25,14 @@
 //! is counted where the buckets end, one of them at the maximum; [`Coarse`] says from where on and how many,
 //! and [`known`](evidence::known) what is then told.
 //!
-//! No line is dropped in silence. [`text`] takes off what stands around the tool's lines. A line that should
-//! be a row and cannot be read is refused by its number; a thread without a sample is a row that was not run.
-//! A file that was cut short gives what it still holds and a line in [`Bundle::missing`]. Seconds, spikes and
-//! jitter are in none of these formats.
+//! No line is dropped in silence. [`text`] takes off what stands around the tool's lines, and the scanner
+//! takes out statements: a worse value, a stop, a failure, lost samples, a doubt. A line that should be a row
+//! and cannot be read is refused by its number; a thread without a sample is a row that was not run. A file
+//! that was cut short gives what it still holds and a line in [`Bundle::missing`]. Seconds, spikes and jitter
+//! are in none of these formats.
+//!
+//! A new format is one file here with its description and its `read`, one line in the list of `format.rs`,
+//! and one fixture. The tests `import_formats` then hold for it too.
 //!
 //! Most of these tools state extremes alone: then there is no bucket, and everything is overflow from the
 //! minimum on. Overruns, missed deadlines and timeouts that a tool states are periods missed. A screen that
@@ -45,6 +49,7 @@ mod command;
 mod cyclictest;
 mod deadline_test;
 mod figures;
+mod format;
 mod hwlatdetect;
 mod jitterdebugger;
 mod json;
@@ -56,19 +61,24 @@ mod rt_tests;
 mod rteval;
 mod rtla;
 mod rtla_top;
+mod says;
+mod scan;
 mod stamps;
 mod stress_ng;
+mod table;
 mod tell;
 pub mod text;
 mod threads;
 mod unpack;
 mod xenomai;
 
+pub use self::format::ImportFormat;
+pub use self::says::Question;
+
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::Value;
-
+use self::scan::Scan;
 use evidence::reader::Bundle;
 use evidence::taint::{self, Taint};
 use evidence::writer::stem;
@@ -99,143 +109,20 @@ impl FigureUnit {
     }
 }
 
-/// A format that can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImportFormat {
-    /// `cyclictest --json`.
-    CyclictestJson,
-    /// `cyclictest -h`, `-H` or `--histfile`.
-    CyclictestHistogram,
-    /// `cyclictest -v`: `thread:cycle:latency`, a line a sample.
-    CyclictestVerbose,
-    /// cyclictest's `T: 0 ( 3407) P:80 …` lines alone.
-    CyclictestSummary,
-    /// `oslat --json`.
-    OslatJson,
-    /// What oslat prints.
-    OslatText,
-    /// `rtla timerlat hist`.
-    Timerlat,
-    /// `rtla osnoise hist`.
-    Osnoise,
-    /// jitterdebugger's `results.json`.
-    Jitterdebugger,
-    /// What hwlatdetect prints.
-    Hwlatdetect,
-    /// Tables of Xenomai's `latency` and of EVL's `latmus`.
-    Xenomai,
-    /// `latmus -g`.
-    Latmus,
-    /// `--json` of pmqtest, ptsematest, svsematest, sigwaittest, signaltest and cyclicdeadline.
-    RtTestsJson,
-    /// What pmqtest, ptsematest, svsematest and sigwaittest print.
-    PairsText,
-    /// What signaltest prints.
-    Signaltest,
-    /// What cyclicdeadline prints.
-    Cyclicdeadline,
-    /// What deadline_test prints.
-    DeadlineTest,
-    /// `rtla timerlat top`.
-    TimerlatTop,
-    /// `rtla osnoise top` and `rtla hwnoise`.
-    OsnoiseTop,
-    /// `stress-ng --cyclic`.
-    StressNg,
-    /// LinuxCNC's latency-test.
-    LinuxcncTest,
-    /// LinuxCNC's `latency-histogram --nox`.
-    LinuxcncHistogram,
-    /// rteval's `summary.xml`.
-    Rteval,
-}
-
 impl ImportFormat {
-    /// All of them.
-    pub const ALL: [ImportFormat; 23] = [
-        ImportFormat::CyclictestJson,
-        ImportFormat::CyclictestHistogram,
-        ImportFormat::CyclictestVerbose,
-        ImportFormat::CyclictestSummary,
-        ImportFormat::OslatJson,
-        ImportFormat::OslatText,
-        ImportFormat::Timerlat,
-        ImportFormat::Osnoise,
-        ImportFormat::Jitterdebugger,
-        ImportFormat::Hwlatdetect,
-        ImportFormat::Xenomai,
-        ImportFormat::Latmus,
-        ImportFormat::RtTestsJson,
-        ImportFormat::PairsText,
-        ImportFormat::Signaltest,
-        ImportFormat::Cyclicdeadline,
-        ImportFormat::DeadlineTest,
-        ImportFormat::TimerlatTop,
-        ImportFormat::OsnoiseTop,
-        ImportFormat::StressNg,
-        ImportFormat::LinuxcncTest,
-        ImportFormat::LinuxcncHistogram,
-        ImportFormat::Rteval,
-    ];
-
-    /// Its name for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            ImportFormat::CyclictestJson => "cyclictest JSON",
-            ImportFormat::CyclictestHistogram => "cyclictest histogram",
-            ImportFormat::CyclictestVerbose => "cyclictest -v",
-            ImportFormat::CyclictestSummary => "cyclictest summary",
-            ImportFormat::OslatJson => "oslat JSON",
-            ImportFormat::OslatText => "oslat text",
-            ImportFormat::Timerlat => "rtla timerlat hist",
-            ImportFormat::Osnoise => "rtla osnoise hist",
-            ImportFormat::Jitterdebugger => "jitterdebugger JSON",
-            ImportFormat::Hwlatdetect => "hwlatdetect text",
-            ImportFormat::Xenomai => "Xenomai latency",
-            ImportFormat::Latmus => "latmus histogram",
-            ImportFormat::RtTestsJson => "rt-tests JSON",
-            ImportFormat::PairsText => "pmqtest and ptsematest text",
-            ImportFormat::Signaltest => "signaltest text",
-            ImportFormat::Cyclicdeadline => "cyclicdeadline text",
-            ImportFormat::DeadlineTest => "deadline_test text",
-            ImportFormat::TimerlatTop => "rtla timerlat top",
-            ImportFormat::OsnoiseTop => "rtla osnoise top",
-            ImportFormat::StressNg => "stress-ng --cyclic",
-            ImportFormat::LinuxcncTest => "LinuxCNC latency-test",
-            ImportFormat::LinuxcncHistogram => "LinuxCNC latency-histogram",
-            ImportFormat::Rteval => "rteval XML",
-        }
-    }
-
     /// Whether a text of it may leave its unit out.
     fn has_untold_unit(self) -> bool {
-        use ImportFormat::*;
-        matches!(self, CyclictestHistogram | CyclictestVerbose | CyclictestSummary | Jitterdebugger)
+        self.description().unit == format::Unit::Untold
     }
 
     /// The format of a text, from its content.
     pub fn of(text: &str) -> Option<ImportFormat> {
-        match json::document(text) {
-            Ok(Some(document)) => of_json(&serde_json::from_str(document).ok()?),
-            Ok(None) => tell::all(text).first().copied(),
+        let text = text::plain(text);
+        match json::document(&text) {
+            Ok(Some(document)) => tell::json(&serde_json::from_str(document).ok()?),
+            Ok(None) => tell::all(&text).first().copied(),
             Err(_) => None,
         }
-    }
-}
-
-fn of_json(document: &Value) -> Option<ImportFormat> {
-    if document.get("cpu").is_some() {
-        return Some(ImportFormat::Jitterdebugger);
-    }
-    let threads = document.get("thread")?.as_object()?;
-    if rt_tests::is_of_another_tool(document) {
-        return Some(ImportFormat::RtTestsJson);
-    }
-    let has = |key: &str| threads.values().any(|thread| thread.get(key).is_some());
-    match (has("cycles"), has("freq")) {
-        (true, _) => Some(ImportFormat::CyclictestJson),
-        (_, true) => Some(ImportFormat::OslatJson),
-        _ => None,
     }
 }
 
@@ -285,8 +172,12 @@ fn parse_plain(
     if text.trim().is_empty() {
         return Err("it is empty".into());
     }
-    let (text, told) = match json::document(text)? {
-        Some(document) => (document, of_json(&serde_json::from_str(document).unwrap_or_default())),
+    let (document, around, told) = match json::document(text)? {
+        Some(document) => {
+            let start = document.as_ptr() as usize - text.as_ptr() as usize;
+            let around = [&text[..start], &text[start + document.len()..]];
+            (document, around, tell::json(&serde_json::from_str(document).unwrap_or_default()))
+        }
         None => match tell::all(text)[..] {
             [first, second, ..] if format.is_none() => {
                 let (first, second) = (first.name(), second.name());
@@ -294,40 +185,18 @@ fn parse_plain(
                     "it holds more than one result, of {first} and of {second}: give each alone"
                 ));
             }
-            ref told => (text, told.first().copied()),
+            ref told => (text, ["", ""], told.first().copied()),
         },
     };
     let Some(format) = format.or(told) else {
-        return Err(tell::without_result(text));
+        return Err(tell::without_result(document));
     };
     if unit.is_some() && !format.has_untold_unit() {
         return Err(format!("the unit of a {} is stated in it, and was told besides", format.name()));
     }
-    let unit_ns = unit.map(FigureUnit::ns);
-    let found = match format {
-        ImportFormat::CyclictestJson | ImportFormat::OslatJson | ImportFormat::RtTestsJson => {
-            rt_tests::read(text)
-        }
-        ImportFormat::CyclictestHistogram => cyclictest::read_histogram(text, unit_ns),
-        ImportFormat::CyclictestVerbose => cyclictest::read_samples(text, unit_ns),
-        ImportFormat::CyclictestSummary => cyclictest::read_summary(text, unit_ns),
-        ImportFormat::OslatText => oslat::read(text),
-        ImportFormat::Timerlat | ImportFormat::Osnoise => rtla::read(text),
-        ImportFormat::Jitterdebugger => jitterdebugger::read(text, unit_ns),
-        ImportFormat::Hwlatdetect => hwlatdetect::read(text),
-        ImportFormat::Xenomai => xenomai::read(text),
-        ImportFormat::Latmus => latmus::read(text),
-        ImportFormat::PairsText => pairs::read(text),
-        ImportFormat::Signaltest => threads::read(text, threads::PairTool::Signaltest),
-        ImportFormat::Cyclicdeadline => threads::read(text, threads::PairTool::Cyclicdeadline),
-        ImportFormat::DeadlineTest => deadline_test::read(text),
-        ImportFormat::TimerlatTop => rtla_top::read_timerlat(text),
-        ImportFormat::OsnoiseTop => rtla_top::read_osnoise(text),
-        ImportFormat::StressNg => stress_ng::read(text),
-        ImportFormat::LinuxcncTest => linuxcnc::read_test(text),
-        ImportFormat::LinuxcncHistogram => linuxcnc::read_histogram(text),
-        ImportFormat::Rteval => rteval::read(text),
-    }?;
+    let mut scan = Scan::of(document, around, format.description(), unit.map(FigureUnit::ns))?;
+    let mut found = (format.description().read)(&mut scan)?;
+    scan.settle(&mut found);
     found.into_bundle()
 }
 

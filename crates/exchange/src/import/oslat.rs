@@ -7,13 +7,48 @@
 //! labelled, and the average computed, 1 us too high while minimum and maximum are right: where the lowest
 //! bucket lies exactly 1 us above the stated minimum, both are put back and that is noted.
 
-use std::collections::BTreeMap;
-
 use super::column::{ImportedFile, ImportedSeries, cpus};
 use super::command::Syntax;
-use super::text::{is_row, whole_lines};
+use super::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit, Worse,
+};
+use super::scan::Scan;
+use super::table::Table;
+use super::text::is_row;
+use super::threads;
 
-use machine::units::whole_us;
+/// The gap at which oslat stopped.
+pub(super) const HIT: Answer<Worse> = Answer::Lines(&[Worse::Sample(
+    "oslat: Trace threshold ({} us) triggered on cpu {cpu} with {us} us!{}",
+    None,
+)]);
+
+pub(super) const FORMAT: Description = Description {
+    name: "oslat text",
+    program: "oslat",
+    told: Told::Lines(|line| match bucket(line) {
+        Some(label) => Some(Mark::Kind(label as u8)),
+        None => match Mark::beginning(line, &["oslat V", "Counter Freq:", "Core:", "Workload mem:"])? {
+            Mark::Kind(kind) => Some(Mark::Kind(255 - kind)),
+            mark => Some(mark),
+        },
+    }),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Up,
+    cpus: Cpus::Stated,
+    samples: Samples::Distribution,
+    totals: Answer::Never("the buckets hold every sample"),
+    missed: Missed::NoPeriods,
+    end: End::Marked,
+    half_line: |_| Half::Dropped,
+    worse: HIT,
+    stops: Answer::Never("its trace threshold says so with the value"),
+    aborts: threads::FAILURES,
+    losses: Answer::Never("the loop sees every sample"),
+    doubts: threads::DOUBTS,
+    read,
+};
 
 /// oslat's options.
 pub(super) const SYNTAX: Syntax = Syntax {
@@ -47,11 +82,11 @@ pub(super) fn settle(column: &mut ImportedSeries, found: &mut ImportedFile) {
 }
 
 /// The bucket whose row a line is: `001 (us): 0 0`.
-pub(super) fn bucket(line: &str) -> Option<u64> {
+fn bucket(line: &str) -> Option<u64> {
     line.split_once(':')?.0.strip_suffix(" (us)")?.trim().parse().ok()
 }
 
-/// What the text states beside its table.
+/// Figures of each column, and what the text states once.
 const FIGURES: [&str; 10] = [
     "Core",
     "Counter Freq",
@@ -65,63 +100,41 @@ const FIGURES: [&str; 10] = [
     "Thread priority",
 ];
 
-/// `oslat: Trace threshold (20 us) triggered on cpu 3 with 41 us!` as CPU and gap.
-fn hit(line: &str) -> Option<(u32, u64)> {
-    let (_, rest) = line.split_once("triggered on cpu ")?;
-    let (cpu, rest) = rest.split_once(" with ")?;
-    Some((cpu.trim().parse().ok()?, rest.split_whitespace().next()?.parse().ok()?))
-}
-
 /// A figure; an error where it is none.
-fn number<T: std::str::FromStr>(name: &str, text: Option<&str>) -> Result<Option<T>, String> {
-    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let parse = |text: &str| text.parse().ok().filter(|_| plain(text));
-    text.map(|text| parse(text).ok_or_else(|| format!("'{name}: {text}' is not a figure"))).transpose()
+fn number<T: std::str::FromStr>(table: &Table, name: &str, column: usize) -> Result<Option<T>, String> {
+    let is_plain = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let word = table.word(name, column);
+    let figure = |text: &str| Some(text).filter(is_plain)?.parse().ok();
+    word.map(|text| figure(text).ok_or_else(|| format!("'{name}: {text}' is not a figure"))).transpose()
 }
 
 /// Reads the text.
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("oslat", None);
-    let mut figures: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let mut rows: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    let mut hits = Vec::new();
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let (mut found, mut table) = (scan.file(), Table::default());
+    while let Some(line) = scan.next()? {
         if let Some(version) = line.strip_prefix("oslat V ") {
             found.manifest.written_by.version = Some(version.trim().to_string());
         }
-        if let Some(hit) = hit(line) {
-            hits.push(hit);
-            continue;
-        }
-        let Some((name, rest)) = line.split_once(':') else {
-            if is_row(line) {
-                return Err(format!("line {}: '{line}' cannot be read as a row of oslat", n + 1));
+        let Some((name, rest)) = line.text.split_once(':') else {
+            if is_row(&line) {
+                return Err(line.unreadable());
             }
             continue;
         };
-        let values = rest.split('(').next().unwrap_or_default().split_whitespace().collect::<Vec<_>>();
-        match name.trim().strip_suffix(" (us)") {
-            Some(label) => {
-                let bad = |what: &str| format!("line {}: '{what}' is not a count", n + 1);
-                let counts = values.iter().map(|word| word.parse().map_err(|_| bad(word)));
-                let counts = counts.collect::<Result<_, _>>()?;
-                if rows.insert(label.trim().parse().map_err(|_| bad(label))?, counts).is_some() {
-                    return Err("it holds more than one run".into());
-                }
-            }
-            None if FIGURES.contains(&name.trim()) && figures.insert(name.trim(), values).is_some() => {
-                return Err("it holds more than one run".into());
-            }
-            None if is_row(line) || name.starts_with(|c: char| c.is_ascii_digit()) => {
-                return Err(format!("line {}: '{line}' cannot be read as a row of oslat", n + 1));
-            }
-            None => {}
+        let words = rest.split('(').next().unwrap_or_default().split_whitespace();
+        let name = name.trim();
+        if let Some(label) = name.strip_suffix(" (us)") {
+            let label = line.number(label.trim())?;
+            table.row(&line, label, words)?;
+        } else if let Some(figure) = FIGURES.iter().find(|figure| **figure == name) {
+            table.figures(figure, words)?;
+        } else if is_row(&line) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(line.unreadable());
         }
     }
-    let numbers =
-        (0..rows.first_key_value().map_or(0, |row| row.1.len())).map(|n| n.to_string()).collect::<Vec<_>>();
-    let cores = match figures.get("Core") {
-        Some(cores) => cores.clone(),
+    let numbers = (0..table.width()).map(|n| n.to_string()).collect::<Vec<_>>();
+    let cores = match table.words("Core") {
+        Some(cores) => cores.to_vec(),
         None if numbers.is_empty() => {
             return Err("it has neither a line 'Core:' with the CPUs nor a table".into());
         }
@@ -130,53 +143,33 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
             numbers.iter().map(String::as_str).collect()
         }
     };
-    if let Some((label, row)) = rows.iter().find(|row| row.1.len() != cores.len()) {
-        return Err(format!("bucket {label} has {} columns for {} CPUs", row.len(), cores.len()));
-    }
-    for name in ["Minimum", "Average", "Maximum", "Duration"] {
-        if figures.get(name).is_none_or(|values| values.len() != cores.len()) {
-            found.missing.push(format!("the file has no '{name}:' for every CPU: it was cut short"));
-            figures.remove(name);
-        }
-    }
+    table.check_width(cores.len())?;
+    let each = cores.len()..=cores.len();
+    table.require(&["Minimum", "Average", "Maximum", "Duration"], each, &mut found.missing);
     // Where rows without a count are listed too, the labels show how wide a bucket is (-W).
-    let labels = rows.keys().copied().collect::<Vec<_>>();
-    let lists_all = rows.values().any(|counts| counts.iter().all(|count| *count == 0));
+    let labels = table.rows.keys().copied().collect::<Vec<_>>();
+    let lists_all = table.rows.values().any(|counts| counts.iter().all(|count| *count == 0));
     let width = labels.windows(2).map(|pair| pair[1] - pair[0]).min().filter(|_| lists_all).unwrap_or(1);
     for (place, core) in cores.iter().enumerate() {
-        let figure = |name: &str| figures.get(name).map(|values| values[place]);
         let mut column = ImportedSeries {
             probe: "spin",
             cpu: core.parse().map_err(|_| format!("'{core}' is no CPU"))?,
             unit_ns: 1_000,
             width,
-            buckets: rows.iter().map(|(label, counts)| (*label, counts[place])).collect(),
-            min: number("Minimum", figure("Minimum"))?,
-            avg: number("Average", figure("Average"))?,
-            max: number("Maximum", figure("Maximum"))?,
+            buckets: table.buckets(place),
+            min: number(&table, "Minimum", place)?,
+            avg: number(&table, "Average", place)?,
+            max: number(&table, "Maximum", place)?,
             ..ImportedSeries::default()
         };
         settle(&mut column, &mut found);
         found.columns.push(column);
     }
-    for (cpu, us) in hits {
-        found.note(format!("oslat stopped at {} on cpu {cpu} (-T)", whole_us(us)));
-        match found.columns.iter_mut().find(|column| column.cpu == cpu) {
-            Some(column) => column.state_max(us),
-            None => found.missing.push(format!(
-                "spin on cpu {cpu}: a gap of {} is stated, and no column is of it",
-                whole_us(us)
-            )),
-        }
-    }
-    let figure = |name: &str| figures.get(name).and_then(|values| values.first()).copied();
-    let seconds = figures.get("Total runtime").filter(|values| values.get(1) == Some(&"seconds"));
-    let duration_ns = seconds.and_then(|values| values[0].parse::<u64>().ok()?.checked_mul(1_000_000_000));
-    let list = figure("CPU list").and_then(cpus);
-    let priority = figure("Thread priority").map(str::to_string);
-    found.manifest.asked.duration_ns = duration_ns;
-    found.manifest.asked.cpus = list.unwrap_or_default();
-    match priority.as_deref() {
+    let seconds =
+        table.number("Total runtime", 0).filter(|_| table.word("Total runtime", 1) == Some("seconds"));
+    found.manifest.asked.duration_ns = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    found.manifest.asked.cpus = table.word("CPU list", 0).and_then(cpus).unwrap_or_default();
+    match table.word("Thread priority", 0) {
         Some("default") => found.scheduled(Some("other"), None),
         Some(text) => {
             let priority = text.strip_prefix("SCHED_FIFO:").and_then(|priority| priority.parse().ok());

@@ -16,7 +16,32 @@ use serde::Deserialize;
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::{ToolScreen, after};
-use super::text::whole_lines;
+use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::scan::{Scan, second_run};
+use super::threads;
+
+pub(super) const FORMAT: Description = Description {
+    name: "pmqtest and ptsematest text",
+    program: "rt-tests",
+    told: Told::Lines(|line| {
+        if is_head(line) { Some(Mark::Kind(0)) } else { is_figures(line).then_some(Mark::Kind(1)) }
+    }),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Stated,
+    samples: Samples::Extremes,
+    totals: Answer::Field("Cycles of each pair"),
+    missed: Missed::Counted,
+    end: End::Unmarked,
+    half_line: |_| Half::Dropped,
+    worse: Answer::Field("Cur, beside Max"),
+    stops: Answer::Never("-b ends it in silence; its Max has the value"),
+    aborts: threads::FAILURES,
+    losses: Answer::Field("TO: a message that did not come is a missed period"),
+    doubts: threads::DOUBTS,
+    read,
+};
 
 /// The tools and what carries their messages.
 const TOOLS: [(&str, &str); 4] = [
@@ -37,12 +62,12 @@ pub(super) fn tool(name: &str) -> Option<&'static str> {
 }
 
 /// Whether a line is the head of a pair.
-pub(super) fn is_head(line: &str) -> bool {
+fn is_head(line: &str) -> bool {
     line.starts_with('#') && line.contains(": ID") && line.contains("Cycles ")
 }
 
 /// Whether a line has the figures of a pair.
-pub(super) fn is_figures(line: &str) -> bool {
+fn is_figures(line: &str) -> bool {
     line.starts_with('#') && line.contains(" -> #")
 }
 
@@ -58,15 +83,13 @@ struct Pair {
     told: bool,
 }
 
-/// Reads the text.
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let mut missing = Vec::new();
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
     let mut pairs: BTreeMap<u32, Pair> = BTreeMap::new();
     let mut has_timeouts = false;
-    for (n, line) in whole_lines(text, &mut missing).lines().enumerate() {
-        let bad = || format!("line {}: '{line}' is not a line of a pair", n + 1);
-        if is_head(line) {
-            let (number, pair) = head(line).ok_or_else(bad)?;
+    while let Some(line) = scan.next()? {
+        let bad = || line.unreadable();
+        if is_head(&line) {
+            let (number, pair) = head(&line).ok_or_else(bad)?;
             has_timeouts |= line.contains(" TO ");
             match pairs.get_mut(&number) {
                 Some(known) => advance(known, pair)?,
@@ -74,31 +97,30 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
                     pairs.insert(number, pair);
                 }
             }
-        } else if is_figures(line) {
+        } else if is_figures(&line) {
             let number = line.split("-> #").nth(1).and_then(leading_number).ok_or_else(bad)?;
             let pair = pairs.get_mut(&number).ok_or_else(bad)?;
             pair.told = true;
             if !line.ends_with("(not yet ready)") {
-                figures(line, &mut pair.screen).ok_or_else(bad)?;
+                figures(&line, &mut pair.screen).ok_or_else(bad)?;
             }
         }
     }
-    let named = tool_of(text);
-    let tool = named.or(has_timeouts.then_some("pmqtest"));
-    let mut found = ImportedFile::by(tool.unwrap_or("rt-tests"), None);
-    found.missing = missing;
-    if tool.is_none() {
-        found.note("the text does not say which of ptsematest, svsematest and sigwaittest wrote it");
+    let mut found = scan.file();
+    match tool_of(scan.text).or(has_timeouts.then_some("pmqtest")) {
+        Some(tool) => found.manifest.written_by.program = tool.into(),
+        None => found.note("the text does not say which of ptsematest, svsematest and sigwaittest wrote it"),
     }
-    found.note("nothing marks the end of the text: whether it is whole cannot be told");
     one_way(&mut found);
-    let probe = tool.and_then(probe).unwrap_or("message-unknown");
-    shared_priority(pairs.values().map(|pair| pair.priority), &mut found);
+    let probe = probe(&found.manifest.written_by.program).unwrap_or("message-unknown");
+    // Every pair after the first has a lower priority.
+    found.share_priority(pairs.values().map(|pair| pair.priority), Some("fifo"));
     for (number, pair) in pairs {
         if !pair.told {
             found.missing.push(format!("the pair #{number} has no line of figures: the file was cut short"));
         }
-        found.columns.push(column(probe, &pair.screen, pair.cpu, pair.period_us, pair.timeouts));
+        let column = ImportedSeries::of_screen(probe, pair.cpu, 1_000, &pair.screen);
+        found.columns.push(ImportedSeries { missed: pair.timeouts, ..column.each_us(pair.period_us) });
     }
     Ok(found)
 }
@@ -126,8 +148,9 @@ pub(super) struct PairReceiver {
 /// Takes the pairs of a JSON document.
 pub(super) fn take(tool: &str, pairs: Vec<(u32, PairSender, PairReceiver)>, found: &mut ImportedFile) {
     one_way(found);
+    found.extremes_alone();
     let probe = probe(tool).unwrap_or("message-unknown");
-    shared_priority(pairs.iter().filter_map(|(_, sender, _)| sender.priority), found);
+    found.share_priority(pairs.iter().filter_map(|(_, sender, _)| sender.priority), Some("fifo"));
     for (number, sender, receiver) in pairs {
         let cpu = receiver.cpu.or(sender.cpu).and_then(|cpu| u32::try_from(cpu).ok());
         found.cpus_known &= cpu.is_some();
@@ -138,45 +161,14 @@ pub(super) fn take(tool: &str, pairs: Vec<(u32, PairSender, PairReceiver)>, foun
             max: receiver.max,
             ..ToolScreen::default()
         };
-        let period_us = sender.interval.unwrap_or(0);
-        found.columns.push(column(probe, &screen, cpu.unwrap_or(number), period_us, receiver.timeoutcount));
+        let column = ImportedSeries::of_screen(probe, cpu.unwrap_or(number), 1_000, &screen);
+        let column = column.each_us(sender.interval.unwrap_or(0));
+        found.columns.push(ImportedSeries { missed: receiver.timeoutcount, ..column });
     }
 }
 
 fn one_way(found: &mut ImportedFile) {
     found.note("a latency is one way, from the sender to the receiver, without an answer");
-    found.note("the file holds no histogram: only minimum, mean and maximum are known");
-}
-
-/// Every pair after the first has a lower priority: only one that all share is what was asked.
-fn shared_priority(mut priorities: impl Iterator<Item = u64>, found: &mut ImportedFile) {
-    let Some(first) = priorities.next() else { return };
-    if priorities.all(|priority| priority == first) {
-        found.scheduled(Some(if first > 0 { "fifo" } else { "other" }), Some(first));
-    }
-}
-
-fn column(
-    probe: &'static str,
-    screen: &ToolScreen,
-    cpu: u32,
-    period_us: u64,
-    timeouts: u64,
-) -> ImportedSeries {
-    let has_samples = screen.cycles > 0 && screen.max.is_some();
-    ImportedSeries {
-        probe,
-        cpu,
-        period_ns: period_us.checked_mul(1_000).filter(|ns| *ns > 0),
-        unit_ns: 1_000,
-        width: 1,
-        overflow: if has_samples { screen.cycles } else { 0 },
-        min: screen.min,
-        avg: screen.avg,
-        max: screen.max,
-        missed: timeouts,
-        ..ImportedSeries::default()
-    }
 }
 
 /// `#0: ID22390, P80, CPU0, I1000; #1: ID22391, P80, CPU0, TO 0, Cycles 948`: the number of the receiving
@@ -191,7 +183,7 @@ fn head(line: &str) -> Option<(u32, Pair)> {
     };
     let pair = Pair {
         screen: ToolScreen {
-            identity: format!("{} {}", field(first, "ID")?, field(first, "I")?),
+            identity: (field(first, "ID")?, field(first, "I")?),
             cycles: field(second, "Cycles")?,
             ..ToolScreen::default()
         },
@@ -206,10 +198,9 @@ fn head(line: &str) -> Option<(u32, Pair)> {
 }
 
 fn advance(known: &mut Pair, next: Pair) -> Result<(), String> {
-    let screen = known.screen.clone();
-    known.screen.redraw(ToolScreen { min: screen.min, avg: screen.avg, max: screen.max, ..next.screen })?;
+    known.screen.redraw(next.screen)?;
     if next.timeouts < known.timeouts {
-        return Err("it holds more than one run".into());
+        return second_run();
     }
     (known.timeouts, known.told, known.cpu) = (next.timeouts, false, next.cpu);
     Ok(())

@@ -13,8 +13,61 @@ use serde::Deserialize;
 use super::column::{ImportedFile, ImportedSeries, kernel};
 use super::command::{Syntax, ToolCommand};
 use super::figures::ToolScreen;
-use super::{cyclictest, json, oslat, pairs, threads};
+use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, Samples, Told, Unit};
+use super::scan::Scan;
+use super::threads::{self, ThreadTool};
+use super::{cyclictest, json, oslat, pairs};
 use evidence::taint;
+
+pub(super) const CYCLICTEST: Description = Description {
+    name: "cyclictest JSON",
+    program: "cyclictest",
+    told: Told::Json(|document| has(document, "cycles")),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Stated,
+    samples: Samples::Distribution,
+    totals: Answer::Field("cycles"),
+    missed: Missed::Skipped,
+    end: End::Marked,
+    half_line: |_| Half::Dropped,
+    worse: threads::BREAK,
+    stops: Answer::Never("its break value says so, beside the document"),
+    aborts: threads::FAILURES,
+    losses: Answer::Field("cycles above the histogram's sum"),
+    doubts: threads::DOUBTS,
+    read,
+};
+
+pub(super) const OSLAT: Description = Description {
+    name: "oslat JSON",
+    program: "oslat",
+    told: Told::Json(|document| has(document, "freq")),
+    rounding: Rounding::Up,
+    missed: Missed::NoPeriods,
+    totals: Answer::Never("the buckets hold every sample"),
+    worse: oslat::HIT,
+    losses: Answer::Never("the loop sees every sample"),
+    ..CYCLICTEST
+};
+
+pub(super) const OTHERS: Description = Description {
+    name: "rt-tests JSON",
+    program: "rt-tests",
+    told: Told::Json(is_of_another_tool),
+    samples: Samples::Distribution,
+    missed: Missed::Counted,
+    totals: Answer::Field("cycles, or samples of the sender"),
+    losses: Answer::Never("every cycle is in its figures"),
+    ..CYCLICTEST
+};
+
+/// Whether a thread of the document has a key.
+fn has(document: &serde_json::Value, key: &str) -> bool {
+    let threads = document.get("thread").and_then(|threads| threads.as_object());
+    threads.is_some_and(|threads| threads.values().any(|thread| thread.get(key).is_some()))
+}
 
 /// 10000-01-01 in seconds since 1970.
 const YEAR_10000: u64 = 253_402_300_800;
@@ -79,7 +132,7 @@ enum RtTestsTool {
     Oslat,
     /// pmqtest and its family; absent: the file does not say which.
     Pair(Option<&'static str>),
-    Thread(threads::PairTool),
+    Thread(ThreadTool),
 }
 
 impl RtTestsTool {
@@ -93,7 +146,7 @@ impl RtTestsTool {
             program if program.contains("oslat") => RtTestsTool::Oslat,
             program => {
                 let pair = pairs::tool(program).map(|tool| RtTestsTool::Pair(Some(tool)));
-                pair.or_else(|| threads::PairTool::named(program).map(RtTestsTool::Thread))
+                pair.or_else(|| ThreadTool::named(program).map(RtTestsTool::Thread))
                     .ok_or_else(|| format!("it is a result of {program}, which is not read"))?
             }
         })
@@ -110,13 +163,10 @@ impl RtTestsTool {
 }
 
 /// Whether a document says that another tool than cyclictest and oslat wrote it.
-pub(super) fn is_of_another_tool(document: &serde_json::Value) -> bool {
+fn is_of_another_tool(document: &serde_json::Value) -> bool {
     let line = ["cmdline", "cmdline:"].iter().find_map(|key| document.get(key)?.as_str()).unwrap_or_default();
     let program = program(line);
-    let threads = document.get("thread").and_then(|threads| threads.as_object());
-    let is_pair =
-        threads.is_some_and(|threads| threads.values().any(|thread| thread.get("receiver").is_some()));
-    is_pair || pairs::tool(program).is_some() || threads::PairTool::named(program).is_some()
+    has(document, "receiver") || pairs::tool(program).is_some() || ThreadTool::named(program).is_some()
 }
 
 /// The program of a command line, without its folder.
@@ -140,15 +190,19 @@ fn take_pairs(
 }
 
 fn take_threads(
-    tool: threads::PairTool,
+    tool: ThreadTool,
     line: &str,
     all: BTreeMap<u32, RtTestsThread>,
     found: &mut ImportedFile,
 ) -> Result<(), String> {
     let command = tool.syntax().read(line).unwrap_or_default();
     found.manifest.asked.duration_ns = command.time_ns('D');
+    found.extremes_alone();
     threads::remarks(tool, found);
-    tool.asked(&command, found);
+    if tool == ThreadTool::Signaltest {
+        let priority = command.number('p').filter(|priority| *priority > 0);
+        found.scheduled(Some(if priority.is_some() { "fifo" } else { "other" }), priority);
+    }
     // Without -a the number of a thread's CPU is that of no CPU.
     found.cpus_known = command.has('a');
     for (number, thread) in all {
@@ -162,13 +216,15 @@ fn take_threads(
             ..ToolScreen::default()
         };
         let cpu = cpu.filter(|_| command.has('a')).unwrap_or(number);
-        found.columns.push(threads::column(tool, &screen, cpu, tool.period_us(&command, number)));
+        let column = ImportedSeries::of_screen(tool.probe(), cpu, 1_000, &screen);
+        found.columns.push(column.each_us(tool.period_us(&command, number)));
     }
     Ok(())
 }
 
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let document: RtTestsDocument = serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let document: RtTestsDocument =
+        serde_json::from_str(scan.text).map_err(|e| format!("it is damaged ({e})"))?;
     let line = document.cmdline.clone().unwrap_or_default();
     let tool = RtTestsTool::of(program(&line), &document)?;
     let name = tool.name();
@@ -230,7 +286,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     }
     found.skips_missed = is_cyclictest;
     if is_cyclictest && found.columns.iter().all(|column| column.buckets.is_empty()) {
-        found.note("without -h cyclictest records no histogram: only minimum, mean and maximum are known");
+        found.extremes_alone();
     }
     if let Some(command) = &command {
         asked(&mut found, command, is_cyclictest);

@@ -12,6 +12,29 @@ use roxmltree::{Document, Node, ParsingOptions};
 use super::column::{ImportedFile, ImportedSeries, kernel};
 use super::cyclictest;
 use super::figures::thousandths;
+use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, Samples, Told, Unit};
+use super::scan::{Scan, second_run};
+
+pub(super) const FORMAT: Description = Description {
+    name: "rteval XML",
+    program: "rteval",
+    told: Told::Text(|text| text.starts_with('<') && text.contains("<rteval")),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Stated,
+    samples: Samples::Distribution,
+    totals: Answer::Field("samples of each core, and the maximum of system"),
+    missed: Missed::Counted,
+    end: End::Marked,
+    half_line: |_| Half::Whole,
+    worse: Answer::Field("measured_latency of the abort report, and the maximum of system"),
+    stops: Answer::Field("stoptrace_invoked, stoptrace_report and abort_report"),
+    aborts: Answer::Field("abort_report"),
+    losses: Answer::Field("samples above the histogram's sum, and a measurement without statistics"),
+    doubts: Answer::Never("its report has no place for a doubt"),
+    read,
+};
 
 /// No report has more elements and texts than this.
 const MOST_NODES: u32 = 1_000_000;
@@ -25,13 +48,8 @@ const MEASURED: [(&str, &str); 2] = [("cyclictest", "wakeup"), ("timerlat", "tim
 /// Elements of a report that are no measurement.
 const OTHERS: [&str; 2] = ["Profile", "sysstat"];
 
-/// Whether a text is a report of rteval.
-pub(super) fn is_report(text: &str) -> bool {
-    text.starts_with('<') && text.contains("<rteval")
-}
-
-/// Reads the report.
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let text = scan.text;
     if depth(text) > DEEPEST {
         return Err(format!("its elements are nested more than {DEEPEST} deep"));
     }
@@ -42,7 +60,8 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     if root.tag_name().name() != "rteval" {
         return Err(format!("it is XML of '{}', not of rteval", root.tag_name().name()));
     }
-    let mut found = ImportedFile::by("rteval", root.attribute("version").map(str::to_string));
+    let mut found = scan.file();
+    found.manifest.written_by.version = root.attribute("version").map(str::to_string);
     machine(root, &mut found);
     run(root, &mut found);
     let measurements =
@@ -59,7 +78,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     }
     for (n, tool) in tools.iter().enumerate() {
         if tools[..n].iter().any(|before| before.tag_name() == tool.tag_name()) {
-            return Err("it holds more than one run".into());
+            return second_run();
         }
         measurement(*tool, &mut found)?;
     }
@@ -98,6 +117,12 @@ fn measurement(tool: Node, found: &mut ImportedFile) -> Result<(), String> {
         found.not_run(probe, format!("the report has no statistics of {name}: rteval leaves them out where a latency was beyond its buckets"));
     }
     aborted(tool, before, found);
+    let system = child(tool, "system").and_then(|node| child(node, "statistics"));
+    let worst =
+        system.and_then(|node| thousandths(value(node, "maximum")?)).and_then(|max| max.try_into().ok());
+    if let Some(max) = worst.map(|max: u64| max.div_ceil(1_000)) {
+        found.state_max_of_all(probe, max);
+    }
     if name == "timerlat" && found.columns.len() > before {
         found.missing.push(
             "timerlat: the samples of interrupt, thread and user space are added up in one histogram".into(),
@@ -146,7 +171,7 @@ fn core_column(core: Node, probe: &'static str) -> Result<ImportedSeries, String
     }
     column.buckets.sort_unstable();
     if column.buckets.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Err("it holds more than one run".into());
+        return second_run();
     }
     // A latency beyond the buckets is in the maximum alone.
     let beyond = column.buckets.last().is_none_or(|last| column.max.is_some_and(|max| max > last.0));

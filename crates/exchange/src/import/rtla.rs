@@ -4,32 +4,73 @@
 //! A row is labelled with the smallest value of its bucket; the bucket's width (`-b`) is not said, but no
 //! wider than the greatest common divisor of all labels. `count:` includes `over:`. Rows without a count are
 //! left out, so that overflow begins somewhere after the last row. Neither period nor priority is in the
-//! file.
-
-use std::collections::BTreeMap;
+//! file. Since 6.14 rtla states below any table how many events it missed.
 
 use super::column::{ImportedFile, ImportedSeries};
-use super::text::{is_row, whole_lines};
+use super::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit, Worse,
+};
+use super::scan::{Line, Scan, second_run};
+use super::table::Table;
+use super::text::is_row;
+
+pub(super) const TIMERLAT: Description = Description {
+    name: "rtla timerlat hist",
+    program: "rtla",
+    told: Told::Lines(|line| mark(line, "# RTLA timerlat histogram")),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Stated,
+    samples: Samples::Distribution,
+    totals: Answer::Field("count: of each column, and max: below ALL:"),
+    missed: Missed::Skipped,
+    // Below the table the analysis may follow, and how many events were missed.
+    end: End::Unmarked,
+    half_line: |_| Half::Dropped,
+    // The analysis below the table (-a): of the sample that stopped rtla, which the table lacks.
+    worse: Answer::Lines(&[
+        Worse::Place("## CPU {cpu} hit stop tracing{}"),
+        Worse::Sample("IRQ latency: {us} us{}", Some("timerlat-irq")),
+        Worse::Sample("Thread latency: {us} us{}", Some("timerlat-thread")),
+        Worse::Sample("Max timerlat IRQ latency from idle: {us} us in cpu {cpu}", Some("timerlat-irq")),
+    ]),
+    stops: Answer::Lines(&["{} hit stop tracing{}"]),
+    aborts: Answer::Lines(&["Error iterating on events{}", "{}failed to enable the tracer{}"]),
+    losses: Answer::Lines(&["{}events missed, results might not be accurate{}", "{}[LOST {some} EVENTS]{}"]),
+    doubts: Answer::Never("rtla doubts nothing but for lost events"),
+    read,
+};
+
+pub(super) const OSNOISE: Description = Description {
+    name: "rtla osnoise hist",
+    told: Told::Lines(|line| mark(line, "# RTLA osnoise histogram")),
+    missed: Missed::NoPeriods,
+    worse: Answer::Never("osnoise prints no analysis: its table holds the sample that stopped it"),
+    ..TIMERLAT
+};
+
+/// The head of a tool, or the columns below it.
+fn mark(line: &str, head: &str) -> Option<Mark> {
+    let is_columns = || line.split_whitespace().next() == Some("Index");
+    if line == head { Some(Mark::Kind(0)) } else { is_columns().then_some(Mark::Kind(1)) }
+}
 
 /// Lines below the table.
 const FIGURES: [&str; 5] = ["over:", "count:", "min:", "avg:", "max:"];
 
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let mut missing = Vec::new();
-    let mut lines = whole_lines(text, &mut missing).lines().enumerate();
-    let mut found = ImportedFile::by("rtla", None);
-    found.missing = missing;
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let mut found = scan.file();
     let mut unit_ns = None;
     let names = loop {
-        let Some((_, line)) = lines.next() else {
+        let Some(line) = scan.next()? else {
             return Err("it has no line 'Index' with the columns (was it written with --no-header?)".into());
         };
-        let mut words = line.split_whitespace();
+        let mut words = line.text.split_whitespace();
         if words.next() == Some("Index") {
             break words.collect::<Vec<_>>();
         }
-        match line.trim() {
-            "# RTLA timerlat histogram" => found.skips_missed = true,
+        match line.text {
             "# Time unit is microseconds (us)" => unit_ns = Some(1_000),
             "# Time unit is nanoseconds (ns)" => unit_ns = Some(1),
             line => {
@@ -46,143 +87,82 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     }
     let unit_ns = unit_ns.ok_or("it does not say its time unit")?;
     let mut columns = names.iter().map(|name| column(name, unit_ns)).collect::<Result<Vec<_>, _>>()?;
-    let mut figures: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
-    let mut labels = 0;
+    let mut table = Table::default();
     // The figures of all CPUs below the table: heads, then maxima.
     let (mut all, mut worst) = (None::<Vec<&str>>, Vec::new());
-    let mut stopped = StoppedAt::default();
-    for (n, line) in lines {
-        let mut words = line.split_whitespace();
+    while let Some(line) = scan.next()? {
+        let mut words = line.text.split_whitespace();
         let Some(first) = words.next() else { continue };
-        let bad = |what: &str| format!("line {}: '{what}' is not one of its figures", n + 1);
+        let named = FIGURES.iter().find(|name| **name == first);
         if line.starts_with("# RTLA") || first == "Index" {
-            return Err("it holds more than one run".into());
-        }
-        stopped.take(line);
-        if let Some(heads) = &all {
+            return second_run();
+        } else if let Some(heads) = &all {
             if first == "max:" {
-                let maxima = words.map(|word| figure(word).ok_or_else(|| bad(word)));
-                let maxima = maxima.collect::<Result<Vec<_>, _>>()?;
+                let maxima = words.map(|word| figure(&line, word)).collect::<Result<Vec<_>, _>>()?;
                 worst = heads.iter().copied().zip(maxima).collect();
             }
-            continue;
-        }
-        if let Some(name) = FIGURES.iter().find(|name| **name == first) {
-            let values = words.map(|word| figure(word).ok_or_else(|| bad(word)));
-            if figures.insert(name, values.collect::<Result<_, _>>()?).is_some() {
-                return Err("it holds more than one run".into());
-            }
+        } else if let Some(name) = named {
+            words.clone().try_for_each(|word| figure(&line, word).map(|_| ()))?;
+            table.figures(name, words)?;
         } else if first == "ALL:" {
             all = Some(words.collect());
-        } else if first.starts_with(|c: char| c.is_ascii_digit()) && figures.is_empty() {
-            let label = first.parse().map_err(|_| bad(first))?;
-            let counts = words.map(|word| word.parse().map_err(|_| bad(word)));
-            let counts = counts.collect::<Result<Vec<u64>, String>>()?;
-            if counts.len() != columns.len() {
-                return Err(format!("line {}: {} counts for {} columns", n + 1, counts.len(), columns.len()));
+        } else if first.starts_with(|c: char| c.is_ascii_digit())
+            && FIGURES.iter().all(|name| table.words(name).is_none())
+        {
+            let label = line.number(first)?;
+            if table.rows.last_key_value().is_some_and(|last| *last.0 >= label) {
+                return Err(line.at(format_args!("bucket {label} comes too late, give one run alone")));
             }
-            if columns.iter().any(|column| column.buckets.last().is_some_and(|bucket| bucket.0 >= label)) {
-                return Err(format!("line {}: bucket {label} comes too late, give one run alone", n + 1));
-            }
-            labels = divisor(labels, label);
-            let nonzero = columns.iter_mut().zip(counts).filter(|(_, count)| *count > 0);
-            nonzero.for_each(|(column, count)| column.buckets.push((label, count)));
-        } else if is_row(line) {
-            return Err(format!("line {}: '{line}' cannot be read as a row of rtla", n + 1));
+            table.row(&line, label, words)?;
+        } else if is_row(&line) {
+            return Err(line.unreadable());
         }
     }
-    if text.contains("hit stop tracing") {
-        found.note("rtla stopped at the threshold it was given");
-    }
-    for name in FIGURES {
-        if figures.get(name).is_none_or(|values| values.len() != columns.len()) {
-            found.missing.push(format!("the file has no '{name}' for every column: it was cut short"));
-            figures.remove(name);
-        }
-    }
-    let last = columns.iter().filter_map(|column| column.buckets.last()).map(|bucket| bucket.0).max();
+    table.check_width(columns.len())?;
+    table.require(&FIGURES, columns.len()..=columns.len(), &mut found.missing);
+    let figure =
+        |name: &str, column: usize| table.word(name, column).and_then(|word| word.parse::<f64>().ok());
+    let last = table.rows.last_key_value().map(|row| *row.0);
     // Of the first bucket alone no label tells the width; the samples in it do.
-    let widest = figures.get("max:").into_iter().flatten().flatten().map(|max| whole(*max) + 1).max();
+    let widest =
+        (0..columns.len()).filter_map(|column| figure("max:", column)).map(|max| whole(max) + 1).max();
+    let labels = table.rows.keys().copied().fold(0, divisor);
     let width = if labels == 0 && last == Some(0) { widest.unwrap_or(1) } else { labels.max(1) };
     for (place, column) in columns.iter_mut().enumerate() {
-        let figure = |name: &str| figures.get(name).and_then(|values| values[place]);
+        let number = |name: &str| figure(name, place).map(whole);
+        column.buckets = if last.is_some() { table.buckets(place) } else { Vec::new() };
         column.width = width;
-        column.overflow_from = last.map(|last| last.saturating_add(column.width));
-        (column.min, column.max) = (figure("min:").map(whole), figure("max:").map(whole));
-        column.avg = figure("avg:");
-        column.overflow = figure("over:").map_or(0, whole);
+        column.overflow_from = last.map(|last| last.saturating_add(width));
+        (column.min, column.avg, column.max) = (number("min:"), figure("avg:", place), number("max:"));
+        column.overflow = number("over:").unwrap_or(0);
         let count = column.samples();
-        column.unplaced = figure("count:").map_or(0, whole).saturating_sub(count);
-        if let Some(stated) = figure("count:").map(whole).filter(|stated| *stated != count) {
+        column.unplaced = number("count:").unwrap_or(0).saturating_sub(count);
+        if let Some(stated) = number("count:").filter(|stated| *stated != count) {
             found
                 .missing
                 .push(format!("{}: {count} samples are listed, its count says {stated}", names[place]));
         }
     }
     found.columns = columns;
+    if all.is_some() && worst.is_empty() {
+        found.missing.push("the file has no 'max:' below 'ALL:': it was cut short".into());
+    }
     for (head, max) in worst {
-        let (Some(max), Some(probe)) = (max.map(whole), probe(head)) else { continue };
-        let of_it = found.columns.iter_mut().filter(|column| column.probe == probe);
-        match of_it.max_by_key(|column| column.max) {
-            Some(column) if column.max.is_some_and(|reached| reached >= max) => {}
-            Some(column) => {
-                column.state_max(max);
-                found
-                    .missing
-                    .push(format!("no column of {head} reaches {max}, which the file states of all CPUs"));
-            }
-            None => {
-                found.missing.push(format!("the file states {head} of all CPUs, and has no column of it"))
-            }
+        if let (Some(max), Some(probe)) = (max.map(whole), probe(head)) {
+            found.state_max_of_all(probe, max);
         }
     }
-    stopped.settle(&mut found);
     Ok(found)
 }
 
-/// A figure below the table; `None` within where rtla has none, and without where it is not a number.
-fn figure(word: &str) -> Option<Option<f64>> {
+/// A figure below the table; `None` where rtla has none.
+fn figure(line: &Line, word: &str) -> Result<Option<f64>, String> {
     let is_figure = word.starts_with(|c: char| c.is_ascii_digit())
         && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match word {
-        "-" => Some(None),
-        _ => is_figure.then(|| word.parse().ok()).flatten().map(Some),
-    }
-}
-
-/// What rtla says of the sample at which it stopped (`-T`, `--auto`): `## CPU 12 hit stop tracing, analyzing
-/// it ##`.
-#[derive(Default)]
-struct StoppedAt {
-    cpu: Option<u32>,
-    latencies: Vec<(&'static str, u32, u64)>,
-}
-
-impl StoppedAt {
-    fn take(&mut self, line: &str) {
-        if let Some((cpu, _)) =
-            line.strip_prefix("## CPU ").and_then(|rest| rest.split_once(" hit stop tracing"))
-        {
-            self.cpu = cpu.trim().parse().ok();
-        }
-        let Some(cpu) = self.cpu else { return };
-        for (name, probe) in [("IRQ latency:", "timerlat-irq"), ("Thread latency:", "timerlat-thread")] {
-            let value = line.strip_prefix(name).and_then(|rest| rest.split_once("us"));
-            if let Some(us) = value.and_then(|(us, _)| figure(us.trim()).flatten()) {
-                self.latencies.push((probe, cpu, (us * 1e3) as u64));
-            }
-        }
-    }
-
-    /// Lets that sample count where the histogram does not hold it.
-    fn settle(&self, found: &mut ImportedFile) {
-        for (probe, cpu, ns) in &self.latencies {
-            let is_it = |column: &&mut ImportedSeries| column.probe == *probe && column.cpu == *cpu;
-            match found.columns.iter_mut().find(is_it) {
-                Some(column) => column.state_max(ns / column.unit_ns.max(1)),
-                None => found.missing.push(format!("{probe} on cpu {cpu} was late, and the table lacks it")),
-            }
-        }
+        "-" => Ok(None),
+        _ if is_figure => word.parse().map(Some).map_err(|_| line.unreadable()),
+        _ => Err(line.unreadable()),
     }
 }
 
@@ -206,9 +186,9 @@ fn column(name: &str, unit_ns: u64) -> Result<ImportedSeries, String> {
     Ok(ImportedSeries { probe, cpu, unit_ns, width: 1, ..ImportedSeries::default() })
 }
 
-/// Figures without a fraction; the cast saturates.
+/// Figures without a fraction, which rtla has in means alone; the cast saturates.
 fn whole(figure: f64) -> u64 {
-    figure as u64
+    figure.ceil() as u64
 }
 
 /// The greatest common divisor; 0 counts as a multiple of everything.

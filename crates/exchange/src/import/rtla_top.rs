@@ -4,172 +4,172 @@
 //! They are drawn anew each second with figures since the start: the last screen counts, and the worst
 //! maximum of all. Figures are cut to whole units. timerlat counts interrupts alone; threads are taken to be
 //! as many. osnoise counts interruptions by their origin, and states the longest single one and the most
-//! noise of one period.
+//! noise of one period. Since 6.11 a line ALL has the extremes of all CPUs.
 
 use std::collections::BTreeMap;
 
 use super::column::{ImportedFile, ImportedSeries};
-use super::text::whole_lines;
+use super::figures::{Screens, ToolScreen};
+use super::format::{Answer, Description, Mark, Rounding, Samples, Told};
+use super::rtla;
+use super::scan::{Line, Scan, second_run};
 
 use machine::units::whole_us;
+
+pub(super) const TIMERLAT: Description = Description {
+    name: "rtla timerlat top",
+    told: Told::Lines(|line| {
+        let is_unit = || line.contains("IRQ Timer Latency (").then_some(Mark::Kind(1));
+        if is_head(line, "COUNT") && line.contains('|') { Some(Mark::Kind(0)) } else { is_unit() }
+    }),
+    rounding: Rounding::Cut,
+    samples: Samples::Extremes,
+    totals: Answer::Field("#COUNT of each CPU, and the line ALL"),
+    read: read_timerlat,
+    ..rtla::TIMERLAT
+};
+
+pub(super) const OSNOISE: Description = Description {
+    name: "rtla osnoise top",
+    told: Told::Lines(|line| {
+        let is_unit = || line.starts_with("duration:") && line.contains("time is in us");
+        if heads_osnoise(line) { Some(Mark::Kind(0)) } else { is_unit().then_some(Mark::Kind(1)) }
+    }),
+    samples: Samples::Extremes,
+    totals: Answer::Field("the counts of each CPU by origin"),
+    read: read_osnoise,
+    ..rtla::OSNOISE
+};
 
 /// Columns of timerlat, in the order of the table.
 const PROBES: [&str; 3] = ["timerlat-irq", "timerlat-thread", "timerlat-user"];
 
-/// Whether a line heads a table of `rtla timerlat top`.
-pub(super) fn heads_timerlat(line: &str) -> bool {
+fn is_head(line: &str, second: &str) -> bool {
     let mut words = line.split_whitespace();
-    line.contains('|') && words.next() == Some("CPU") && words.next() == Some("COUNT")
+    words.next() == Some("CPU") && words.next() == Some(second)
 }
 
-/// Whether a line heads a table of `rtla osnoise top` or `rtla hwnoise`.
-pub(super) fn heads_osnoise(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    line.contains("Max Single") && words.next() == Some("CPU") && words.next() == Some("Period")
+fn heads_osnoise(line: &str) -> bool {
+    line.contains("Max Single") && is_head(line, "Period")
 }
 
-/// A row of either table.
-#[derive(Debug, Clone, PartialEq)]
-struct TopRow {
-    count: u64,
-    /// For each probe: minimum, mean and maximum; none where it has no sample.
-    figures: Vec<Option<TopFigures>>,
-    /// The most noise of one period.
-    worst_period: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct TopFigures {
-    min: Option<u64>,
-    avg: f64,
-    max: u64,
-}
-
-/// All screens, joined.
+/// How many screens were drawn, and whether other text followed, so that the next one is another run's.
 #[derive(Debug, Default)]
-struct Screens {
-    rows: BTreeMap<u32, TopRow>,
-    drawn: u64,
-    /// Whether other text followed the last screen, so that the next one is another run's.
+struct Drawn {
+    heads: u64,
     ended: bool,
+    /// Statements before the first screen.
+    statements: usize,
 }
 
-impl Screens {
-    fn head(&mut self) -> Result<(), String> {
-        if self.ended {
-            return Err("it holds more than one run".into());
+impl Drawn {
+    fn head(&mut self, statements: usize) -> Result<(), String> {
+        if self.heads == 0 {
+            self.statements = statements;
         }
-        self.drawn += 1;
-        Ok(())
+        self.heads += 1;
+        if self.ended || statements > self.statements { second_run() } else { Ok(()) }
     }
 
-    fn row(&mut self, cpu: u32, mut row: TopRow) -> Result<(), String> {
-        if let Some(before) = self.rows.get(&cpu) {
-            let unlike = before.figures.len() != row.figures.len() || before.count > row.count;
-            if unlike || self.drawn < 2 {
-                return Err("it holds more than one run".into());
-            }
-            for (now, before) in row.figures.iter_mut().zip(&before.figures) {
-                keep_worst(now, *before);
-            }
-            row.worst_period = row.worst_period.max(before.worst_period);
+    /// Takes a line that is no row.
+    fn other(&mut self, line: &str) {
+        let is_rule = line.bytes().all(|byte| b"-| ".contains(&byte));
+        let is_title = ["Timer Latency", "Operating System Noise", "Hardware-related Noise"].contains(&line);
+        let is_frame = is_rule || is_title || line.starts_with("ALL ") || line.starts_with("duration:");
+        self.ended |= !is_frame && self.heads > 0;
+    }
+
+    fn note(&self, found: &mut ImportedFile) {
+        if self.heads > 1 {
+            found.note(format!("the last of {} screens counts, and the worst maximum of all", self.heads));
         }
-        self.rows.insert(cpu, row);
-        Ok(())
     }
 }
 
-fn keep_worst(now: &mut Option<TopFigures>, before: Option<TopFigures>) {
-    match (now.as_mut(), before) {
-        (Some(now), Some(before)) => now.max = now.max.max(before.max),
-        (None, Some(before)) => *now = Some(before),
-        (_, None) => {}
+/// Rows of all screens, by CPU and column.
+#[derive(Debug, Default)]
+struct Rows {
+    screens: Screens<(u32, usize)>,
+    drawn: Drawn,
+}
+
+impl Rows {
+    fn draw(&mut self, cpu: u32, column: usize, screen: ToolScreen) -> Result<(), String> {
+        if self.drawn.heads < 2 && self.screens.0.contains_key(&(cpu, column)) {
+            return second_run();
+        }
+        self.screens.draw((cpu, column), screen)
     }
 }
 
-/// Reads `rtla timerlat top`.
-pub(super) fn read_timerlat(text: &str) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("rtla", None);
-    found.skips_missed = true;
-    let (mut screens, mut unit_ns) = (Screens::default(), None);
-    let mut stopped_on = None;
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        if heads_timerlat(line) {
-            screens.head()?;
+fn read_timerlat(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let (mut found, mut rows, mut unit_ns) = (scan.file(), Rows::default(), None);
+    let mut worst = [None; PROBES.len()];
+    while let Some(line) = scan.next()? {
+        if is_head(&line, "COUNT") && line.contains('|') {
+            rows.drawn.head(scan.statements)?;
         } else if line.contains("IRQ Timer Latency (") {
-            unit_ns = unit_of(line);
-        } else if let Some((cpu, row)) = timerlat_row(line).map_err(|why| format!("line {}: {why}", n + 1))? {
-            screens.row(cpu, row)?;
-        } else if !is_frame(line) && screens.drawn > 0 {
-            screens.ended = true;
-            stopped_on = analysis(line, stopped_on, &mut screens.rows, unit_ns.unwrap_or(1_000));
+            unit_ns = unit_of(&line);
+        } else if line.starts_with("ALL ") {
+            for (place, group) in line.split('|').skip(1).enumerate().take(PROBES.len()) {
+                worst[place] = worst[place].max(figures(&line, group)?.max);
+            }
+        } else if let Some((cpu, count)) = cpu_and_count(&line)? {
+            let groups = line.split('|').skip(1).map(|group| figures(&line, group));
+            let groups = groups.collect::<Result<Vec<_>, _>>()?;
+            if !(2..=PROBES.len()).contains(&groups.len()) {
+                return Err(line.at(format_args!("cpu {cpu} has {} groups of figures", groups.len())));
+            }
+            let identity = (groups.len() as u64, 0);
+            for (place, screen) in groups.into_iter().enumerate() {
+                let cycles = if screen.max.is_some() { count.max(1) } else { 0 };
+                rows.draw(cpu, place, ToolScreen { identity, cycles, ..screen })?;
+            }
+        } else {
+            rows.drawn.other(&line);
         }
     }
     let unit_ns = unit_ns.ok_or("it does not say its time unit")?;
-    if text.contains("hit stop tracing") {
-        found.note("rtla stopped at the threshold it was given");
-    }
-    unmarked(&screens, &mut found);
+    rows.drawn.note(&mut found);
     found.note("rtla timerlat top counts interrupts alone: its threads are taken to have as many samples");
-    for (cpu, row) in screens.rows {
-        for (probe, figures) in PROBES.iter().zip(row.figures) {
-            let mut column = ImportedSeries { probe, cpu, unit_ns, width: 1, ..ImportedSeries::default() };
-            if let Some(TopFigures { min, avg, max }) = figures {
-                column.overflow = row.count.max(1);
-                (column.min, column.avg, column.max) = (min, Some(avg), Some(max));
-            }
-            found.columns.push(column);
+    for ((cpu, place), screen) in &rows.screens.0 {
+        found.columns.push(ImportedSeries::of_screen(PROBES[*place], *cpu, unit_ns, screen));
+    }
+    for (probe, max) in PROBES.iter().zip(worst) {
+        if let Some(max) = max {
+            found.state_max_of_all(probe, max);
         }
     }
     Ok(found)
 }
 
-/// Reads `rtla osnoise top` or `rtla hwnoise`.
-pub(super) fn read_osnoise(text: &str) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("rtla", None);
-    let (mut screens, mut is_us) = (Screens::default(), false);
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        if heads_osnoise(line) {
-            screens.head()?;
+fn read_osnoise(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let (mut found, mut rows, mut is_us) = (scan.file(), Rows::default(), false);
+    let mut worst_periods: BTreeMap<u32, u64> = BTreeMap::new();
+    while let Some(line) = scan.next()? {
+        if heads_osnoise(&line) {
+            rows.drawn.head(scan.statements)?;
         } else if line.ends_with("time is in us") {
             is_us = true;
-        } else if let Some((cpu, row)) = osnoise_row(line).map_err(|why| format!("line {}: {why}", n + 1))? {
-            screens.row(cpu, row)?;
-        } else if !is_frame(line) && screens.drawn > 0 {
-            screens.ended = true;
+        } else if let Some((cpu, _)) = cpu_and_count(&line)? {
+            let (screen, worst_period_us) = osnoise_row(&line, cpu)?;
+            rows.draw(cpu, 0, screen)?;
+            let known = worst_periods.entry(cpu).or_default();
+            *known = worst_period_us.max(*known);
+        } else {
+            rows.drawn.other(&line);
         }
     }
     if !is_us {
         return Err("it does not say its time unit".into());
     }
-    unmarked(&screens, &mut found);
-    for (cpu, row) in screens.rows {
-        let mut column =
-            ImportedSeries { probe: "noise", cpu, unit_ns: 1_000, width: 1, ..ImportedSeries::default() };
-        if let Some(Some(TopFigures { avg, max, .. })) = row.figures.first() {
-            column.overflow = row.count.max(1);
-            (column.avg, column.max) = (Some(*avg), Some(*max));
-        }
-        if let Some(us) = row.worst_period {
-            found.note(format!("noise on cpu {cpu}: up to {} in one period of rtla", whole_us(us)));
-        }
-        found.columns.push(column);
+    rows.drawn.note(&mut found);
+    for ((cpu, _), screen) in &rows.screens.0 {
+        let us = whole_us(worst_periods[cpu]);
+        found.note(format!("noise on cpu {cpu}: up to {us} in one period of rtla"));
+        found.columns.push(ImportedSeries::of_screen("noise", *cpu, 1_000, screen));
     }
     Ok(found)
-}
-
-fn unmarked(screens: &Screens, found: &mut ImportedFile) {
-    if screens.drawn > 1 {
-        found.note(format!("the last of {} screens counts, and the worst maximum of all", screens.drawn));
-    }
-    found.note("nothing marks the end of rtla's table: whether it is whole cannot be told");
-}
-
-/// Whether a line belongs to the table without being a row.
-fn is_frame(line: &str) -> bool {
-    let is_rule = line.bytes().all(|byte| b"-| ".contains(&byte));
-    let is_title = ["Timer Latency", "Operating System Noise", "Hardware-related Noise"].contains(&line);
-    is_rule || is_title || line.starts_with("ALL ") || line.starts_with("duration:")
 }
 
 fn unit_of(line: &str) -> Option<u64> {
@@ -180,85 +180,50 @@ fn unit_of(line: &str) -> Option<u64> {
     }
 }
 
-/// `0 #3222` before the first bar: CPU and count.
-fn cpu_and_count(text: &str) -> Option<Result<(u32, u64), String>> {
-    let (cpu, rest) = text.split_once('#')?;
-    let cpu = cpu.trim().parse().ok()?;
-    let count = rest.split_whitespace().next().unwrap_or_default();
-    Some(count.parse().map(|count| (cpu, count)).map_err(|_| format!("'{count}' is not a count")))
+/// `0 #3222` at a row's begin: CPU and count. Long counts are `#120200 e1`.
+fn cpu_and_count(line: &Line) -> Result<Option<(u32, u64)>, String> {
+    let Some((cpu, rest)) = line.text.split_once('#') else { return Ok(None) };
+    let Ok(cpu) = cpu.trim().parse() else { return Ok(None) };
+    let mut words = rest.split('|').next().unwrap_or_default().split_whitespace();
+    let count = line.number(words.next().unwrap_or_default())?;
+    let tens = words.next().and_then(|word| word.strip_prefix('e')?.parse::<u32>().ok()).unwrap_or(0);
+    Ok(Some((cpu, count.saturating_mul(10u64.saturating_pow(tens)))))
 }
 
-/// `0 #3222      |    10739         8       319     18665 |    18736        24       381     23982`.
-fn timerlat_row(line: &str) -> Result<Option<(u32, TopRow)>, String> {
-    let mut groups = line.split('|');
-    let Some(head) = groups.next().and_then(cpu_and_count) else { return Ok(None) };
-    let (cpu, count) = head?;
-    let figures = groups.map(group).collect::<Result<Vec<_>, _>>()?;
-    if !(2..=PROBES.len()).contains(&figures.len()) {
-        return Err(format!("cpu {cpu} has {} groups of figures", figures.len()));
-    }
-    Ok(Some((cpu, TopRow { count, figures, worst_period: None })))
-}
-
-/// `cur min avg max` of one probe, or a dash for each.
-fn group(text: &str) -> Result<Option<TopFigures>, String> {
-    let words = text.split_whitespace().collect::<Vec<_>>();
-    if words.len() != 4 {
-        return Err(format!("'{}' are not the four figures cur, min, avg and max", text.trim()));
+/// `cur min avg max` of one probe, or a dash for each. The line ALL has no `cur`.
+fn figures(line: &Line, group: &str) -> Result<ToolScreen, String> {
+    let words = group.split_whitespace().collect::<Vec<_>>();
+    let is_all = line.starts_with("ALL ");
+    if words.len() != if is_all { 3 } else { 4 } {
+        return Err(line.at(format_args!("'{}' are not the figures min, avg and max", group.trim())));
     }
     if words.iter().all(|word| *word == "-") {
-        return Ok(None);
+        return Ok(ToolScreen::default());
     }
-    let number = |word: &str| word.parse::<u64>().map_err(|_| format!("'{word}' is not one of its figures"));
-    let (cur, min, avg, max) = (number(words[0])?, number(words[1])?, number(words[2])?, number(words[3])?);
-    Ok(Some(TopFigures { min: Some(min), avg: avg as f64, max: max.max(cur) }))
+    let numbers = words.iter().map(|word| line.number(word)).collect::<Result<Vec<_>, _>>()?;
+    let [.., min, avg, max] = numbers[..] else { return Err(line.unreadable()) };
+    let max = if is_all { max } else { max.max(numbers[0]) };
+    Ok(ToolScreen { min: Some(min), avg: Some(avg as f64), max: Some(max), ..ToolScreen::default() })
 }
 
-/// `0 #4           4015681      3133376    21.97149      787570        50300         154 …`.
-fn osnoise_row(line: &str) -> Result<Option<(u32, TopRow)>, String> {
-    let Some(head) = cpu_and_count(line) else { return Ok(None) };
-    let (cpu, _) = head?;
+/// `0 #4           4015681      3133376    21.97149      787570        50300         154 …`, and the most
+/// noise of one period.
+fn osnoise_row(line: &Line, cpu: u32) -> Result<(ToolScreen, u64), String> {
     let words = line.split_once('#').map(|(_, rest)| rest.split_whitespace().skip(1)).into_iter().flatten();
     let words = words.collect::<Vec<_>>();
     // rtla hwnoise has no columns of IRQ, softirq and thread.
     if words.len() != 10 && words.len() != 7 {
-        return Err(format!("cpu {cpu} has {} figures", words.len()));
+        return Err(line.at(format_args!("cpu {cpu} has {} figures", words.len())));
     }
-    let number = |at: usize| {
-        words[at].parse::<u64>().map_err(|_| format!("'{}' is not one of its figures", words[at]))
-    };
+    let number = |at: usize| line.number(words[at]);
     let (noise_us, worst_period_us, single_us) = (number(1)?, number(3)?, number(4)?);
     let counts = (5..words.len()).map(number).collect::<Result<Vec<_>, _>>()?;
     let count = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
-    let is_quiet = count == 0 && single_us == 0;
-    let avg = noise_us as f64 / count.max(1) as f64;
-    let figures =
-        (!is_quiet).then_some(TopFigures { min: None, avg: avg.min(single_us as f64), max: single_us });
-    Ok(Some((cpu, TopRow { count, figures: vec![figures], worst_period: Some(worst_period_us) })))
-}
-
-/// Takes a figure of the analysis that rtla prints when it stopped: it may be worse than the table, which
-/// lacks the sample that stopped it.
-fn analysis(line: &str, on: Option<u32>, rows: &mut BTreeMap<u32, TopRow>, unit_ns: u64) -> Option<u32> {
-    if let Some(rest) = line.strip_prefix("## CPU ") {
-        return rest.split_whitespace().next().and_then(|cpu| cpu.parse().ok());
+    let mut screen = ToolScreen { cycles: count, ..ToolScreen::default() };
+    if count > 0 || single_us > 0 {
+        screen.cycles = count.max(1);
+        screen.avg = Some((noise_us as f64 / count.max(1) as f64).min(single_us as f64));
+        screen.max = Some(single_us);
     }
-    let mut raise = |cpu: Option<u32>, place: usize, figure: &str| {
-        let us = figure.split_whitespace().next().and_then(|us| us.parse::<f64>().ok());
-        let row = cpu.and_then(|cpu| rows.get_mut(&cpu));
-        if let (Some(us), Some(row)) = (us, row)
-            && let Some(Some(figures)) = row.figures.get_mut(place)
-        {
-            figures.max = figures.max.max((us * 1e3 / unit_ns as f64).ceil() as u64);
-        }
-    };
-    if let Some(figure) = line.strip_prefix("Thread latency:") {
-        raise(on, 1, figure);
-    } else if let Some(figure) = line.strip_prefix("IRQ latency:") {
-        raise(on, 0, figure);
-    } else if let Some(figure) = line.strip_prefix("Max timerlat IRQ latency from idle:") {
-        let cpu = figure.rsplit_once("in cpu ").and_then(|(_, cpu)| cpu.trim().parse().ok());
-        raise(cpu, 0, figure);
-    }
-    on
+    Ok((screen, worst_period_us))
 }

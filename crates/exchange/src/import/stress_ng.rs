@@ -8,23 +8,45 @@
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
-use super::text::whole_lines;
+use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::scan::{Scan, second_run};
 
-/// What the stressor says in a line of the log.
-pub(super) fn message(line: &str) -> Option<&str> {
+pub(super) const FORMAT: Description = Description {
+    name: "stress-ng --cyclic",
+    program: "stress-ng",
+    told: Told::Lines(|line| {
+        let message = message(line)?;
+        let is_head = message.starts_with("sched ") && message.ends_with("samples");
+        let is_extremes = message.starts_with("min:") && message.contains("max:");
+        if is_head { Some(Mark::Kind(0)) } else { is_extremes.then_some(Mark::Kind(1)) }
+    }),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Exact,
+    cpus: Cpus::Threads,
+    samples: Samples::Distribution,
+    totals: Answer::Field("the samples of its line 'sched'"),
+    missed: Missed::NoPeriods,
+    end: End::Marked,
+    half_line: |_| Half::Dropped,
+    worse: Answer::Never("max: is its only figure of the kind"),
+    stops: Answer::Never("it has no threshold"),
+    aborts: Answer::Lines(&[
+        "stress-ng: fail:{}",
+        "stress-ng: error:{}",
+        "{}unsuccessful run completed{}",
+        "{}terminated on signal{}",
+    ]),
+    losses: Answer::Lines(&["{}Note: --cyclic-samples needed to be {some} {}"]),
+    doubts: Answer::Never("it doubts nothing but for samples that it lost"),
+    read,
+};
+
+/// The message of the stressor in a line of the log.
+fn message(line: &str) -> Option<&str> {
     let rest = line.split_once("cyclic: ")?;
     let head = rest.0.trim_end_matches("stress-ng-");
     (head.is_empty() || head.ends_with(' ')).then(|| rest.1.trim())
-}
-
-/// Whether a line states the samples.
-pub(super) fn is_head(line: &str) -> bool {
-    message(line).is_some_and(|message| message.starts_with("sched ") && message.ends_with("samples"))
-}
-
-/// Whether a line states the extremes.
-pub(super) fn is_extremes(line: &str) -> bool {
-    message(line).is_some_and(|message| message.starts_with("min:") && message.contains("max:"))
 }
 
 #[derive(Debug, Default)]
@@ -42,19 +64,16 @@ struct StressNgLog {
     bucket_count: Option<u64>,
 }
 
-/// Reads the log.
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by("stress-ng", None);
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+    let mut found = scan.file();
     let mut log = StressNgLog::default();
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        let Some(message) = message(line) else { continue };
-        let bad = || format!("line {}: '{message}' is not a line of stress-ng --cyclic", n + 1);
+    while let Some(line) = scan.next()? {
+        let Some(message) = message(line.text) else { continue };
         if message.starts_with("sched ") && log.samples.is_some() {
-            return Err("it holds more than one run".into());
+            return second_run();
         }
-        take(&mut log, &mut found, message).ok_or_else(bad)?;
+        take(&mut log, &mut found, message).ok_or_else(|| line.part(message).unreadable())?;
     }
-    found.cpus_known = false;
     let policy = log.policy.as_deref().and_then(|policy| policy.strip_prefix("SCHED_"));
     found.scheduled(policy.map(str::to_lowercase).as_deref(), None);
     for (what, is_there) in [
@@ -126,7 +145,7 @@ fn between(log: &StressNgLog, samples: u64) -> Vec<(u64, u64)> {
     buckets
 }
 
-/// Takes what the stressor says; `None` where a figure cannot be read.
+/// Takes a message of the stressor; `None` where a figure cannot be read.
 fn take(log: &mut StressNgLog, found: &mut ImportedFile, message: &str) -> Option<()> {
     if let Some(rest) = message.strip_prefix("sched ") {
         let (policy, rest) = rest.split_once(':')?;
@@ -144,11 +163,6 @@ fn take(log: &mut StressNgLog, found: &mut ImportedFile, message: &str) -> Optio
         log.width = Some(rest.split_whitespace().next()?.parse().ok()?);
     } else if let Some(rest) = message.strip_prefix("(for the first ") {
         log.bucket_count = Some(rest.split_whitespace().next()?.parse().ok()?);
-    } else if let Some(rest) = message.strip_prefix("Note: --cyclic-samples needed to be ") {
-        let needed = rest.split_whitespace().next()?;
-        found.missing.push(format!(
-            "stress-ng recorded only the first of {needed} samples; give --cyclic-samples={needed}"
-        ));
     } else if let Some((part, value)) = message.split_once("%:") {
         let part = u64::try_from(thousandths(part.trim())?).ok()?;
         let value = value.trim().strip_suffix("ns")?.trim().parse().ok()?;

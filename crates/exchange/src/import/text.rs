@@ -4,7 +4,7 @@
 //! [`read`] unpacks and decodes a file; [`plain`] takes off the rest: line ends of any system, byte order
 //! marks, colours and cursor movements of a terminal, indentation, quoting and the time stamps of logs. A
 //! line keeps its number unless the text redraws lines with a carriage return. What is left are lines without
-//! a blank at either end. A last line without a line end stays so: `whole_lines` tells whether it was cut.
+//! a blank at either end. A last line without a line end stays so: the scanner tells whether it was cut.
 
 use super::stamps::bare;
 use super::unpack;
@@ -84,15 +84,6 @@ fn after_escape(sequence: &str) -> &str {
     }
 }
 
-/// The part of a plain text that ends in a whole line; an omitted rest is reported.
-pub(super) fn whole_lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a str {
-    let (whole, cut) = split_cut(text);
-    if cut.is_some() {
-        missing.push("the file ends within a line: it was cut short".into());
-    }
-    whole
-}
-
 /// A plain text, and the last line where it has no line end and may be half of one. Editors, web pages and
 /// shells take the last line end away, so a line that shows that it is whole counts as whole.
 pub(super) fn split_cut(text: &str) -> (&str, Option<&str>) {
@@ -109,7 +100,9 @@ pub(super) fn is_row(line: &str) -> bool {
 }
 
 fn is_whole(before: &str, last: &str) -> bool {
-    let is_prompt = last.ends_with(['$', '#', '%', '>']) && !last.starts_with('#');
+    // A figure in percent is no prompt.
+    let is_percent = last.strip_suffix('%').is_some_and(|last| last.ends_with(|c: char| c.is_ascii_digit()));
+    let is_prompt = last.ends_with(['$', '#', '%', '>']) && !last.starts_with('#') && !is_percent;
     // oslat and rtla end some of their lines with the unit.
     let is_closed = ["(us)", "(sec)", "%)"].iter().any(|unit| last.ends_with(unit));
     let first = last.split_whitespace().next();
@@ -168,7 +161,15 @@ mod tests {
         for last in ["max:          7        18", "root@board:~#", "That is all", "Duration: 3.0 (sec)"] {
             assert_eq!(split_cut(&format!("{table}{last}")).1, None, "{last}");
         }
-        for last in ["max:          7        1", "max:          7", "ma", "avg:  is", "# M", "12:34:5"] {
+        for last in [
+            "max:          7        1",
+            "max:          7",
+            "ma",
+            "avg:  is",
+            "# M",
+            "12:34:5",
+            "max: 7 (100%",
+        ] {
             assert_eq!(split_cut(&format!("{table}{last}")).1, Some(last), "{last}");
         }
         let summary = "T: 0 ( 1449) P:80 C: 800368 Max:     128\n";

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines of signaltest and cyclicdeadline, which look like cyclictest's and lack one of its fields.
+//! Lines `T:` of cyclictest, signaltest and cyclicdeadline, and all that the latter two print.
 //!
 //! ```text
 //! T: 0 (22580) P:80 C:   1457 Min:     20 Act:   24 Avg:   37 Max:     397     signaltest: no interval
 //! T: 0 (27965) I:5000 C:    401 Min:      1 Act:    5 Avg:   24 Max:     116   cyclicdeadline: no priority
 //! ```
 //!
+//! cyclictest's line has both. A thread that never ran has a minimum and a maximum that mean nothing.
 //! signaltest sends a signal from thread to thread in a ring: a latency is one round. cyclicdeadline's is how
 //! late a SCHED_DEADLINE thread begins its period. Neither says the CPU of a thread.
 
@@ -13,70 +14,120 @@ use std::collections::BTreeMap;
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::command::{Syntax, ToolCommand};
-use super::cyclictest;
-use super::figures::{ToolScreen, after};
-use super::text::whole_lines;
+use super::cyclictest::sample;
+use super::figures::{Screens, ToolScreen};
+use super::format::{
+    Answer, Cpus, Description, End, Half, ImportFormat, Mark, Missed, Rounding, Samples, Told, Unit, Worse,
+};
+use super::scan::{Line, Scan, plain_number, second_run};
 
-/// Which of the two tools.
+/// The latency at which a tool of rt-tests ended (`-b`), and the thread that had it.
+pub(super) const BREAK: Answer<Worse> =
+    Answer::Lines(&[Worse::Place("# Break thread:{tid}"), Worse::Sample("# Break value:{units}", None)]);
+
+/// Failures that rt-tests state without ending.
+pub(super) const FAILURES: Answer<&str> = Answer::Lines(&[
+    "FATAL:{}",
+    "ERROR:{}",
+    "{}clock_nanosleep{}failed{}",
+    "{}clock_gettime{}failed{}",
+    "could not {} message{}",
+    "{}ailed to set priority to{}",
+]);
+
+/// Doubts that rt-tests state.
+pub(super) const DOUBTS: Answer<&str> = Answer::Lines(&[
+    "WARN: High resolution timers not available{}",
+    "{}Could not set CPU affinity{}",
+    "WARN: Running on unknown kernel version{}",
+]);
+
+pub(super) const SIGNALTEST: Description = Description {
+    name: "signaltest text",
+    program: "signaltest",
+    told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Signaltest).then_some(Mark::Sure)),
+    parts: &[ImportFormat::CyclictestVerbose],
+    unit: Unit::Known,
+    rounding: Rounding::Cut,
+    cpus: Cpus::Threads,
+    samples: Samples::Extremes,
+    totals: Answer::Field("C: of a thread's line"),
+    missed: Missed::NoPeriods,
+    end: End::Unmarked,
+    half_line: |_| Half::Dropped,
+    worse: BREAK,
+    stops: Answer::Never("its break value says so"),
+    aborts: FAILURES,
+    losses: Answer::Never("every round is in its figures"),
+    doubts: DOUBTS,
+    read: |scan| read(scan, ThreadTool::Signaltest),
+};
+
+pub(super) const CYCLICDEADLINE: Description = Description {
+    name: "cyclicdeadline text",
+    program: "cyclicdeadline",
+    told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Cyclicdeadline).then_some(Mark::Sure)),
+    missed: Missed::Counted,
+    losses: Answer::Never("every period is in its figures"),
+    read: |scan| read(scan, ThreadTool::Cyclicdeadline),
+    ..SIGNALTEST
+};
+
+/// A tool that writes such lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PairTool {
+pub(super) enum ThreadTool {
+    Cyclictest,
     Signaltest,
     Cyclicdeadline,
 }
 
-impl PairTool {
-    /// The tool that wrote a line.
-    pub fn of(line: &str) -> Option<PairTool> {
+impl ThreadTool {
+    /// The tool whose line this is or should be.
+    pub fn of(line: &str) -> Option<ThreadTool> {
+        if let Some(read) = ThreadLine::read(line) {
+            return read.tool();
+        }
+        let has = |names: &[&str]| names.iter().all(|name| line.contains(name));
+        if has(&["T:", " P:", " I:", " C:", "Max:"]) {
+            return Some(ThreadTool::Cyclictest);
+        }
         let rest = line.strip_prefix("T:")?.split_once(") ")?.1;
-        let is_summary = [" C:", " Min:", " Max:"].iter().all(|name| rest.contains(name));
-        match (rest.starts_with("P:"), rest.contains("I:")) {
-            (true, false) if is_summary => Some(PairTool::Signaltest),
-            (false, true) if is_summary && rest.starts_with("I:") => Some(PairTool::Cyclicdeadline),
+        match (rest.starts_with("P:"), rest.starts_with("I:")) {
+            _ if !has(&[" C:", " Min:", " Max:"]) => None,
+            (true, _) if !rest.contains("I:") => Some(ThreadTool::Signaltest),
+            (_, true) => Some(ThreadTool::Cyclicdeadline),
             _ => None,
         }
     }
 
-    /// The tool of a name.
-    pub fn named(name: &str) -> Option<PairTool> {
-        match name {
-            "signaltest" => Some(PairTool::Signaltest),
-            "cyclicdeadline" => Some(PairTool::Cyclicdeadline),
-            _ => None,
-        }
+    /// The tool of a name, but for cyclictest.
+    pub fn named(name: &str) -> Option<ThreadTool> {
+        [ThreadTool::Signaltest, ThreadTool::Cyclicdeadline].into_iter().find(|tool| tool.name() == name)
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            PairTool::Signaltest => "signaltest",
-            PairTool::Cyclicdeadline => "cyclicdeadline",
+            ThreadTool::Cyclictest => "cyclictest",
+            ThreadTool::Signaltest => "signaltest",
+            ThreadTool::Cyclicdeadline => "cyclicdeadline",
         }
     }
 
-    /// Its options.
+    /// Options of the two tools without a file of their own.
     pub fn syntax(self) -> Syntax {
         match self {
-            PairTool::Signaltest => Syntax {
-                letters: "a::b:D:hl:mp:qt:v",
-                names: &[("affinity", 'a'), ("duration", 'D'), ("prio", 'p')],
-            },
-            PairTool::Cyclicdeadline => Syntax {
+            ThreadTool::Cyclicdeadline => Syntax {
                 letters: "a::b:c:D:hi:s:t:q",
                 names: &[("affinity", 'a'), ("duration", 'D'), ("interval", 'i'), ("step", 's')],
             },
+            _ => Syntax {
+                letters: "a::b:D:hl:mp:qt:v",
+                names: &[("affinity", 'a'), ("duration", 'D'), ("prio", 'p')],
+            },
         }
     }
 
-    /// What a command line asks.
-    pub fn asked(self, command: &ToolCommand, found: &mut ImportedFile) {
-        if self == PairTool::Signaltest {
-            match command.number('p').filter(|priority| *priority > 0) {
-                Some(priority) => found.scheduled(Some("fifo"), Some(priority)),
-                None => found.scheduled(Some("other"), None),
-            }
-        }
-    }
-
-    /// The period of a thread: cyclicdeadline's get longer by a step.
+    /// The period of a thread by its command line: cyclicdeadline's get longer by a step.
     pub fn period_us(self, command: &ToolCommand, number: u32) -> u64 {
         let given =
             |letter, default| if command.has(letter) { command.number(letter) } else { Some(default) };
@@ -84,110 +135,174 @@ impl PairTool {
             let longer = given('s', 500)?.checked_mul(u64::from(number))?;
             longer.checked_add(given('i', 1_000)?)
         };
-        if self == PairTool::Cyclicdeadline { period_us().unwrap_or(0) } else { 0 }
+        if self == ThreadTool::Cyclicdeadline { period_us().unwrap_or(0) } else { 0 }
     }
 
     /// The probe that measures the same.
     pub fn probe(self) -> &'static str {
         match self {
-            PairTool::Signaltest => "message-signal",
-            PairTool::Cyclicdeadline => "wakeup",
+            ThreadTool::Signaltest => "message-signal",
+            ThreadTool::Cyclictest | ThreadTool::Cyclicdeadline => "wakeup",
         }
     }
 }
 
-/// Reads the text.
-pub(super) fn read(text: &str, tool: PairTool) -> Result<ImportedFile, String> {
-    let mut found = ImportedFile::by(tool.name(), None);
-    let mut threads: BTreeMap<u32, (ToolScreen, u64)> = BTreeMap::new();
-    // The last cycle and the worst latency of each thread, where -v lists them.
-    let mut samples: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        if PairTool::of(line) == Some(tool) {
-            let bad = || format!("line {}: '{line}' is not a line of {}", n + 1, tool.name());
-            let (thread, screen, number) = thread(line, tool).ok_or_else(bad)?;
-            match threads.get_mut(&thread) {
-                Some(known) => known.0.redraw(screen)?,
-                None => {
-                    threads.insert(thread, (screen, number));
-                }
-            }
-        } else if line.starts_with("T:") {
-            return Err(format!("line {}: '{line}' is not a line of {}", n + 1, tool.name()));
-        } else if let Some((thread, cycle, latency)) = cyclictest::sample(line) {
-            match samples.get_mut(&thread) {
-                Some((last, _)) if *last >= cycle => return Err("it holds more than one run".into()),
-                Some((last, worst)) => (*last, *worst) = (cycle, latency.max(*worst)),
-                None => {
-                    samples.insert(thread, (cycle, latency));
-                }
+/// A thread's line, every field of which is whole.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ThreadLine {
+    pub thread: u32,
+    pub tid: u64,
+    pub priority: Option<u64>,
+    pub interval_us: Option<u64>,
+    pub screen: ToolScreen,
+}
+
+impl ThreadLine {
+    pub fn read(line: &str) -> Option<ThreadLine> {
+        let (thread, rest) = line.trim_start().strip_prefix("T:")?.split_once('(')?;
+        let (tid, rest) = rest.split_once(')')?;
+        let tid = plain_number(tid.trim())?;
+        let mut fields = BTreeMap::new();
+        let mut words = rest.split_whitespace();
+        while let Some(word) = words.next() {
+            let (name, value) = word.split_once(':')?;
+            let value = if value.is_empty() { words.next()? } else { value };
+            if fields.insert(name, value).is_some() {
+                return None;
             }
         }
+        let whole = |name: &str| fields.get(name).map(|value| plain_number(value).ok_or(())).transpose().ok();
+        let (priority, interval_us) = (whole("P")?, whole("I")?);
+        let cycles = whole("C")??;
+        let figures = ["Min", "Avg", "Max"].map(|name| fields.get(name).copied());
+        let [Some(min), Some(avg), Some(max)] = figures else { return None };
+        let figure = |word: &str| match cycles {
+            // Figures of a thread that never ran are the tool's first guesses: 1000000 and -1000000.
+            0 => plain_number(word.strip_prefix('-').unwrap_or(word)).map(|_| None),
+            _ => plain_number(word).map(Some),
+        };
+        // The last latency may be negative.
+        let last = fields.get("Act").and_then(|act| plain_number(act)).filter(|_| cycles > 0);
+        let screen = ToolScreen {
+            identity: (tid, interval_us.or(priority).unwrap_or(0)),
+            cycles,
+            min: figure(min)?,
+            avg: figure(avg)?.map(|avg| avg as f64),
+            max: figure(max)?.max(last),
+        };
+        Some(ThreadLine { thread: thread.trim().parse().ok()?, tid, priority, interval_us, screen })
     }
-    found.cpus_known = false;
-    found.note("nothing marks the end of the text: whether it is whole cannot be told");
+
+    pub fn tool(&self) -> Option<ThreadTool> {
+        match (self.priority, self.interval_us) {
+            (Some(_), Some(_)) => Some(ThreadTool::Cyclictest),
+            (Some(_), None) => Some(ThreadTool::Signaltest),
+            (None, Some(_)) => Some(ThreadTool::Cyclicdeadline),
+            (None, None) => None,
+        }
+    }
+}
+
+/// All lines of threads: the last one of each.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    pub lines: BTreeMap<u32, ThreadLine>,
+    pub screens: Screens<u32>,
+}
+
+impl Threads {
+    /// Takes a line; false where it is not a thread's. An error where it should be one and cannot be read,
+    /// is another tool's, or belongs to another run.
+    pub fn take(&mut self, tool: ThreadTool, line: &Line) -> Result<bool, String> {
+        let Some(next) = ThreadLine::read(line) else {
+            let has = |name: &str| line.contains(name);
+            let resembles = line.starts_with("T:") && has("(") || has("Min:") && (has("Max:") || has("C:"));
+            return if resembles { Err(line.unreadable()) } else { Ok(false) };
+        };
+        if next.tool() != Some(tool) {
+            return Err(line.unreadable());
+        }
+        // cyclictest never forgets a maximum.
+        let sinks = |known: &ToolScreen| next.screen.max < known.max || known.min < next.screen.min;
+        if tool == ThreadTool::Cyclictest
+            && self.screens.0.get(&next.thread).is_some_and(|known| known.cycles > 0 && sinks(known))
+        {
+            return second_run();
+        }
+        self.screens.draw(next.thread, next.screen.clone())?;
+        self.lines.insert(next.thread, next);
+        Ok(true)
+    }
+
+    /// The priority that all threads share.
+    pub fn priority(&self, policy: Option<&str>, found: &mut ImportedFile) {
+        found.share_priority(self.lines.values().filter_map(|line| line.priority), policy);
+    }
+}
+
+/// Samples that `-v` lists: the counts of each latency by thread.
+#[derive(Debug, Default)]
+pub(super) struct SampleLines(pub BTreeMap<u32, ThreadSamples>);
+
+/// Samples of one thread.
+#[derive(Debug, Default)]
+pub(super) struct ThreadSamples {
+    pub buckets: BTreeMap<u64, u64>,
+    pub count: u64,
+    pub first: u64,
+    pub last: u64,
+}
+
+impl SampleLines {
+    /// Takes a sample's line; false where it is none, and an error where it belongs to another run.
+    pub fn take(&mut self, line: &str) -> Result<bool, String> {
+        let Some((thread, cycle, latency)) = sample(line) else { return Ok(false) };
+        let known = self.0.get(&thread).is_some_and(|known| known.last >= cycle);
+        if known {
+            return second_run();
+        }
+        let samples = self
+            .0
+            .entry(thread)
+            .or_insert_with(|| ThreadSamples { first: cycle, ..ThreadSamples::default() });
+        samples.last = cycle;
+        samples.count += 1;
+        *samples.buckets.entry(latency).or_default() += 1;
+        Ok(true)
+    }
+}
+
+fn read(scan: &mut Scan, tool: ThreadTool) -> Result<ImportedFile, String> {
+    let mut found = scan.file();
+    let (mut threads, mut samples) = (Threads::default(), SampleLines::default());
+    while let Some(line) = scan.next()? {
+        if !threads.take(tool, &line)? {
+            samples.take(&line)?;
+        }
+    }
     remarks(tool, &mut found);
-    if tool == PairTool::Signaltest {
-        let mut priorities = threads.values().map(|thread| thread.1);
-        if let Some(priority) = priorities.next().filter(|first| priorities.all(|other| other == *first)) {
-            found.scheduled(Some(if priority > 0 { "fifo" } else { "other" }), Some(priority));
-        }
-    }
-    for (thread, (mut screen, number)) in threads {
+    threads.priority(Some("fifo"), &mut found);
+    for (thread, mut screen) in threads.screens.0 {
         if screen.min.zip(screen.avg).is_some_and(|(min, avg)| min as f64 > avg + 1.0) {
-            found.note(format!(
-                "thread {thread}: its minimum is above its mean: {} forgot one of 0",
-                tool.name()
-            ));
+            let name = tool.name();
+            found.note(format!("thread {thread}: its minimum is above its mean: {name} forgot one of 0"));
             screen.min = Some(0);
         }
-        screen.max = screen.max.max(samples.get(&thread).map(|seen| seen.1));
-        let period_us = if tool == PairTool::Cyclicdeadline { number } else { 0 };
-        found.columns.push(column(tool, &screen, thread, period_us));
+        let listed = samples.0.get(&thread).and_then(|samples| samples.buckets.last_key_value());
+        screen.max = screen.max.max(listed.map(|bucket| *bucket.0));
+        let line = &threads.lines[&thread];
+        let column = ImportedSeries::of_screen(tool.probe(), thread, 1_000, &screen);
+        let column = column.each_us(line.interval_us.unwrap_or(0));
+        found.columns.push(ImportedSeries { tid: Some(line.tid), ..column });
     }
     Ok(found)
 }
 
-/// What holds for text and JSON of the tool.
-pub(super) fn remarks(tool: PairTool, found: &mut ImportedFile) {
-    found.note("the file holds no histogram: only minimum, mean and maximum are known");
+/// Notes that hold for text and JSON of the tool.
+pub(super) fn remarks(tool: ThreadTool, found: &mut ImportedFile) {
     match tool {
-        PairTool::Signaltest => found.note("a latency is one round of the signal through all threads"),
-        PairTool::Cyclicdeadline => found.scheduled(Some("deadline"), None),
+        ThreadTool::Signaltest => found.note("a latency is one round of the signal through all threads"),
+        ThreadTool::Cyclicdeadline => found.scheduled(Some("deadline"), None),
+        ThreadTool::Cyclictest => {}
     }
-}
-
-/// A thread's row.
-pub(super) fn column(tool: PairTool, screen: &ToolScreen, cpu: u32, period_us: u64) -> ImportedSeries {
-    ImportedSeries {
-        probe: tool.probe(),
-        cpu,
-        period_ns: period_us.checked_mul(1_000).filter(|ns| *ns > 0),
-        unit_ns: 1_000,
-        width: 1,
-        overflow: screen.cycles,
-        min: screen.min,
-        avg: screen.avg,
-        max: screen.max,
-        ..ImportedSeries::default()
-    }
-}
-
-/// A line's thread, its figures, and its priority or interval.
-fn thread(line: &str, tool: PairTool) -> Option<(u32, ToolScreen, u64)> {
-    let (thread, rest) = line.strip_prefix("T:")?.split_once('(')?;
-    let (id, rest) = rest.split_once(')')?;
-    let number = match tool {
-        PairTool::Signaltest => after(rest, "P:")?,
-        PairTool::Cyclicdeadline => after(rest, "I:")?,
-    };
-    let figure = |name: &str| after(rest, name)?.parse::<u64>().ok();
-    let screen = ToolScreen {
-        identity: format!("{} {number}", id.trim()),
-        cycles: figure("C:")?,
-        min: Some(figure("Min:")?),
-        avg: Some(figure("Avg:")? as f64),
-        max: Some(figure("Max:")?.max(figure("Act:")?)),
-    };
-    Some((thread.trim().parse().ok()?, screen, number.parse().ok()?))
 }

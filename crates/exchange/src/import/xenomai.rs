@@ -17,7 +17,35 @@ use std::collections::BTreeMap;
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
-use super::text::whole_lines;
+use super::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit, Worse,
+};
+use super::scan::{Line, Scan, second_run};
+
+pub(super) const FORMAT: Description = Description {
+    name: "Xenomai latency",
+    program: "xenomai latency",
+    told: Told::Lines(|line| (is_row(line) || is_frame(line)).then_some(Mark::Half)),
+    parts: &[],
+    unit: Unit::Known,
+    rounding: Rounding::Exact,
+    cpus: Cpus::Stated,
+    samples: Samples::Distribution,
+    totals: Answer::Field("the line RTS"),
+    missed: Missed::Counted,
+    end: End::Marked,
+    half_line: |_| Half::Dropped,
+    worse: Answer::Lines(&[Worse::Sample("latency threshold is exceeded ({} >= {us}), aborting.", None)]),
+    stops: Answer::Never("its threshold says so with the value"),
+    aborts: Answer::Lines(&["-- aborting{}", "*** OOPS:{}", "latency: failed to{}", "latency: unexpected{}"]),
+    losses: Answer::Never("a period that was overrun is counted"),
+    doubts: Answer::Lines(&[
+        "{}NOT reliable{}",
+        "{}latency peaks may have been due to involuntary mode switches{}",
+        "# IN-BAND SWITCHES: {some}",
+    ]),
+    read,
+};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -27,7 +55,7 @@ pub(super) fn is_row(line: &str) -> bool {
 }
 
 /// Whether a line is another one of the table.
-pub(super) fn is_frame(line: &str) -> bool {
+fn is_frame(line: &str) -> bool {
     ["RTT|", "RTH|", "---|---"].iter().any(|start| line.starts_with(start))
 }
 
@@ -110,30 +138,29 @@ impl XenomaiFigures {
 
     fn count(&mut self, overruns: u64, switches: u64) -> Result<(), String> {
         if self.summary.is_some() || overruns < self.overruns {
-            return Err("it holds more than one run".into());
+            return second_run();
         }
         (self.overruns, self.switches) = (overruns, self.switches.max(switches));
         Ok(())
     }
 
     /// Reads `RTD|` or `RTS|`.
-    fn row(&mut self, line: &str) -> Result<(), String> {
+    fn row(&mut self, line: &Line) -> Result<(), String> {
         let cells = line.split('|').map(str::trim).collect::<Vec<_>>();
         let figure = |at: usize| -> Result<i64, String> {
-            thousandths(cells[at]).ok_or_else(|| format!("'{}' is not one of its figures", cells[at]))
+            thousandths(cells[at])
+                .ok_or_else(|| line.at(format_args!("'{}' is not one of its figures", cells[at])))
         };
-        let count = |at: usize| -> Result<u64, String> {
-            cells[at].parse().map_err(|_| format!("'{}' is not a count", cells[at]))
-        };
+        let count = |at: usize| line.number(cells[at]);
         // Xenomai 2.4 and older had no column of mode switches. A summary has one column less than a second.
         let columns = if cells[0] == "RTS" { cells.len() + 1 } else { cells.len() };
         let switches_at = match columns {
             8 => Some(5),
             7 => None,
-            _ => return Err(format!("it has {} columns", cells.len() - 1)),
+            _ => return Err(line.at(format_args!("it has {} columns", cells.len() - 1))),
         };
         if self.columns.is_some_and(|headed| headed != columns) {
-            return Err(format!("it has {} columns, and the heading others", cells.len() - 1));
+            return Err(line.at(format_args!("it has {} columns, and the heading others", cells.len() - 1)));
         }
         let (min_ns, avg_ns, max_ns) = (figure(1)?, figure(2)?, figure(3)?);
         self.count(count(4)?, switches_at.map_or(Ok(0), count)?)?;
@@ -146,7 +173,7 @@ impl XenomaiFigures {
         }
         let (best_ns, worst_ns) = (figure(last - 1)?, figure(last)?);
         if self.stated_worst_ns.is_some_and(|before| worst_ns < before) {
-            return Err("it holds more than one run".into());
+            return second_run();
         }
         self.stated_worst_ns = Some(worst_ns);
         self.see(best_ns, worst_ns);
@@ -163,32 +190,29 @@ impl XenomaiFigures {
 }
 
 /// The worst latency in nanoseconds, and the overruns, of one row.
-pub(super) fn worst(line: &str) -> Result<(i64, u64), String> {
+pub(super) fn worst(line: &Line) -> Result<(i64, u64), String> {
     let mut table = XenomaiFigures::default();
     table.row(line)?;
     Ok((table.worst_ns.unwrap_or(0), table.overruns))
 }
 
-/// Reads the text.
-pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
-    let mut missing = Vec::new();
+fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
     let (mut heading, mut table) = (None::<Heading>, XenomaiFigures::default());
     let mut listed: BTreeMap<u64, u64> = BTreeMap::new();
     let mut stated = Heading::default();
-    for (n, line) in whole_lines(text, &mut missing).lines().enumerate() {
-        let at = |why: String| format!("line {}: {why}", n + 1);
-        if is_row(line) {
-            table.row(line).map_err(at)?;
+    while let Some(line) = scan.next()? {
+        if is_row(&line) {
+            table.row(&line)?;
         } else if line.starts_with("RTT|") {
-            let found = Heading::read(line).ok_or_else(|| at("it has no heading of RTT".into()))?;
+            let found = Heading::read(&line).ok_or_else(|| line.unreadable())?;
             if heading.as_ref().is_some_and(|before| *before != found) || table.summary.is_some() {
-                return Err("it holds more than one run".into());
+                return second_run();
             }
             heading = Some(found);
         } else if let Some(bucket) = line.strip_prefix("HSD|") {
-            let (from, count) = bucket_of_samples(bucket).map_err(at)?;
+            let (from, count) = bucket_of_samples(bucket).ok_or_else(|| line.unreadable())?;
             if count > 0 && listed.insert(from, count).is_some() {
-                return Err("it holds more than one run".into());
+                return second_run();
             }
         } else if let Some(period) = line.strip_prefix("== Sampling period:") {
             stated.period_us = period.trim().strip_suffix(" us").and_then(|us| us.parse().ok());
@@ -201,13 +225,13 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     // With -q only the lines before the table say what ran.
     let heading = heading.unwrap_or(stated.clone());
     let (probe, program) = heading.probe()?;
-    let mut found = ImportedFile::by(program, None);
-    found.missing = missing;
+    let mut found = scan.file();
+    found.manifest.written_by.program = program.into();
     found.cpus_known = heading.cpu.is_some();
     found.scheduled(None, heading.priority);
     let period_ns = heading.period_us.or(stated.period_us).and_then(|us| us.checked_mul(1_000));
     let period_ns = period_ns.filter(|ns| *ns > 0);
-    remarks(text, &table, &mut found);
+    remarks(&table, &mut found);
     let mut column = ImportedSeries {
         probe,
         cpu: heading.cpu.unwrap_or(0),
@@ -249,7 +273,7 @@ fn buckets(column: &mut ImportedSeries, listed: BTreeMap<u64, u64>) -> Result<()
 
 /// How many samples there were, where no histogram lists them.
 fn samples(table: &XenomaiFigures, period_ns: Option<u64>, found: &mut ImportedFile) -> u64 {
-    found.note("the file holds no histogram of all samples: only minimum, mean and maximum are known");
+    found.extremes_alone();
     let ran = table.summary.as_ref().and_then(|summary| summary.seconds);
     let seconds = table.seconds.max(ran.unwrap_or(0));
     match period_ns {
@@ -268,8 +292,8 @@ fn samples(table: &XenomaiFigures, period_ns: Option<u64>, found: &mut ImportedF
     }
 }
 
-/// What the text says beside its figures.
-fn remarks(text: &str, table: &XenomaiFigures, found: &mut ImportedFile) {
+/// Notes on what the figures hide.
+fn remarks(table: &XenomaiFigures, found: &mut ImportedFile) {
     let program = found.manifest.written_by.program.clone();
     if table.best_ns.is_some_and(|ns| ns < 0) {
         found.note(format!(
@@ -281,28 +305,19 @@ fn remarks(text: &str, table: &XenomaiFigures, found: &mut ImportedFile) {
         let switches = table.switches;
         found.note(format!("the measuring thread was switched {switches} times to Linux' own scheduling"));
     }
-    if text.contains("NOT reliable") {
-        let reason = format!("{program} says that its figures are not reliable");
-        found.taint(evidence::taint::TOOL_FAILED, reason, "measure again", None);
-    }
     if table.summary.is_none() {
-        found.note("the file has no line RTS: whether it is whole cannot be told");
+        found.unmarked();
     }
 }
 
 /// `avg| 3 -  4 | 123` as bucket and count; lists of each second's minimum and maximum have no samples of
 /// ours.
-fn bucket_of_samples(cells: &str) -> Result<(u64, u64), String> {
-    let bad = || format!("'{cells}' is not a bucket");
-    let mut cells_of = cells.split('|').map(str::trim);
-    let (kind, range, count) = (
-        cells_of.next().ok_or_else(bad)?,
-        cells_of.next().ok_or_else(bad)?,
-        cells_of.next().ok_or_else(bad)?,
-    );
-    let from = range.split('-').next().and_then(|from| from.trim().parse().ok()).ok_or_else(bad)?;
-    let count = count.parse().map_err(|_| bad())?;
-    Ok(if kind == "avg" { (from, count) } else { (0, 0) })
+fn bucket_of_samples(cells: &str) -> Option<(u64, u64)> {
+    let mut cells = cells.split('|').map(str::trim);
+    let (kind, range, count) = (cells.next()?, cells.next()?, cells.next()?);
+    let from = range.split('-').next()?.trim().parse().ok()?;
+    let count = count.parse().ok()?;
+    Some(if kind == "avg" { (from, count) } else { (0, 0) })
 }
 
 /// `00:01:30` in seconds.

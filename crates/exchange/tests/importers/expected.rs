@@ -154,11 +154,11 @@ pub const EXPECTED: &[(&str, &[Expected])] = &[
     (
         "timerlat-top-user.txt",
         &[
-            ("timerlat-irq", 0, 599_979, 0.0, 0.0, 76.0, 0),
+            ("timerlat-irq", 0, 599_979, 0.0, 0.0, 75.12, 0),
             ("timerlat-thread", 0, 599_979, 1.0, 4.0, 67.0, 0),
             ("timerlat-user", 0, 599_979, 1.0, 5.0, 69.0, 0),
             ("timerlat-irq", 3, 599_986, 0.0, 1.0, 72.0, 0),
-            ("timerlat-thread", 3, 599_986, 1.0, 5.0, 82.0, 0),
+            ("timerlat-thread", 3, 599_986, 1.0, 5.0, 81.46, 0),
         ],
     ),
     ("xenomai-2.4-latency.txt", &[("wakeup", 0, 60_000, 0.0, 1.99, 10.704, 0)]),

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The one way through a text: its lines with their numbers, without statements and without half a line.
+//!
+//! A reader takes the lines that are left. It refuses one that should be a row and is none with
+//! [`Line::unreadable`], and a second run with [`second_run`].
+
+use std::ops::Deref;
+
+use super::column::ImportedFile;
+use super::format::{Cpus, Description, End, Half, Missed, Samples, Told};
+use super::says::Said;
+use super::text::split_cut;
+
+/// A text on its way through a reader.
+pub(super) struct Scan<'a> {
+    pub text: &'a str,
+    /// Nanoseconds of one unit of the figures, as the caller tells it.
+    pub unit_ns: Option<u64>,
+    format: &'static Description,
+    rest: &'a str,
+    number: usize,
+    /// The last line, where it has no line end and is read all the same.
+    half: Option<&'a str>,
+    said: Said,
+    /// How many statements were passed.
+    pub statements: usize,
+    missing: Vec<String>,
+}
+
+/// A line of the text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub text: &'a str,
+    number: usize,
+    program: &'static str,
+}
+
+impl Deref for Line<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.text
+    }
+}
+
+impl<'a> Line<'a> {
+    /// A part of the line, which is refused as a line is.
+    pub fn part(self, text: &'a str) -> Line<'a> {
+        Line { text, ..self }
+    }
+
+    /// Why the line is refused.
+    pub fn at(&self, why: impl std::fmt::Display) -> String {
+        format!("line {}: {why}", self.number)
+    }
+
+    /// Why a line is refused that should be a row, or a figure, and cannot be read as one.
+    pub fn unreadable(&self) -> String {
+        self.at(format_args!("'{}' is not a line of {}", self.text, self.program))
+    }
+
+    /// A figure of the line: a number without sign and separators.
+    pub fn number(&self, word: &str) -> Result<u64, String> {
+        plain_number(word).ok_or_else(|| self.at(format_args!("'{word}' is not one of its figures")))
+    }
+}
+
+/// A number without sign and separators.
+pub(super) fn plain_number(word: &str) -> Option<u64> {
+    word.bytes().all(|byte| byte.is_ascii_digit()).then(|| word.parse().ok())?
+}
+
+/// Refuses a text with more than one run.
+pub(super) fn second_run<T>() -> Result<T, String> {
+    Err("it holds more than one run".into())
+}
+
+/// Puts a value in that a run states once.
+pub(super) fn once<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
+    match place.replace(value) {
+        Some(_) => second_run(),
+        None => Ok(()),
+    }
+}
+
+impl<'a> Scan<'a> {
+    /// Begins to read a plain text. `around` is the text beside a document, which may hold statements too.
+    pub fn of(
+        text: &'a str,
+        around: [&str; 2],
+        format: &'static Description,
+        unit_ns: Option<u64>,
+    ) -> Result<Scan<'a>, String> {
+        let (mut missing, mut half) = (Vec::new(), None);
+        // A document that is cut is no document.
+        let is_lines = matches!(format.told, Told::Lines(_));
+        let (whole, cut) = if is_lines { split_cut(text) } else { (text, None) };
+        let mut rest = whole;
+        if let Some(cut) = cut {
+            let is_said = Said::default().take(format, cut).unwrap_or(false);
+            let fate = if is_said { Half::Doubtful } else { (format.half_line)(cut) };
+            missing.extend(match fate {
+                Half::Whole => None,
+                Half::Doubtful => {
+                    Some("the file ends without a line end: its last figure may be cut short".into())
+                }
+                Half::Dropped => Some("the file ends within a line: it was cut short".into()),
+            });
+            if fate != Half::Dropped {
+                (rest, half) = (text, Some(cut));
+            }
+        }
+        let mut said = Said::default();
+        for line in around.into_iter().flat_map(str::lines) {
+            said.take(format, line).map_err(|()| format!("'{line}' is not a line of {}", format.program))?;
+        }
+        Ok(Scan { text, unit_ns, format, rest, number: 0, half, said, statements: 0, missing })
+    }
+
+    /// The next line that is no statement.
+    pub fn next(&mut self) -> Result<Option<Line<'a>>, String> {
+        while !self.rest.is_empty() {
+            let (text, rest) = self.rest.split_once('\n').unwrap_or((self.rest, ""));
+            self.rest = rest;
+            self.number += 1;
+            let line = Line { text, number: self.number, program: self.format.program };
+            if !self.said.take(self.format, text).map_err(|()| line.unreadable())? {
+                return Ok(Some(line));
+            }
+            self.statements += 1;
+        }
+        Ok(None)
+    }
+
+    /// Whether a line is the last one, which may be half.
+    pub fn is_half(&self, line: &Line) -> bool {
+        self.rest.is_empty() && self.half == Some(line.text)
+    }
+
+    /// A file of the format's tool in which nothing was found yet.
+    pub fn file(&self) -> ImportedFile {
+        let mut found = ImportedFile::by(self.format.program, None);
+        found.skips_missed = self.format.missed == Missed::Skipped;
+        found.cpus_known = self.format.cpus == Cpus::Stated;
+        if self.format.end == End::Unmarked {
+            found.unmarked();
+        }
+        if self.format.samples == Samples::Extremes {
+            found.extremes_alone();
+        }
+        found
+    }
+
+    /// Lets everything count that stands beside the figures.
+    pub fn settle(self, found: &mut ImportedFile) {
+        found.missing.splice(0..0, self.missing);
+        self.said.settle(self.format.rounding, found);
+    }
+}
