@@ -42,7 +42,7 @@ impl GrantFact {
     }
 
     /// The fact in half a sentence, for a bundle that lacks the taint.
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn statement(self) -> &'static str {
         match self {
             GrantFact::PageFaults => "its thread took page faults",
             GrantFact::Steal => "the hypervisor took its CPU away",

@@ -14,7 +14,7 @@ use crate::manifest::{Asked, RowKey};
 
 /// The nature of a row's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Samples {
+pub enum SampleKind {
     /// Cycles, each of which is in time or late.
     Cycles,
     /// Gaps and interruptions, whose number says nothing of how often something was due.
@@ -83,7 +83,7 @@ pub enum GrantFact {
 /// An entry of the table.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    samples: Samples,
+    samples: SampleKind,
     rows: RowsOf,
     waits: Waits,
     limit: LimitOf,
@@ -108,7 +108,7 @@ const OF_ETHERCAT: &[GrantFact] = &[
 
 /// Cycles of a thread that sleeps until each is due.
 const CYCLES: Entry = Entry {
-    samples: Samples::Cycles,
+    samples: SampleKind::Cycles,
     rows: RowsOf::EachPeriod,
     waits: Waits::Sleeping,
     limit: LimitOf::Asked,
@@ -118,7 +118,7 @@ const CYCLES: Entry = Entry {
     above_threshold_only: false,
 };
 const GAPS: Entry = Entry {
-    samples: Samples::Gaps,
+    samples: SampleKind::Gaps,
     rows: RowsOf::Continuous,
     waits: Waits::Polling { calls_the_kernel: false },
     measures: "gap",
@@ -169,7 +169,7 @@ macro_rules! kinds {
             const fn entry(self) -> Entry {
                 match self {
                     $(RowKind::$kind => $entry,)+
-                    RowKind::Unknown => Entry { samples: Samples::Gaps, measures: "latency", ..OTHERS },
+                    RowKind::Unknown => Entry { samples: SampleKind::Gaps, measures: "latency", ..OTHERS },
                 }
             }
         }
@@ -197,7 +197,7 @@ kinds! {
         Entry { rows: RowsOf::Beside(RowKind::Ethercat), limit: LimitOf::Period, facts: OF_ETHERCAT, ..CYCLES };
     DcDrift "dc-drift" "difference of a SubDevice's clock to the reference"
         Entry {
-            samples: Samples::Gaps,
+            samples: SampleKind::Gaps,
             rows: RowsOf::Beside(RowKind::Ethercat),
             limit: LimitOf::HalfPeriod,
             facts: OF_ETHERCAT,
@@ -223,7 +223,7 @@ kinds! {
     Timerlat "timerlat-" "from when the timer was due"
         OTHERS;
     Noise "noise" "time that a period of the osnoise tracer lost to others"
-        Entry { samples: Samples::Gaps, ..OTHERS };
+        Entry { samples: SampleKind::Gaps, ..OTHERS };
 }
 
 impl RowKind {
@@ -238,7 +238,7 @@ impl RowKind {
 
     /// Whether its samples are cycles, each of which is in time or late.
     pub fn is_cyclic(self) -> bool {
-        self.entry().samples == Samples::Cycles
+        self.entry().samples == SampleKind::Cycles
     }
 
     /// The rows that a run has of it.

@@ -248,7 +248,8 @@ fn untold(manifest: &Manifest) -> Vec<String> {
     }
     for entry in &manifest.rows {
         let facts = fact::untold(manifest, entry);
-        reasons.extend(facts.map(|fact| format!("{}: {}, and no taint says so", entry.key, fact.words())));
+        reasons
+            .extend(facts.map(|fact| format!("{}: {}, and no taint says so", entry.key, fact.statement())));
     }
     reasons
 }

@@ -5,7 +5,7 @@
 //!            ┌───────────────────────── until the source is over ─────────────────────────┐
 //! open ► start ► look (explainer, watch) ► take ► carry ► observe ► sleep at most 250 ms ─┴► end ► close
 //! ```
-//! A [`Source`] only takes samples: threads of ours through their rings ([`crate::row`]), a loop that stamps
+//! A [`SampleSource`] only takes samples: threads of ours through their rings ([`crate::row`]), a loop that stamps
 //! its cycles ([`crate::monitor`]), loops that are followed ([`crate::followed`]), the kernel's tracer
 //! ([`crate::hardware`]). Whatever disturbs a row is judged here, for all of them: steal, page faults, memory
 //! that is not locked, lost samples, spikes that are not listed.
@@ -39,7 +39,7 @@ const SWEEP_EVERY_NS: u64 = 60_000_000_000;
 
 /// The outcome of a look.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct TakenSamples {
     /// Whether that was the last.
     pub is_over: bool,
     /// How long the control thread may be away at the most.
@@ -76,7 +76,7 @@ pub(crate) struct SourceEnd {
 }
 
 /// Where a row's samples come from.
-pub(crate) trait Source {
+pub(crate) trait SampleSource {
     /// Whether threads of this program measure: giving memory back would interrupt their CPUs.
     fn has_threads_here(&self) -> bool {
         false
@@ -88,7 +88,7 @@ pub(crate) trait Source {
     }
 
     /// Takes the samples that have come into the series of `row`.
-    fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<Taken>;
+    fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<TakenSamples>;
 
     /// Called once all of that is in the bundle.
     fn carried(&mut self, recording: &mut Recording<'_>) {
@@ -220,7 +220,7 @@ impl OpenRow {
 
     /// Measures the row to its end: what disturbed it goes into the manifest. Nothing of it runs on
     /// afterwards, whatever the outcome.
-    pub(crate) fn run(mut self, source: &mut dyn Source, recording: &mut Recording<'_>) -> Result<()> {
+    pub(crate) fn run(mut self, source: &mut dyn SampleSource, recording: &mut Recording<'_>) -> Result<()> {
         let carried = self.carry_all(source, recording);
         let SourceEnd { notes, taints, failed } = source.end(&mut self);
         recording.manifest.notes.extend(notes);
@@ -231,7 +231,7 @@ impl OpenRow {
     }
 
     /// The loop.
-    fn carry_all(&mut self, source: &mut dyn Source, recording: &mut Recording<'_>) -> Result<()> {
+    fn carry_all(&mut self, source: &mut dyn SampleSource, recording: &mut Recording<'_>) -> Result<()> {
         let end_ns = self.window().end_ns;
         let (is_explained, mut swept_ns) = (source.is_explained(), None);
         loop {
@@ -343,13 +343,13 @@ mod tests {
     /// A source whose one look brings a sample for each series, of which the first lost two.
     struct OneLook;
 
-    impl Source for OneLook {
-        fn take(&mut self, row: &mut OpenRow, at: LookAt, _: &mut Recording<'_>) -> Result<Taken> {
+    impl SampleSource for OneLook {
+        fn take(&mut self, row: &mut OpenRow, at: LookAt, _: &mut Recording<'_>) -> Result<TakenSamples> {
             for recorder in row.series.iter_mut().filter_map(|series| series.recorder.as_mut()) {
                 recorder.span(at.now_ns, 20_000);
             }
             row.series[0].lost = 2;
-            Ok(Taken { is_over: true, wait: DRAIN_EVERY })
+            Ok(TakenSamples { is_over: true, wait: DRAIN_EVERY })
         }
 
         fn end(&mut self, row: &mut OpenRow) -> SourceEnd {

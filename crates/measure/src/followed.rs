@@ -24,7 +24,7 @@ use rt::clock::monotonic_ns;
 use trace::cycle::LoopCycle;
 use trace::follow::{FollowedLoop, Follower, Look, LoopChoice};
 
-use crate::control::{DRAIN_EVERY, LookAt, OpenRow, Source, SourceEnd, Taken};
+use crate::control::{DRAIN_EVERY, LookAt, OpenRow, SampleSource, SourceEnd, TakenSamples};
 use crate::error::Result;
 use crate::loop_row::LoopSeries;
 use crate::lost::Lost;
@@ -254,8 +254,8 @@ impl FollowedLoops<'_> {
     }
 }
 
-impl Source for FollowedLoops<'_> {
-    fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<Taken> {
+impl SampleSource for FollowedLoops<'_> {
+    fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<TakenSamples> {
         let mut is_more = true;
         for _ in 0..LOOKS {
             let look = self.program.follower.look();
@@ -284,7 +284,7 @@ impl Source for FollowedLoops<'_> {
             (false, true) => DRAIN_EVERY,
             (false, false) => DRAIN_EVERY / 4,
         };
-        Ok(Taken { is_over, wait })
+        Ok(TakenSamples { is_over, wait })
     }
 
     fn carried(&mut self, recording: &mut Recording<'_>) {

@@ -19,7 +19,7 @@ use evidence::taint::{self, Taint};
 use machine::counters::smi_count;
 use rt::clock::monotonic_ns;
 
-use crate::control::{DRAIN_EVERY, LookAt, OpenRow, Source, SourceEnd, Taken};
+use crate::control::{DRAIN_EVERY, LookAt, OpenRow, SampleSource, SourceEnd, TakenSamples};
 use crate::error::{MeasureError, Result};
 use crate::recorder::Recorder;
 use crate::recording::Recording;
@@ -93,13 +93,13 @@ struct Tracer<'a> {
     elapsed_ns: u64,
 }
 
-impl Source for Tracer<'_> {
+impl SampleSource for Tracer<'_> {
     /// The tracer's own thread has the CPU, with interrupts off.
     fn is_explained(&self) -> bool {
         false
     }
 
-    fn take(&mut self, row: &mut OpenRow, at: LookAt, _: &mut Recording<'_>) -> Result<Taken> {
+    fn take(&mut self, row: &mut OpenRow, at: LookAt, _: &mut Recording<'_>) -> Result<TakenSamples> {
         let Window { start_ns, end_ns, .. } = self.window;
         for gap in self.tracer.gaps() {
             let series = row.series.iter_mut().find(|series| series.spec.key.cpu == gap.cpu);
@@ -113,7 +113,7 @@ impl Source for Tracer<'_> {
         for recorder in row.series.iter_mut().filter_map(|series| series.recorder.as_mut()) {
             recorder.pass(start_ns + seconds * NS_PER_S);
         }
-        Ok(Taken { is_over, wait: Duration::from_nanos(end_ns.saturating_sub(at.now_ns)) })
+        Ok(TakenSamples { is_over, wait: Duration::from_nanos(end_ns.saturating_sub(at.now_ns)) })
     }
 
     fn end(&mut self, _: &mut OpenRow) -> SourceEnd {

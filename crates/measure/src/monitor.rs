@@ -20,7 +20,7 @@ use machine::inventory::{Thread, live_thread};
 use rt::clock::monotonic_ns;
 use rt::monitor::{Reader, Standing};
 
-use crate::control::{LookAt, OpenRow, Source, SourceEnd, Taken};
+use crate::control::{LookAt, OpenRow, SampleSource, SourceEnd, TakenSamples};
 use crate::error::Result;
 use crate::loop_row::LoopSeries;
 use crate::lost::Lost;
@@ -137,8 +137,8 @@ struct Stamped<'a> {
     standing: Standing,
 }
 
-impl Source for Stamped<'_> {
-    fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<Taken> {
+impl SampleSource for Stamped<'_> {
+    fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<TakenSamples> {
         let mut cycles = Vec::new();
         self.standing = self.reader.poll(|cycle| cycles.push(*cycle))?;
         cycles.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
@@ -152,7 +152,7 @@ impl Source for Stamped<'_> {
         if is_over {
             self.series.rest(goes_on.then_some(at.now_ns), row);
         }
-        Ok(Taken { is_over, wait: self.reader.room() / 4 })
+        Ok(TakenSamples { is_over, wait: self.reader.room() / 4 })
     }
 
     fn end(&mut self, _: &mut OpenRow) -> SourceEnd {

@@ -18,7 +18,7 @@ use rt::Policy;
 use rt::clock::monotonic_ns;
 use rt::isolation::{Mask, PageCounters};
 
-use crate::control::{DRAIN_EVERY, LookAt, OpenRow, Source, SourceEnd, Taken};
+use crate::control::{DRAIN_EVERY, LookAt, OpenRow, SampleSource, SourceEnd, TakenSamples};
 use crate::error::Result;
 use crate::probe::{LoopOutcome, Opened, Opening, Probe};
 use crate::recording::Recording;
@@ -198,18 +198,18 @@ impl Armed {
     }
 }
 
-impl Source for Threads {
+impl SampleSource for Threads {
     fn has_threads_here(&self) -> bool {
         true
     }
 
-    fn take(&mut self, _: &mut OpenRow, at: LookAt, _: &mut Recording<'_>) -> Result<Taken> {
+    fn take(&mut self, _: &mut OpenRow, at: LookAt, _: &mut Recording<'_>) -> Result<TakenSamples> {
         let is_over =
             self.armed.iter().all(|armed| armed.thread.as_ref().is_none_or(JoinHandle::is_finished));
         if at.is_stopped {
             self.stop();
         }
-        Ok(Taken { is_over, wait: DRAIN_EVERY })
+        Ok(TakenSamples { is_over, wait: DRAIN_EVERY })
     }
 
     fn end(&mut self, row: &mut OpenRow) -> SourceEnd {
