@@ -123,10 +123,15 @@ fn block<'a>(text: &'a str, after: &str) -> String {
 
 /// Runs a job's script with variables as a runner sets them.
 fn job(folder: &Path, shell: &str, script: &str, baseline: &str) -> Ran {
+    job_of(folder, shell, script, baseline, Path::new(PROGRAM))
+}
+
+/// The same with another program.
+fn job_of(folder: &Path, shell: &str, script: &str, baseline: &str, program: &Path) -> Ran {
     let arguments = &short("-", &["--loads", "idle", "--limit", "1ns"])[3..];
     let mut command = Command::new(shell);
     command.args(["-e", "-c", script]).current_dir(folder);
-    command.env("ISOLATOR", PROGRAM).env("MODE", "latency").env("OUTPUT", "out").env("BASELINE", baseline);
+    command.env("ISOLATOR", program).env("MODE", "latency").env("OUTPUT", "out").env("BASELINE", baseline);
     command.env("ARGUMENTS", arguments.join(" ")).env("GITHUB_STEP_SUMMARY", folder.join("summary.md"));
     command.output().unwrap().into()
 }
@@ -155,6 +160,13 @@ fn the_jobs_of_github_and_gitlab_measure_and_end_with_the_verdicts_status() {
         let ran = job(folder.path(), shell, &script, "missing");
         assert_eq!(ran.status, Some(1), "{ran:#?}");
         assert!((ran.stdout.clone() + &ran.stderr).contains("missing"), "{ran:#?}");
+        // A gate that passes, since the baseline was as late, leaves the verdict; one that fails fails.
+        for (gate, status) in [(0, 2), (2, 2)] {
+            fs::remove_dir_all(folder.path().join("out")).unwrap();
+            let stub = format!("case $1 in gate) exit {gate};; *) exec {PROGRAM} \"$@\";; esac");
+            tool(folder.path(), "stub", &stub);
+            job_of(folder.path(), shell, &script, "first", &folder.path().join("tools/stub")).ended(status);
+        }
     }
 }
 
