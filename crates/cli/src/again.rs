@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 
 const OPTION: &str = "--every";
 
@@ -45,10 +45,7 @@ pub fn and_again(every: Duration) -> VerbResult {
         })?;
         let (ended, stopped) = wait(&mut run, &signalled, &snapshot)?;
         let exit = match ended.code() {
-            Some(0) => Exit::Held,
-            Some(2) => Exit::Exceeded,
-            // It said why itself, unless it was killed.
-            Some(_) => return Ok(Exit::CouldNot),
+            Some(status) => Outcome::of_status(status),
             None => {
                 return Err(format!(
                     "cannot go on: the run was killed by signal {}",
@@ -57,7 +54,8 @@ pub fn and_again(every: Duration) -> VerbResult {
                 .into());
             }
         };
-        if stopped {
+        // One that could not measure said why itself.
+        if stopped || exit == Outcome::CouldNot {
             return Ok(exit);
         }
         while began.elapsed() < every {

@@ -102,6 +102,9 @@ First steps:
 Exit status: 0 the limit holds, or the work was done; 1 it could not be done,
 and one line states why; 2 the limit does not hold, or is not proven to.";
 
+/// The end of the help of a verb that does one thing, and judges nothing.
+const DONE: &str = "Exit status: 0 done; 1 it could not be done, and one line states why.";
+
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {

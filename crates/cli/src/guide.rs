@@ -24,7 +24,8 @@ use untrusted::Folder;
 
 use crate::args::Cli;
 use crate::next::quoted;
-use crate::output::{Exit, VerbResult, print};
+use crate::outcome::{Outcome, VerbResult};
+use crate::output::print;
 
 /// Where everything is kept, below the current folder.
 const FOLDER: &str = "isolator-guide";
@@ -129,7 +130,7 @@ impl Guide {
 pub fn run() -> VerbResult {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         print(&Cli::command().render_help().to_string())?;
-        return Ok(Exit::Held);
+        return Ok(Outcome::Done);
     }
     if !rustix::process::geteuid().is_root() {
         let why = "only root may measure and tune";
@@ -145,7 +146,7 @@ pub fn run() -> VerbResult {
     // Ctrl-C at a question ends the guide; while a command runs it is the command's.
     signal_hook::flag::register_conditional_default(SIGINT, Arc::clone(&at_prompt))?;
     signal_hook::flag::register(SIGINT, Arc::clone(&stopped))?;
-    let Some((folder, mut guide)) = begin()? else { return Ok(Exit::Held) };
+    let Some((folder, mut guide)) = begin()? else { return Ok(Outcome::Done) };
     loop {
         let plan = plan(&folder);
         let needs_boot = plan.as_ref().is_some_and(|plan| !plan.boot_line().is_empty());
@@ -155,7 +156,7 @@ pub fn run() -> VerbResult {
                 say(
                     "\nThe boot line takes effect at the next boot. Boot the machine, then type isolator in this folder again.",
                 )?;
-                return Ok(Exit::Held);
+                return Ok(Outcome::Done);
             }
             Coming::End => return end(&guide),
         };
@@ -174,7 +175,7 @@ pub fn run() -> VerbResult {
             }
             Answer::End => {
                 say("To go on, type isolator in this folder again.")?;
-                return Ok(Exit::Held);
+                return Ok(Outcome::Done);
             }
         }
         stopped.store(false, Ordering::SeqCst);
@@ -364,7 +365,7 @@ fn end(guide: &Guide) -> VerbResult {
         let keeps = if guide.done.contains(&GuideStep::Confirm) { "" } else { keeps };
         say(&format!("next: {keeps}isolator tune rollback undoes the changes"))?;
     }
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 fn say(text: &str) -> evidence::Result<()> {

@@ -14,7 +14,7 @@ use run::{RunSpec, SessionContext};
 use crate::args::{Detail, Output};
 use crate::live::page::LivePage;
 use crate::next;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Document, VerbResult};
 
 /// The first file of a bundle.
 const MANIFEST: &str = "manifest.json";
@@ -74,16 +74,14 @@ pub fn judged(
     let report = report?;
     out.print_text(&format!("Report: {}", report.display()));
     if let Some(page) = page {
-        let results = format!("{}; report: {}", report::outcome(&document.verdict), report.display());
-        page.end(document.verdict.held, results);
+        page.judged(&document, &report);
     }
     next::say(next::after_run(&bundle, &document), out);
     match (document.rows.is_empty(), document.not_run.first()) {
         (true, Some(row)) => {
             Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())
         }
-        _ if document.verdict.held => Ok(Exit::Held),
-        _ => Ok(Exit::Exceeded),
+        _ => document.ended(),
     }
 }
 

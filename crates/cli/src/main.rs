@@ -12,6 +12,7 @@ mod live;
 mod metrics;
 mod named;
 mod next;
+mod outcome;
 mod output;
 mod program;
 mod rights;
@@ -31,7 +32,8 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use args::{Cli, Verb};
-use output::{Exit, VerbResult, note};
+use outcome::{Outcome, VerbResult};
+use output::note;
 
 /// Freed memory stays: giving it back would interrupt the measuring threads.
 #[global_allocator]
@@ -41,7 +43,7 @@ fn main() -> ExitCode {
     if let Err(error) = rights::give_up(std::env::args_os().nth(1).as_deref()) {
         let why = error::reason(&error.into());
         note(&format!("isolator: cannot give up the capabilities of the program's file: {why}; report this"));
-        return Exit::CouldNot.into();
+        return Outcome::CouldNot.into();
     }
     hidden::main().unwrap_or_else(|| by_verb(std::env::args_os()))
 }
@@ -62,7 +64,7 @@ fn by_verb(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             note(&format!("isolator: {error}"));
-            Exit::CouldNot.into()
+            Outcome::CouldNot.into()
         }
     }
 }
@@ -104,5 +106,5 @@ fn wrong(error: &clap::Error) -> ExitCode {
     }
     let verb = std::env::args_os().nth(1);
     note(&format!("isolator: {}", usage::line(error, verb.as_deref().and_then(OsStr::to_str))));
-    Exit::CouldNot.into()
+    Outcome::CouldNot.into()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the program ends and where its output goes.
+//! Where the program's output goes.
 //!
 //! Names and errors in it come from elsewhere. So all text for people goes out through
 //! [`Output::print_text`], [`note`], [`note_lines`], [`print()`] or [`draw`], which let no character through
@@ -8,36 +8,11 @@
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
-use serde::Serialize;
 use untrusted::text::{line, screen};
 
 use crate::args::Output;
-
-/// A verb's result: how it ends, or why it could not.
-pub type VerbResult = Result<Exit, Box<dyn Error>>;
-
-/// How the program ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// The limit holds, or the work was done.
-    Held,
-    /// It could not be done.
-    CouldNot,
-    /// The limit does not hold.
-    Exceeded,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        match exit {
-            Exit::Held => ExitCode::SUCCESS,
-            Exit::CouldNot => ExitCode::from(1),
-            Exit::Exceeded => ExitCode::from(2),
-        }
-    }
-}
+use crate::outcome::Document;
 
 /// Fails where no file can be written at `path`; `-` is standard output.
 pub fn can_write(path: &Path) -> evidence::Result<()> {
@@ -86,7 +61,7 @@ impl Output {
     }
 
     /// Writes the JSON, if it was asked for.
-    pub fn json<T: Serialize>(&self, document: &T) -> Result<(), Box<dyn Error>> {
+    pub fn json<T: Document + ?Sized>(&self, document: &T) -> Result<(), Box<dyn Error>> {
         let Some(path) = &self.json else { return Ok(()) };
         let text = serde_json::to_string_pretty(document)? + "\n";
         let text = untrusted::text::json(&text);

@@ -27,7 +27,7 @@ use crate::args::{LoopPeriod, Output, RunOptions};
 use crate::judged::{judged, live_page, this_program};
 use crate::live::{LiveDisplay, View};
 use crate::metrics::{Exposed, Metrics};
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 use crate::signals::stops;
 use crate::snapshot::on_spike;
 use crate::started::MeasuredProgram;
@@ -110,7 +110,7 @@ pub fn measure(
         (None, ProgramTarget::Command(_)) => String::new(),
     };
     let found = find(choice, &target, machine.kernel.preemption, out, &stop)?;
-    let Some(Found { mut program, thread, name }) = found else { return Ok(Exit::CouldNot) };
+    let Some(Found { mut program, thread, name }) = found else { return Ok(Outcome::CouldNot) };
     let judged_by =
         |found: &LoopFound| run::preflight::of_another_period(options.purpose.as_ref()?, found.period.get());
     for note in program.loops().iter().filter_map(judged_by) {

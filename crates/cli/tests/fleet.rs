@@ -52,12 +52,14 @@ fn a_measured_bundle_is_stored_with_its_host_and_an_import_without_one_is_said()
     if skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli") {
         return;
     }
-    let document = isolator(folder.path(), &["fleet", "report", "store", "--json", "-"]).ended(0).json();
+    let document = isolator(folder.path(), &["fleet", "report", "store", "--json", "-"]).judged();
+    let (status, document) = (document.status, document.json());
     conforms(&document, "fleet");
     let manifest = read(&folder.path().join("measured/manifest.json"));
     assert_eq!(document["machines"][0]["hostname"], manifest["machine"]["hostname"]);
     let verdict = read(&folder.path().join("measured/verdict.json"));
     assert_eq!(document["machines"][0]["outcome"], verdict["outcome"]);
+    assert_eq!(status, Some(if verdict["held"] == true { 0 } else { 2 }));
     assert_eq!(document["unread"][0]["why"], "it does not say on which machine it was measured");
 }
 

@@ -91,6 +91,12 @@ fn a_page_shows_the_run_and_ends_it_with_results() {
     let status = child.wait().unwrap().code().unwrap();
     assert_eq!(results["held"].as_bool().unwrap(), status == 0, "{results}");
     assert!(results["text"].as_str().unwrap().contains("report"), "{results}");
+    let document = isolator(folder.path(), &["report", "run", "--json", "-"]).judged().json();
+    let lines = results["lines"].to_string().replace('µ', "u");
+    for reason in document["verdict"]["reasons"].as_array().unwrap() {
+        assert!(lines.contains(reason.as_str().unwrap()), "{reason}: {lines}");
+    }
+    assert!(lines.contains("late cycles: "), "{lines}");
     let manifest = read(&folder.path().join("run/manifest.json"));
     assert_eq!(manifest["rows"][0]["state"], "interrupted");
     assert_eq!(manifest["rows"][0]["granted"]["page_faults"], 0);

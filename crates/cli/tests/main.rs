@@ -13,6 +13,7 @@ mod doctor;
 mod documents;
 mod ending;
 mod ethercat;
+mod exit_status;
 mod fleet;
 mod forbidden;
 mod foreign;

@@ -72,8 +72,8 @@ pub struct Gated {
     pub held: bool,
     /// The worsened figures, a line each, worst first.
     pub reasons: Vec<String>,
-    /// The reasons why the gate cannot pass, a line each: damaged bundles, or no figure to judge. Empty if it
-    /// was judged.
+    /// The reasons why the gate cannot pass, a line each: damaged bundles, no figure to judge, or a figure
+    /// beyond what is allowed that could not be judged. Empty if it was judged.
     pub errors: Vec<String>,
     /// The runs that the candidate is held against.
     pub baselines: Vec<ComparedRun>,
@@ -247,6 +247,16 @@ pub struct NotJudged {
     pub figure: Option<GateFigure>,
     /// Why.
     pub why: String,
+    /// Whether the figure lies beyond what is allowed, so that the gate cannot pass.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_beyond: bool,
+}
+
+impl NotJudged {
+    /// A row of which nothing could be judged.
+    fn row(key: &RowKey, why: String) -> NotJudged {
+        NotJudged { key: key.clone(), figure: None, why, is_beyond: false }
+    }
 }
 
 impl fmt::Display for NotJudged {
@@ -327,10 +337,11 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     // That a damaged bundle is unproven is no news of the machine.
     let is_news = errors.is_empty() || (can_be_judged && after.outcome == VerdictOutcome::Exceeded);
     if is_news && sides.iter().all(|side| rank(side.outcome) < rank(after.outcome)) {
-        reasons.push(verdict_changed(&sides, &after, candidate));
+        reasons.push(verdict_changed(&sides, &after));
     }
     reasons.extend(not_measured.iter().map(gone));
     reasons.extend(worse.iter().map(ToString::to_string));
+    errors.extend(not_judged.iter().filter(|one| one.is_beyond).map(ToString::to_string));
     if errors.is_empty() && figures.is_empty() && reasons.is_empty() {
         errors.push(match not_judged.first() {
             Some(row) => row.to_string(),
@@ -377,6 +388,8 @@ impl Gated {
             [&self.candidate].into_iter().chain(&self.baselines).any(|side| !side.missing.is_empty());
         let cure = if is_damaged {
             "take the bundle again from where it was written, or measure again".to_string()
+        } else if self.not_judged.iter().any(|one| one.is_beyond) {
+            "measure both longer, or see isolator compare for the intervals".to_string()
         } else {
             format!("measure both alike, each row for {FEWEST_SECONDS} s or longer")
         };
@@ -410,7 +423,7 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
     pairs.retain(|(_, before, after)| match resample::too_short(before, after) {
         None => true,
         Some(why) => {
-            list(&mut not_judged, NotJudged { key: before.entry.key.clone(), figure: None, why });
+            list(&mut not_judged, NotJudged::row(&before.entry.key, why));
             false
         }
     });
@@ -421,16 +434,15 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
             continue;
         }
         if row.limit_ns.is_none() {
-            let (key, why) = (row.key.clone(), "the row has no limit".to_string());
-            not_judged.push(NotJudged { key, figure: Some(GateFigure::LateSeconds), why });
+            let open = NotJudged::row(&row.key, "the row has no limit".to_string());
+            not_judged.push(NotJudged { figure: Some(GateFigure::LateSeconds), ..open });
         }
         judged_rows.push(row);
     }
     for after in runs::measured(candidate) {
         let key = &after.entry.key;
         if !baselines.iter().any(|baseline| runs::find(baseline, key).is_some()) {
-            let why = "no baseline has this row".to_string();
-            not_judged.push(NotJudged { key: key.clone(), figure: None, why });
+            not_judged.push(NotJudged::row(key, "no baseline has this row".to_string()));
         }
     }
     let comparisons = comparisons(&pairs);
@@ -449,21 +461,27 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
     }
     for (_, before, after) in &pairs {
         let key = &before.entry.key;
-        for (figure, why) in resample::undefined(before, after) {
+        for resample::Undefined { figure, why, is_beyond } in
+            resample::undefined(before, after, choice.tolerance)
+        {
             let is_known = |one: &Judged| (&one.key, one.figure) == (key, figure);
             // One baseline may have what another lacks.
             if !figures.iter().any(is_known) {
-                list(&mut not_judged, NotJudged { key: key.clone(), figure: Some(figure), why });
+                let open = NotJudged::row(key, why);
+                list(&mut not_judged, NotJudged { figure: Some(figure), is_beyond, ..open });
             }
         }
     }
     Rows { rows: judged_rows, figures, comparisons, not_measured, not_judged }
 }
 
-/// Lists a row, or a figure of one, once: each baseline may have a reason of its own.
+/// Lists a row, or a figure of one, once: each baseline may have a reason of its own. What one of them allows
+/// is not beyond.
 fn list(not_judged: &mut Vec<NotJudged>, row: NotJudged) {
-    if !not_judged.iter().any(|one| (&one.key, one.figure) == (&row.key, row.figure)) {
-        not_judged.push(row);
+    match not_judged.iter_mut().find(|one| (&one.key, one.figure) == (&row.key, row.figure)) {
+        Some(known) if known.is_beyond && !row.is_beyond => *known = row,
+        Some(_) => {}
+        None => not_judged.push(row),
     }
 }
 
@@ -512,9 +530,9 @@ fn rank(outcome: VerdictOutcome) -> u8 {
     }
 }
 
-fn verdict_changed(baselines: &[ComparedRun], after: &ComparedRun, candidate: &Bundle) -> String {
+fn verdict_changed(baselines: &[ComparedRun], after: &ComparedRun) -> String {
     let before = baselines.iter().map(|side| side.outcome).max_by_key(|outcome| rank(*outcome));
-    let why = evidence::verdict::Verdict::of(candidate).reasons.into_iter().next().unwrap_or_default();
+    let why = after.reasons.first().cloned().unwrap_or_default();
     format!(
         "{VERDICT}{} before, {} now: {why}",
         before.unwrap_or(VerdictOutcome::Held).name(),

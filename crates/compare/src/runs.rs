@@ -12,15 +12,18 @@ mod resample;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use machine::quantity::{Count, Sentence};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use evidence::Error;
+use evidence::document::{ProveDocument, VerdictParts};
+use evidence::fitness::UseVerdict;
 use evidence::manifest::{RowKey, RunState, SCHEMA_VERSION};
 use evidence::reader::Bundle;
 use evidence::row::{Row, SPIKES};
 use evidence::taint::Taint;
-use evidence::verdict::{Verdict, VerdictOutcome};
+use evidence::verdict::VerdictOutcome;
 
 use crate::likeness::{self, Difference};
 pub(crate) use resample::Ranks;
@@ -69,8 +72,23 @@ pub struct ComparedRun {
     pub outcome: VerdictOutcome,
     /// Its limit.
     pub limit_ns: Option<u64>,
-    /// Its disturbances.
+    /// All reasons against it; if it held, the claims that the data support.
+    #[serde(default)]
+    pub reasons: Vec<Sentence>,
+    /// Its disturbances, accepted ones too.
     pub taints: Vec<Taint>,
+    /// The result for the requested use; absent without one.
+    #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<UseVerdict>,
+    /// Late cycles of all rows.
+    #[serde(default)]
+    pub late: u64,
+    /// The same at most.
+    #[serde(default)]
+    pub late_at_most: u64,
+    /// Cycles that were due, of all rows: those with a sample, and those whose period was missed.
+    #[serde(default)]
+    pub cycles: u64,
     /// Missing parts of the bundle.
     pub missing: Vec<String>,
 }
@@ -237,16 +255,37 @@ pub(crate) fn find<'a>(bundle: &'a Bundle, key: &RowKey) -> Option<&'a Row> {
 }
 
 pub(crate) fn side(bundle: &Bundle) -> ComparedRun {
-    let (manifest, verdict) = (&bundle.manifest, Verdict::of(bundle));
+    let document = ProveDocument::of(bundle);
+    let VerdictParts { outcome, limit_ns, reasons, taints, purpose, late, due } = document.parts();
     ComparedRun {
         bundle: bundle.path.display().to_string(),
-        started_at: manifest.started_at.clone(),
-        state: manifest.state,
-        held: verdict.held,
-        outcome: verdict.outcome,
-        limit_ns: verdict.limit_ns,
-        taints: manifest.taints.clone(),
+        started_at: bundle.manifest.started_at.clone(),
+        state: bundle.manifest.state,
+        held: document.verdict.held,
+        outcome,
+        limit_ns,
+        reasons: reasons.to_vec(),
+        taints: taints.to_vec(),
+        purpose: purpose.cloned(),
+        late: late.least(),
+        late_at_most: late.most(),
+        cycles: due.most(),
         missing: bundle.missing.clone(),
+    }
+}
+
+impl ComparedRun {
+    /// The parts that every output shows.
+    pub fn parts(&self) -> VerdictParts<'_> {
+        VerdictParts {
+            outcome: self.outcome,
+            limit_ns: self.limit_ns,
+            reasons: &self.reasons,
+            taints: &self.taints,
+            purpose: self.purpose.as_ref(),
+            late: Count::between(self.late, self.late_at_most),
+            due: Count::exact(self.cycles),
+        }
     }
 }
 

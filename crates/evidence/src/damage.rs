@@ -268,11 +268,12 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
                 RowsOf::EachPeriod => asked.periods_ns.iter().copied().map(Some).collect(),
                 _ => vec![None],
             };
+            // A file from elsewhere may have thousands of CPUs.
+            let measured = rows.iter().flat_map(|key| [(key.cpu, key.period_ns), (key.cpu, None)]);
+            let measured: BTreeSet<(u32, Option<u64>)> = measured.collect();
             for (cpu, period_ns) in asked.cpus.iter().flat_map(|cpu| periods.iter().map(move |ns| (cpu, *ns)))
             {
-                let is_row =
-                    |key: &&RowKey| key.cpu == cpu && (period_ns.is_none() || key.period_ns == period_ns);
-                if !rows.iter().any(is_row) {
+                if !measured.contains(&(cpu, period_ns)) {
                     let (probe, load) = (probe.clone(), load.clone());
                     let key = RowKey { probe, load, cpu, period_ns, thread_name: None };
                     found.push(format!("{key}: its row is missing"));

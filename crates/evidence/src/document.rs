@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The JSON that other programs rely on; its schemas are generated from these types.
+//!
+//! [`ProveDocument`] is the one document of which every output of a verdict is made: terminal, page, JSON,
+//! `verdict.json`, KTAP, JUnit, Prometheus, the live page and the fleet's store. [`VerdictParts`] are the
+//! parts that none of them may lack.
 
+use machine::quantity::{Count, Cycles, Sentence, Time};
+use machine::sentence;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +15,7 @@ use crate::manifest::{NotRun, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::summary::Summary;
 use crate::taint::Taint;
-use crate::verdict::Verdict;
+use crate::verdict::{RowVerdict, Verdict, VerdictOutcome};
 
 /// `isolator prove --json`, `isolator measure --json`, `isolator report --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,16 +41,114 @@ pub struct ProveDocument {
     pub missing: Vec<String>,
 }
 
+/// The parts of a verdict that every output shows. An output takes them apart without `..`: a part that is
+/// added here does not compile where an output lacks it.
+#[derive(Debug, Clone, Copy)]
+pub struct VerdictParts<'a> {
+    /// Whether the limit held.
+    pub outcome: VerdictOutcome,
+    /// The limit; the strictest if rows differ.
+    pub limit_ns: Option<u64>,
+    /// All reasons against it; if it held, the claims that the data support.
+    pub reasons: &'a [Sentence],
+    /// The disturbances, accepted ones too.
+    pub taints: &'a [Taint],
+    /// The result for the requested use, with its grade.
+    pub purpose: Option<&'a UseVerdict>,
+    /// Late cycles of all rows.
+    pub late: Count<Cycles>,
+    /// Cycles that were due, of all rows.
+    pub due: Count<Cycles>,
+}
+
+impl VerdictParts<'_> {
+    /// All parts as lines of text: the outcome, late cycles, the grade, the reasons with the taints that
+    /// count, and the accepted taints.
+    pub fn lines(&self) -> Vec<Sentence> {
+        let VerdictParts { outcome, limit_ns, reasons, taints, purpose, late, due } = *self;
+        let limit = limit_ns.map(|ns| sentence![" ", Time::round(ns)]).unwrap_or_default();
+        let mut lines = vec![sentence![outcome.name(), limit], sentence!["late cycles: ", late, " of ", due]];
+        lines.extend(purpose.and_then(UseVerdict::sentence));
+        lines.extend(reasons.iter().cloned());
+        let accepted = taints.iter().filter(|taint| taint.accepted);
+        lines.extend(accepted.map(|taint| format!("accepted taint {taint}").into()));
+        lines
+    }
+}
+
+/// `verdict.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VerdictFile {
+    /// The verdict, with reasons.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// The disturbances of the measurement, accepted ones too.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+    /// The result for the requested use; absent without one.
+    #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<UseVerdict>,
+    /// Late cycles of all rows.
+    #[serde(default)]
+    pub late: u64,
+    /// The same at most.
+    #[serde(default)]
+    pub late_at_most: u64,
+    /// Cycles that were due, of all rows: those with a sample, and those whose period was missed.
+    #[serde(default)]
+    pub cycles: u64,
+}
+
+impl VerdictFile {
+    /// The part of a document that is kept beside the evidence.
+    pub fn of(document: &ProveDocument) -> VerdictFile {
+        // Outcome, limit and reasons are the verdict's own.
+        let VerdictParts { outcome: _, limit_ns: _, reasons: _, taints, purpose, late, due } =
+            document.parts();
+        VerdictFile {
+            verdict: document.verdict.clone(),
+            taints: taints.to_vec(),
+            purpose: purpose.cloned(),
+            late: late.least(),
+            late_at_most: late.most(),
+            cycles: due.most(),
+        }
+    }
+}
+
 impl ProveDocument {
+    /// The parts that every output shows.
+    pub fn parts(&self) -> VerdictParts<'_> {
+        let Verdict { outcome, limit_ns, reasons, rows, .. } = &self.verdict;
+        VerdictParts {
+            outcome: *outcome,
+            limit_ns: *limit_ns,
+            reasons,
+            taints: &self.taints,
+            purpose: self.purpose.as_ref(),
+            late: rows.iter().map(RowVerdict::late_cycles).sum(),
+            due: self.rows.iter().map(Summary::due).sum(),
+        }
+    }
+
     /// The document of a bundle.
     pub fn of(bundle: &Bundle) -> ProveDocument {
+        ProveDocument::with(bundle, Verdict::of(bundle))
+    }
+
+    /// The same document without estimates of tails, which take most of the time and decide nothing.
+    pub fn without_tails(bundle: &Bundle) -> ProveDocument {
+        ProveDocument::with(bundle, Verdict::without_tails(bundle))
+    }
+
+    fn with(bundle: &Bundle, verdict: Verdict) -> ProveDocument {
         let rows = bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
         let asked = bundle.manifest.asked.purpose.as_deref();
         ProveDocument {
             purpose: asked.and_then(|asked| UseVerdict::of(asked, &rows)),
             schema_version: SCHEMA_VERSION,
             bundle: bundle.path.display().to_string(),
-            verdict: Verdict::of(bundle),
+            verdict,
             taints: bundle.manifest.taints.clone(),
             notes: bundle.notes(),
             rows,

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::kind::RowKind;
 use crate::summary::Summary;
-use machine::units::{count, exact_us, us};
+use machine::quantity::{Count, Cycles, MissedPeriods, Sentence, Time};
+use machine::sentence;
 
 /// The use of a run, and how its threads did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +61,7 @@ impl UseVerdict {
     }
 
     /// The same in a sentence; nothing where it says no more than the table.
-    pub fn sentence(&self) -> Option<String> {
+    pub fn sentence(&self) -> Option<Sentence> {
         let purpose = self.asked.parse::<Use>().ok()?;
         let threads =
             self.threads.iter().filter_map(|thread| thread.sentence(purpose.kind)).collect::<Vec<_>>();
@@ -68,7 +69,8 @@ impl UseVerdict {
             return None;
         }
         let grade = self.grade.map(|grade| format!("{} for ", grade.name())).unwrap_or_default();
-        Some(format!("{grade}{}: {}", self.asked, threads.join("; ")))
+        let threads = Sentence::joined(&threads, "; ");
+        Some(sentence![grade, self.asked, ": ", threads])
     }
 
     /// The use's name for a missed period.
@@ -86,18 +88,17 @@ impl UseVerdict {
 }
 
 impl ThreadVerdict {
-    fn sentence(&self, kind: UseKind) -> Option<String> {
-        let worst = us(self.worst_ns?);
+    fn sentence(&self, kind: UseKind) -> Option<Sentence> {
+        let worst = Time::measured(self.worst_ns?);
         if kind == UseKind::Audio {
-            let (missed, callbacks) = (count(self.missed), count(self.count.saturating_add(self.missed)));
-            let budget = us(self.period_ns);
-            return Some(format!(
-                "{missed} xruns in {callbacks} callbacks, the latest began {worst} of {budget} late"
-            ));
+            let missed = Count::<MissedPeriods>::exact(self.missed);
+            let callbacks: Count<Cycles> = Count::due(Count::exact(self.count), missed);
+            let budget = Time::measured(self.period_ns);
+            let latest = sentence!["the latest began ", worst, " of ", budget, " late"];
+            return Some(sentence![missed, " xruns in ", callbacks, " callbacks, ", latest]);
         }
-        let (good, unfit) = (self.good_up_to_ns?, self.unfit_from_ns?);
-        let scale = format!("good up to {}, unfit from {}", exact_us(good), exact_us(unfit));
-        Some(format!("{} thread {worst} ({scale})", self.name))
+        let [good, unfit] = [self.good_up_to_ns?, self.unfit_from_ns?].map(Time::exact);
+        Some(sentence![self.name, " thread ", worst, " (good up to ", good, ", unfit from ", unfit, ")"])
     }
 }
 

@@ -58,6 +58,9 @@ pub struct LabDocument {
     pub guest_log: GuestLog,
     /// The guest's own tracing of the same interruptions, compared with the scope's record.
     pub witness: Vec<Witness>,
+    /// How many guests were not run, since the cache had an earlier result of the same content; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_run_again: Option<String>,
 }
 
 impl LabDocument {

@@ -3,6 +3,8 @@
 
 use std::sync::OnceLock;
 
+use machine::quantity::{Count, Cycles};
+
 use crate::manifest::{Coarse, RowEntry};
 use crate::series::Series;
 use crate::tail::{self, Tail};
@@ -30,6 +32,11 @@ impl Row {
     pub fn missed(&self) -> u64 {
         let stated = self.entry.coarse.as_ref().map_or(0, |coarse| coarse.missed);
         self.series.missed().saturating_add(stated)
+    }
+
+    /// Its cycles that were due: those with a sample, and those whose period was missed.
+    pub fn due(&self) -> Count<Cycles> {
+        Count::due(Count::exact(self.series.latency.count()), Count::exact(self.missed()))
     }
 
     /// The suggestion of the tail of its latencies. Fitted at the first call, since that takes long and a

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use crate::Result;
+use crate::document::{ProveDocument, VerdictFile};
 use crate::reader::Bundle;
 use crate::taint::{self, Taint};
-use crate::verdict::Verdict;
 use crate::writer::BundleWriter;
 
 /// Writes a bundle that is in memory as a bundle's folder, with its verdict. Its missing parts become a
@@ -24,5 +24,5 @@ pub fn store(bundle: &Bundle, folder: &Path) -> Result<()> {
     if let Some(lab) = &bundle.lab {
         writer.json("lab.json", lab)?;
     }
-    writer.json("verdict.json", &Verdict::of(bundle))
+    writer.json("verdict.json", &VerdictFile::of(&ProveDocument::of(bundle)))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures of one row, as every output states them.
 
+use machine::quantity::{Count, Cycles};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +65,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Its cycles that were due: those with a sample, and those whose period was missed.
+    pub fn due(&self) -> Count<Cycles> {
+        Count::due(Count::exact(self.count), Count::exact(self.missed))
+    }
+
     /// The figures of `row`.
     pub fn of(row: &Row) -> Summary {
         let (entry, series) = (&row.entry, &row.series);

@@ -19,7 +19,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
-use machine::units::{count, us};
+use machine::quantity::{Count, Samples, Sentence, Time};
+use machine::sentence;
+use machine::units::count;
 
 /// Most exceedances that are fitted: bounds the work, and keeps to the tail.
 const MOST: u64 = 1_000;
@@ -60,7 +62,7 @@ pub enum Tail {
     /// The data support no estimate.
     Refused {
         /// Why.
-        reason: String,
+        reason: Sentence,
     },
 }
 
@@ -104,10 +106,11 @@ pub fn estimate(latency: &Histogram) -> Tail {
     }
 }
 
-fn attempt(latency: &Histogram) -> Result<Estimate, String> {
+fn attempt(latency: &Histogram) -> Result<Estimate, Sentence> {
     let needed = FEWEST * TAIL_IS_ONE_IN;
     if latency.count() < needed {
-        return Err(format!("too few samples: {}, a tail needs {}", count(latency.count()), count(needed)));
+        let [had, needed] = [latency.count(), needed].map(Count::<Samples>::exact);
+        return Err(sentence!["too few samples: ", had, ", a tail needs ", needed]);
     }
     let mut wanted = MOST.min(latency.count() / TAIL_IS_ONE_IN);
     let mut best_p_value = 0.0_f64;
@@ -120,10 +123,11 @@ fn attempt(latency: &Histogram) -> Result<Estimate, String> {
         best_p_value = best_p_value.max(bootstrap.p_value);
         wanted /= 2;
     }
-    Err(format!(
+    let why = format!(
         "no generalised Pareto tail fits above any threshold tried (Anderson-Darling p = {best_p_value:.3} at \
          best): more than one cause, or bursts"
-    ))
+    );
+    Err(why.into())
 }
 
 /// The largest samples, as distances above a threshold.
@@ -165,21 +169,24 @@ impl Exceedances {
     }
 
     /// The estimate from a fit that was not rejected, unless its shape forbids one.
-    fn judge(&self, latency: &Histogram, bootstrap: &Bootstrap) -> Result<Estimate, String> {
+    fn judge(&self, latency: &Histogram, bootstrap: &Bootstrap) -> Result<Estimate, Sentence> {
         let Pareto { shape, scale } = bootstrap.fit;
         let largest = self.over_ns[self.over_ns.len() - 1];
         if shape >= HEAVIEST {
             return Err(format!(
                 "too heavy for any bound: the tail's shape is {shape:.2}, at or above {HEAVIEST}"
-            ));
+            )
+            .into());
         }
         if shape < 0.0 && -scale / shape <= largest {
             let end_ns = self.threshold_ns as f64 - scale / shape;
-            return Err(format!(
-                "the fitted tail would end at {}, below the largest sample {}",
-                us(end_ns as u64),
-                us(latency.max_ns())
-            ));
+            let [end, largest] = [end_ns as u64, latency.max_ns()].map(Time::measured);
+            return Err(sentence![
+                "the fitted tail would end at ",
+                end,
+                ", below the largest sample ",
+                largest
+            ]);
         }
         let half = self.over_ns.len() / 2;
         let (below, above) = self.over_ns.split_at(half);
@@ -193,7 +200,7 @@ impl Exceedances {
                 count(self.over_ns.len() as u64),
                 upper.shape,
                 count(above.len() as u64)
-            ));
+            ).into());
         }
         let exceedances = self.over_ns.len() as u64;
         let rate = exceedances as f64 / latency.count() as f64;
@@ -325,7 +332,7 @@ mod tests {
 
     fn reason(latency: &Histogram) -> String {
         match estimate(latency) {
-            Tail::Refused { reason } => reason,
+            Tail::Refused { reason } => reason.into(),
             Tail::Estimate(estimate) => panic!("not refused: {estimate:?}"),
         }
     }

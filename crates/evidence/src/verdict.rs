@@ -20,7 +20,8 @@ pub use crate::starved::BEGAN_NO_CYCLE;
 use crate::starved::starved;
 use crate::tail::Tail;
 use crate::taint;
-use machine::units::{count, exact_us, us};
+use machine::quantity::{Count, Cycles, Say, Sentence, Sign, Time};
+use machine::sentence;
 
 /// Miss rate that a held verdict claims to stay below, where none was asked.
 pub const DEFAULT_CLAIM: f64 = 1e-3;
@@ -37,7 +38,7 @@ pub struct Verdict {
     /// The limit; the strictest if rows differ; absent if none applies.
     pub limit_ns: Option<u64>,
     /// All reasons against it, worst first; if it held, the claims that the data support.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Sentence>,
     /// Per row.
     pub rows: Vec<RowVerdict>,
 }
@@ -91,6 +92,11 @@ impl RowVerdict {
     pub fn measured(&self) -> bool {
         self.count > 0 || self.key.kind().is_above_threshold_only()
     }
+
+    /// Its late cycles.
+    pub fn late_cycles(&self) -> Count<Cycles> {
+        Count::between(self.late, self.late_at_most)
+    }
 }
 
 impl Verdict {
@@ -101,7 +107,7 @@ impl Verdict {
 
     /// The same verdict without estimates of tails, which take most of the time and decide nothing.
     pub fn without_tails(bundle: &Bundle) -> Verdict {
-        Verdict::with(bundle, |_| Tail::Refused { reason: "it was not asked for".to_string() })
+        Verdict::with(bundle, |_| Tail::Refused { reason: "it was not asked for".into() })
     }
 
     fn with(bundle: &Bundle, tail: impl Fn(&Row) -> Tail) -> Verdict {
@@ -113,7 +119,7 @@ impl Verdict {
         exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
         let mut reasons = exceeded.into_iter().map(|(row, judged)| over(row, judged)).collect::<Vec<_>>();
         let outcome = if reasons.is_empty() { VerdictOutcome::Held } else { VerdictOutcome::Exceeded };
-        reasons.extend(starved(bundle));
+        reasons.extend(starved(bundle).into_iter().map(Sentence::from));
         reasons.extend(unsupported(bundle, &rows, claim));
         let outcome = if outcome == VerdictOutcome::Held && !reasons.is_empty() {
             VerdictOutcome::Unproven
@@ -146,7 +152,7 @@ fn judge(row: &Row, tail: Tail) -> RowVerdict {
         late,
         late_at_most,
         count,
-        miss_rate_below: miss_rate_below(late_at_most, count.saturating_add(missed)),
+        miss_rate_below: miss_rate_below(late_at_most, row.due().most()),
         tail,
     }
 }
@@ -172,62 +178,60 @@ pub fn miss_rate_below(late: u64, count: u64) -> f64 {
     ((middle + spread) / (1.0 + z * z / n)).min(1.0)
 }
 
-fn over(row: &Row, judged: &RowVerdict) -> String {
-    let limit = row.entry.limit_ns.map(us).unwrap_or_default();
-    let periods = row.missed();
-    let missed = if periods > 0 { format!(", {} of them missed", count(periods)) } else { String::new() };
-    let late = match judged.late_at_most {
-        most if most > judged.late => format!("{} to {}", count(judged.late), count(most)),
-        _ => count(judged.late),
-    };
-    let cycles = count(judged.count.saturating_add(periods));
-    if judged.late == periods {
-        return format!("{}: {} periods of {cycles} missed", judged.key, count(periods));
+fn over(row: &Row, judged: &RowVerdict) -> Sentence {
+    let (missed, due) = (Count::<Cycles>::exact(row.missed()), row.due());
+    let late = judged.late_cycles();
+    if judged.late == row.missed() {
+        return sentence![judged.key, ": ", missed, " periods of ", due, " missed"];
     }
-    format!("{}: maximum {} exceeds {limit} ({late} late of {cycles}{missed})", judged.key, us(max_ns(row)))
+    let of_them = if row.missed() > 0 { sentence![", ", missed, " of them missed"] } else { sentence![] };
+    let limit = row.entry.limit_ns.map(|ns| sentence![Time::measured(ns)]).unwrap_or_default();
+    let (key, maximum) = (&judged.key, Time::measured(max_ns(row)));
+    sentence![key, ": maximum ", maximum, " exceeds ", limit, " (", late, " late of ", due, of_them, ")"]
 }
 
-fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> {
+fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<Sentence> {
     let manifest = &bundle.manifest;
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<Sentence> = Vec::new();
     if let Some(lab) = &bundle.lab {
-        reasons.extend(lab.failures());
+        reasons.extend(lab.failures().into_iter().map(Sentence::from));
     }
     match &bundle.lab {
-        Some(lab) if lab.mode == Mode::Count => reasons.push(lab::NO_VERDICT.to_string()),
+        Some(lab) if lab.mode == Mode::Count => reasons.push(lab::NO_VERDICT.into()),
         _ if rows.iter().any(RowVerdict::measured) => {}
-        _ => reasons.push("nothing was measured".to_string()),
+        _ => reasons.push("nothing was measured".into()),
     }
     if rows.iter().any(RowVerdict::measured) {
         let without = rows.iter().filter(|row| !row.measured());
-        reasons.extend(without.map(|row| format!("{}: it has no samples", row.key)));
+        reasons.extend(without.map(|row| sentence![row.key, ": it has no samples"]));
     }
     reasons.extend(
         manifest
             .rows_not_run()
             .iter()
             .filter(|row| !row.optional)
-            .map(|row| format!("{} under {} was not run: {}", row.probe, row.load, row.reason)),
+            .map(|row| format!("{} under {} was not run: {}", row.probe, row.load, row.reason).into()),
     );
-    reasons.extend(bundle.missing.iter().cloned());
+    reasons.extend(bundle.missing.iter().cloned().map(Sentence::from));
     let unlimited = bundle.rows.iter().filter(|row| row.entry.limit_ns.is_none()).count();
     if unlimited > 0 {
-        reasons.push(format!("no limit judges {unlimited} of {} rows; give one with --limit", rows.len()));
+        let rows = rows.len();
+        reasons.push(format!("no limit judges {unlimited} of {rows} rows; give one with --limit").into());
     }
     if !(claim > 0.0 && claim < 1.0) {
-        reasons.push(format!("the claim {claim} is not a rate between 0 and 1"));
+        reasons.push(format!("the claim {claim} is not a rate between 0 and 1").into());
     }
     let too_few = |row: &&RowVerdict| row.key.is_cyclic() && row.held && row.miss_rate_below > claim;
     for row in rows.iter().filter(|row| row.measured()).filter(too_few) {
         let needed = (3.0 / claim).ceil();
         let had = row.count;
-        reasons.push(format!(
-            "{}: {had} samples cannot support a rate of late cycles below {claim}; {needed} without a late one would",
-            row.key
-        ));
+        let why = format!(
+            ": {had} samples cannot support a rate of late cycles below {claim}; {needed} without a late one would"
+        );
+        reasons.push(sentence![row.key, why]);
     }
     for taint in manifest.taints.iter().filter(|taint| !taint.accepted) {
-        reasons.push(format!("tainted by {taint}"));
+        reasons.push(format!("tainted by {taint}").into());
     }
     // The lab renames rows, and its guests' taints stay as they were.
     if bundle.lab.is_none() {
@@ -237,44 +241,46 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
 }
 
 /// Disturbances that the manifest states by the way, without the taint that belongs to them.
-fn untold(manifest: &Manifest) -> Vec<String> {
-    let mut reasons = Vec::new();
+fn untold(manifest: &Manifest) -> Vec<Sentence> {
+    let mut reasons: Vec<Sentence> = Vec::new();
     let kernel = &manifest.machine.kernel;
     if kernel.preemption != Preemption::Unknown
         && fact::of_kernel(kernel).is_some()
         && !manifest.taints.iter().any(|taint| taint.code == taint::NOT_REAL_TIME_KERNEL)
     {
-        reasons.push("the kernel is not PREEMPT_RT, and no taint says so".to_string());
+        reasons.push("the kernel is not PREEMPT_RT, and no taint says so".into());
     }
     for entry in &manifest.rows {
         let facts = fact::untold(manifest, entry);
         reasons
-            .extend(facts.map(|fact| format!("{}: {}, and no taint says so", entry.key, fact.statement())));
+            .extend(facts.map(|fact| sentence![entry.key, ": ", fact.statement(), ", and no taint says so"]));
     }
     reasons
 }
 
-fn supported(rows: &[RowVerdict]) -> String {
+fn supported(rows: &[RowVerdict]) -> Sentence {
     let cyclic = rows.iter().filter(|row| row.key.is_cyclic());
     let worst = cyclic.map(|row| row.miss_rate_below).fold(0.0, f64::max);
     match worst {
-        0.0 => "no gap above the limit was seen".to_string(),
+        0.0 => "no gap above the limit was seen".into(),
         _ => format!(
             "no late cycle in any row: at 95 % confidence their rate is below {worst:.1e} in each, on this machine, under these loads"
-        ),
+        )
+        .into(),
+    }
+}
+
+impl Say for RowKey {
+    fn write(&self, sign: Sign) -> String {
+        let thread = self.thread_name.as_ref().map(|thread| format!(" of {thread}")).unwrap_or_default();
+        let every = self.period_ns.map(|ns| format!(" every {}", Time::exact(ns).write(sign)));
+        let every = every.unwrap_or_default();
+        format!("{}{thread} under {} on cpu {}{every}", self.probe, self.load, self.cpu)
     }
 }
 
 impl std::fmt::Display for RowKey {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.probe)?;
-        if let Some(thread) = &self.thread_name {
-            write!(out, " of {thread}")?;
-        }
-        write!(out, " under {} on cpu {}", self.load, self.cpu)?;
-        match self.period_ns {
-            Some(ns) => write!(out, " every {}", exact_us(ns)),
-            None => Ok(()),
-        }
+        out.write_str(&self.write(Sign::Plain))
     }
 }

@@ -68,10 +68,13 @@ pub struct FleetMachine {
     pub started_at: Option<String>,
     /// Whether all its measured CPUs were isolated.
     pub set_apart: bool,
-    /// Cycles.
+    /// Cycles with a sample.
     pub samples: u64,
-    /// Late cycles.
+    /// Late cycles: above the limit, or missed.
     pub late: u64,
+    /// Missed periods: cycles without a sample.
+    #[serde(default)]
+    pub missed: u64,
     /// 99.9 % of all cycles, from buckets.
     pub p99_9_ns: Option<u64>,
     /// Largest.
@@ -83,6 +86,12 @@ pub struct FleetMachine {
     pub against_class: Option<f64>,
     /// The main reason against it.
     pub reason: String,
+    /// Codes of the taints that the user accepted, with commas between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<String>,
+    /// The grade for the use that the run was made for, with the use: `unfit for linuxcnc:1ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grade: Option<String>,
     /// The bundle.
     pub path: String,
 }

@@ -201,6 +201,8 @@ impl Tables {
                     ("reason", Text),
                     ("taints", Number),
                     ("set_apart", Number),
+                    ("accepted", MaybeText),
+                    ("grade", MaybeText),
                 ],
             )?,
             rows: table(
@@ -272,6 +274,8 @@ impl Tables {
             CellValue::from(&entry.reason),
             CellValue::from(entry.taints),
             CellValue::from(u64::from(entry.set_apart)),
+            CellValue::from(entry.accepted.as_deref()),
+            CellValue::from(entry.grade.as_deref()),
         ])?;
         for (place, row) in entry.rows.iter().enumerate() {
             self.rows.row([

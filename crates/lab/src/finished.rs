@@ -28,11 +28,12 @@ pub fn forget(guest: &Guest<'_>) -> Result<()> {
     std::fs::remove_file(&file).map_err(|e| Error::io("remove", &file, &e))
 }
 
-/// The result of a guest: of the run before, where everything that goes into it is the same, else of a new one.
-pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<Left> {
+/// The result of a guest: of an earlier run, where everything that goes into it is the same, else of a new
+/// one; and whether it is an earlier run's, which its user is to be told.
+pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<(Left, bool)> {
     let file = file(guest)?;
     if !fresh && let Some(left) = std::fs::read(&file).ok().and_then(|bytes| parse(&bytes)) {
-        return Ok(left);
+        return Ok((left, true));
     }
     let left = qemu::run(guest)?;
     let mut bytes = Vec::new();
@@ -42,7 +43,7 @@ pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<Left> {
         frame::write(&mut bytes, name, part).map_err(|e| Error::io("write", &file, &e))?;
     }
     evidence::writer::replace(&file, &bytes)?;
-    Ok(left)
+    Ok((left, false))
 }
 
 fn parse(bytes: &[u8]) -> Option<Left> {

@@ -25,6 +25,8 @@ pub(crate) struct Gave {
     pub complained: Option<(String, String)>,
     pub witness: Vec<Witness>,
     pub bundle: Bundle,
+    /// Whether the guest was not run for this, but an earlier one's result was taken.
+    pub is_kept: bool,
 }
 
 impl Gave {
@@ -106,7 +108,7 @@ pub(crate) fn read(
         bundle.manifest.notes.retain(|note| note != ENDED_EARLY);
         bundle.manifest.asked.duration_ns = Some(window.as_nanos() as u64);
     }
-    Ok(Gave { rows, storms, load, log, complained, witness, bundle })
+    Ok(Gave { rows, storms, load, log, complained, witness, bundle, is_kept: false })
 }
 
 /// The load's own report in a guest's bundle: one that did nothing taints it.

@@ -187,9 +187,11 @@ pub fn run(
         loads: Vec::new(),
         guest_log: GuestLog::default(),
         witness: Vec::new(),
+        not_run_again: None,
     };
     let mut bundle: Option<Bundle> = None;
     let mut complained = Vec::new();
+    let (kept, all) = (results.iter().filter(|result| result.is_kept).count(), results.len());
     for result in results {
         complained.extend(result.complained);
         document.rows.extend(result.rows);
@@ -214,6 +216,13 @@ pub fn run(
             "the storm {storm} was left out: machines of {architecture} have nothing that it could change"
         )
     }));
+    if kept > 0 {
+        document.not_run_again = Some(format!(
+            "{kept} of {all} guests were not run again: the cache has an earlier result of the same content; --fresh \
+             runs them"
+        ));
+    }
+    bundle.manifest.notes.extend(document.not_run_again.clone());
     bundle.lab = Some(document.clone());
     evidence::store(&bundle, folder)?;
     for (file, text) in complained {
@@ -304,8 +313,9 @@ fn one(asked: &LabSpec, experiment: &Experiment<'_>, plugin: Option<&str>) -> Re
         how: How { outside, ..asked.how },
         patience: asked.patience.or(window(asked, experiment.scenario) + fuse(experiment.scenario) + AROUND),
     };
+    let (left, is_kept) = finished::kept(&guest, asked.fresh)?;
     let gave = gave::read(
-        &finished::kept(&guest, asked.fresh)?,
+        &left,
         &experiment.label,
         experiment.load != IDLE,
         asked.mode,
@@ -316,7 +326,7 @@ fn one(asked: &LabSpec, experiment: &Experiment<'_>, plugin: Option<&str>) -> Re
     if !gave.as_ref().is_ok_and(Gave::is_result) {
         finished::forget(&guest)?;
     }
-    gave
+    gave.map(|gave| Gave { is_kept, ..gave })
 }
 
 /// How long a guest's window is at the least.

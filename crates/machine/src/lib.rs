@@ -28,6 +28,7 @@ mod likely;
 mod power;
 mod profile;
 pub mod purpose;
+pub mod quantity;
 mod reading;
 pub mod registry;
 mod running_kernel;

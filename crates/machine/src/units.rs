@@ -35,16 +35,26 @@ pub fn tenth_us(ns: u64) -> String {
     with_unit(&tenth(ns))
 }
 
-/// A time that was set or requested, with all its digits: `1,333.333 us`.
-pub fn exact_us(ns: u64) -> String {
+/// A time in microseconds that was set or requested, with all its digits: `1,333.333`.
+pub fn exact(ns: u64) -> String {
     let text = (ns as f64 / 1e3).to_string();
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    with_unit(&format!("{}{rest}", grouped(whole)))
+    format!("{}{rest}", grouped(whole))
 }
 
-/// The same of whole microseconds.
+/// The same with its unit: `1,333.333 us`.
+pub fn exact_us(ns: u64) -> String {
+    with_unit(&exact(ns))
+}
+
+/// Whole microseconds: `950,000`.
+pub fn whole(us: impl Into<i128>) -> String {
+    grouped(&us.into().to_string())
+}
+
+/// The same with its unit: `950,000 us`.
 pub fn whole_us(us: impl Into<i128>) -> String {
-    with_unit(&grouped(&us.into().to_string()))
+    with_unit(&whole(us))
 }
 
 fn with_unit(figure: &str) -> String {

@@ -432,7 +432,7 @@ mod tests {
             [1, 1, 1]
         );
         let verdict = evidence::Verdict::of(&bundle);
-        let untold = |reason: &&String| reason.contains("no taint says so");
+        let untold = |reason: &&machine::quantity::Sentence| reason.contains("no taint says so");
         assert_eq!(verdict.reasons.iter().find(untold), None);
     }
 }

@@ -6,10 +6,11 @@
 
 use compare::{Change, ComparedRun, Comparison};
 use evidence::manifest::RowKey;
+use machine::quantity::{Say, Sign};
 use serde::Serialize;
 
 use crate::chart::LoadStyle;
-use crate::figures::outcome_text;
+use crate::outcome::outcome_text;
 use crate::runs::Runs;
 use crate::scale::{GridLine, hundredth};
 use crate::text;
@@ -113,7 +114,7 @@ pub(crate) fn of(runs: &Runs, comparison: &Comparison) -> ChangeSection {
         if groups.last().is_none_or(|(key, _)| **key != row.key) {
             let title = match &runs.all[0].rows().find(|view| view.row.entry.key == row.key) {
                 Some(view) => view.place(),
-                None => text::clean(&row.key.to_string()),
+                None => text::clean(&row.key.write(Sign::Page)),
             };
             let style = LoadStyle::of(runs.load_place(&row.key.load));
             groups.push((&row.key, ChangeGroup { title, style, cpu: row.key.cpu, lines: Vec::new() }));
@@ -134,7 +135,7 @@ pub(crate) fn of(runs: &Runs, comparison: &Comparison) -> ChangeSection {
     ];
     let only = [("before", &comparison.only_before), ("after", &comparison.only_after)];
     let only = only.into_iter().flat_map(|(which, keys)| {
-        keys.iter().map(move |key| format!("measured only {which}: {}", text::clean(&key.to_string())))
+        keys.iter().map(move |key| format!("measured only {which}: {}", text::clean(&key.write(Sign::Page))))
     });
     let unlike =
         comparison.differences.iter().map(|one| text::clean(&format!("not the same was asked: {one}")));
@@ -152,7 +153,7 @@ pub(crate) fn of(runs: &Runs, comparison: &Comparison) -> ChangeSection {
 /// `Before does not hold 100 us, after holds 100 us`.
 fn verdicts(comparison: &Comparison) -> String {
     let said = |side: &ComparedRun| {
-        let said = outcome_text(side.outcome, side.limit_ns);
+        let said = outcome_text(side.outcome, side.limit_ns, Sign::Page);
         format!("{}{}", said.word.to_lowercase(), said.rest)
     };
     let forced = if comparison.forced { ", compared by force" } else { "" };

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use evidence::Bundle;
 use evidence::manifest::{ResponseSetup, RowEntry, RunState};
+use machine::quantity::{Sign, Time};
 use machine::snapshot::Preemption;
-use machine::units::whole_us;
-use machine::{CpuSet, Snapshot};
+use machine::{CpuSet, Snapshot, units};
 use serde::Serialize;
 
 use crate::runs::{ProbePeriod, ShownRun};
@@ -157,7 +157,7 @@ fn machine_of(machine: &Snapshot) -> Vec<(&'static str, String)> {
         (Some(runtime), None) => whole_us(runtime),
         (None, _) => UNKNOWN.to_string(),
     };
-    let fair = grouped(machine, |cpu| cpu.fair_server_runtime_ns.map(|ns| text::time(ns as f64)));
+    let fair = grouped(machine, |cpu| cpu.fair_server_runtime_ns.map(|ns| text::page(Time::round(ns))));
     vec![
         ("Host", or_unknown(&machine.hostname)),
         ("Product", or_unknown(&machine.product)),
@@ -200,6 +200,11 @@ fn filled(text: String, known: bool) -> String {
 
 fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", text::count(bytes >> 20))
+}
+
+/// Whole microseconds as the machine states them.
+fn whole_us(us: impl Into<i128>) -> String {
+    format!("{} {}", units::whole(us), Sign::Page.us())
 }
 
 fn preemption(preemption: Preemption) -> &'static str {
@@ -264,12 +269,15 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
         ("Loads", asked.loads.join(", ")),
         ("Measured CPUs", asked.cpus.to_string()),
         ("Housekeeping CPUs", asked.house_keeping.to_string()),
-        ("Periods", asked.periods_ns.iter().map(|ns| text::time(*ns as f64)).collect::<Vec<_>>().join(", ")),
+        (
+            "Periods",
+            asked.periods_ns.iter().map(|ns| text::page(Time::round(*ns))).collect::<Vec<_>>().join(", "),
+        ),
         ("Measuring threads", lines(&thread)),
         ("Each row", lines(&[length, loops])),
         ("Warm-up, thrown away", asked.warm_up_ns.map(text::duration).unwrap_or_default()),
         ("Limit", asked.limit.clone().unwrap_or_default()),
-        ("Spikes listed above", asked.threshold_ns.map(|ns| text::time(ns as f64)).unwrap_or_default()),
+        ("Spikes listed above", asked.threshold_ns.map(|ns| text::page(Time::round(ns))).unwrap_or_default()),
         ("Claim: rate of late cycles below", asked.claim.map(|claim| format!("{claim}")).unwrap_or_default()),
         (
             "cpu_dma_latency",
@@ -316,10 +324,10 @@ fn granted_of(entry: &RowEntry) -> String {
     });
     let coarse = entry.coarse.as_ref().map(|coarse| {
         let overflow = coarse.overflow_from_ns.filter(|_| coarse.overflow_count > 0).map(|from| {
-            let from = text::time(from as f64);
+            let from = text::page(Time::round(from));
             format!("; {} values from {from} on were only counted", text::count(coarse.overflow_count))
         });
-        let width = text::time(coarse.resolution_ns as f64);
+        let width = text::page(Time::round(coarse.resolution_ns));
         format!("the source has a resolution of {width}{}", overflow.unwrap_or_default())
     });
     let parts = [
@@ -330,7 +338,7 @@ fn granted_of(entry: &RowEntry) -> String {
         granted.page_faults.map(|faults| text::plural(faults as usize, "page fault")),
         granted.steal_ns.map(|ns| match ns {
             0 => "no steal".to_string(),
-            _ => format!("{} stolen by the hypervisor", text::time(ns as f64)),
+            _ => format!("{} stolen by the hypervisor", text::page(Time::round(ns))),
         }),
         granted.counter_hz.map(|hz| format!("counter at {:.3} MHz", hz as f64 / 1e6)),
         coarse,

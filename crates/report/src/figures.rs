@@ -1,53 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of figures: a line a row, the worst spikes, what the tails suggest.
 
-use evidence::Verdict;
+use evidence::document::VerdictParts;
+use evidence::fitness::UseVerdict;
 use evidence::kind::RowKind;
 use evidence::manifest::PeriodSource;
 use evidence::tail::{Estimate, Level, Tail};
-use evidence::verdict::{RowVerdict, VerdictOutcome};
+use machine::purpose::Grade;
+use machine::quantity::{Count, Cycles, Samples, Share, Sign, Time};
 use serde::Serialize;
 
+use crate::card::{Tile, VerdictCard};
 use crate::chart::LoadStyle;
+use crate::outcome::{OutcomeText, judged};
 use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
-use crate::{claim, facts, lab, taints, text};
-
-/// Reasons shown without unfolding; where there are more, one fewer is shown, so that none is folded away
-/// alone.
-const REASONS: usize = 4;
-
-/// The verdict on one run.
-#[derive(Debug, Serialize)]
-pub(crate) struct VerdictCard {
-    pub run: String,
-    pub name: String,
-    /// `ok`, `late`, `unproven`, or `counted` where nothing is judged.
-    pub state: &'static str,
-    /// Empty where nothing is judged.
-    pub mark: &'static str,
-    pub words: String,
-    /// What stands beside the words because it narrows them; may be empty.
-    pub but: String,
-    /// How much the samples support, in a sentence; empty where nothing is judged.
-    pub claim: String,
-    /// The figures that matter most.
-    pub tiles: Vec<Tile>,
-    /// Machine, kernel, date, loads, limit.
-    pub facts: Vec<(&'static str, String)>,
-    /// Why it does not say more.
-    pub reasons: Vec<String>,
-    /// How many of them are not folded away.
-    pub reasons_shown: usize,
-}
-
-/// A large figure with its name.
-#[derive(Debug, Serialize)]
-pub(crate) struct Tile {
-    pub name: &'static str,
-    pub value: String,
-    /// What it is to be seen against.
-    pub note: String,
-}
+use crate::{claim, facts, text};
 
 /// The lines of one probe in the table of all rows.
 #[derive(Debug, Serialize)]
@@ -83,48 +50,13 @@ pub(crate) struct TailRow {
     pub words: Vec<(String, String)>,
 }
 
-/// The words for an outcome.
-pub(crate) struct OutcomeText {
-    /// `ok`, `late` or `unproven`.
-    pub state: &'static str,
-    pub mark: &'static str,
-    /// `Does not hold`.
-    pub word: &'static str,
-    /// ` 100 us`: what follows the word.
-    pub rest: String,
-}
-
-pub(crate) fn outcome_text(outcome: VerdictOutcome, limit_ns: Option<u64>) -> OutcomeText {
-    let (state, mark, word) = match outcome {
-        VerdictOutcome::Held => ("ok", "✓", "Holds"),
-        VerdictOutcome::Exceeded => ("late", "✗", "Does not hold"),
-        VerdictOutcome::Unproven => ("unproven", "?", "Unproven"),
-    };
-    let rest = match (outcome, limit_ns.map(|ns| text::time(ns as f64))) {
-        (VerdictOutcome::Unproven, Some(limit)) => format!(": {limit} was kept, but that is not proven"),
-        (_, Some(limit)) => format!(" {limit}"),
-        (_, None) => ": no limit was given".to_string(),
-    };
-    OutcomeText { state, mark, word, rest }
-}
-
-/// The words for a verdict; where nothing was measured no limit was kept either.
-pub(crate) fn judged(verdict: &Verdict) -> OutcomeText {
-    let mut said = outcome_text(verdict.outcome, verdict.limit_ns);
-    if verdict.outcome == VerdictOutcome::Unproven && !verdict.rows.iter().any(RowVerdict::measured) {
-        said.rest = ": nothing was measured".to_string();
-    }
-    said
-}
-
-/// A verdict in a few words: `Does not hold 100 us`.
-pub fn outcome(verdict: &Verdict) -> String {
-    let OutcomeText { word, rest, .. } = judged(verdict);
-    format!("{word}{rest}")
-}
-
+/// The verdict of a run; a lab run's is narrowed by [`lab::card`](crate::lab::card).
 pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
-    let OutcomeText { state, mark, word, rest } = judged(&run.document.verdict);
+    // The reasons, with the accepted taints among them, are those of `claim`; outcome and limit those of
+    // `judged`.
+    let VerdictParts { outcome: _, limit_ns: _, reasons: _, taints: _, purpose, late, due } =
+        run.document.parts();
+    let OutcomeText { state, mark, word, rest } = judged(&run.document.verdict, Sign::Page);
     let card = VerdictCard {
         run: run.mark(several),
         name: run.name.clone(),
@@ -132,31 +64,27 @@ pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
         mark,
         words: format!("{word}{rest}"),
         but: claim::but(run),
+        purpose: purpose.and_then(UseVerdict::sentence).map(|said| text::clean(said.page())),
+        grade: purpose.and_then(|purpose| purpose.grade).map(Grade::name),
         claim: claim::supported(run),
-        tiles: tiles(run),
+        tiles: tiles(run, late, due),
         facts: facts::card(run),
         reasons_shown: 0,
         reasons: claim::short_of(run),
     };
-    let mut card = match &run.bundle.lab {
-        Some(lab) => lab::card::of(run, lab, card),
-        None => card,
-    };
-    card.reasons_shown = if card.reasons.len() > REASONS { REASONS - 1 } else { REASONS };
-    card
+    card.folded()
 }
 
 /// The figures that matter most; none where nothing was measured.
-fn tiles(run: &ShownRun) -> Vec<Tile> {
+fn tiles(run: &ShownRun, late: Count<Cycles>, due: Count<Cycles>) -> Vec<Tile> {
     let Some(worst) = run.rows().max_by_key(worst_first) else { return Vec::new() };
-    let sum = |of: fn(&RowVerdict) -> u64| untrusted::total(run.rows().map(|row| of(row.verdict)));
-    let (late, at_most, samples) = (sum(|row| row.late), sum(|row| row.late_at_most), sum(|row| row.count));
+    let samples = run.rows().map(|row| Count::<Samples>::exact(row.verdict.count)).sum::<Count<Samples>>();
     let max_ns = worst.summary.max_ns;
     let against = match worst.row.entry.limit_ns {
         Some(limit_ns) if limit_ns > 0 && max_ns > limit_ns => {
             format!("{} times its limit", times(max_ns as f64 / limit_ns as f64))
         }
-        Some(limit_ns) if limit_ns > 0 => match max_ns as f64 / limit_ns as f64 * 100.0 {
+        Some(limit_ns) if limit_ns > 0 => match Share::of_time(max_ns, limit_ns).percent() {
             share @ ..10.0 => format!("{share:.1} % of its limit"),
             share => format!("{share:.0} % of its limit"),
         },
@@ -179,39 +107,14 @@ fn tiles(run: &ShownRun) -> Vec<Tile> {
     vec![
         Tile { name: "Worst maximum", value: worst.latency(max_ns), note: against },
         Tile { name: "Limit", value: limit.0, note: limit_note },
-        Tile { name: "Late", value: range(late, at_most), note: share_of(at_most, samples) },
-        Tile { name: "Samples", value: text::count(samples), note: format!("in {rows}") },
+        Tile { name: "Late", value: text::page(late), note: Share::of(late, due).in_words() },
+        Tile { name: "Samples", value: text::page(samples), note: format!("in {rows}") },
     ]
 }
 
 /// `1.4`, `26`, `1,200`.
 fn times(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.1}") } else { text::count(ratio.round() as u64) }
-}
-
-/// `0.38 % of all`; empty for none.
-fn share_of(part: u64, all: u64) -> String {
-    match part as f64 / all.max(1) as f64 * 100.0 {
-        0.0 => "none".to_string(),
-        ..0.001 => "less than 0.001 %".to_string(),
-        share @ ..1.0 => format!("{share:.3} %"),
-        share => format!("{share:.1} %"),
-    }
-}
-
-/// How much there is to read on disturbances and missing data.
-pub(crate) fn caveats(run: &ShownRun) -> String {
-    let manifest = &run.bundle.manifest;
-    let caveats = [
-        (taints::groups(&manifest.taints).len(), "taint", ""),
-        (run.document.notes.len(), "note", ""),
-        (manifest.not_run.len(), "row", " not run"),
-        (run.bundle.missing.len(), "part", " missing"),
-    ];
-    let caveats = caveats.iter().filter(|(number, ..)| *number > 0);
-    let caveats: Vec<_> =
-        caveats.map(|(number, one, what)| format!("{}{what}", text::plural(*number, one))).collect();
-    if caveats.is_empty() { "none".to_string() } else { caveats.join(", ") }
 }
 
 /// Orders rows by how far beyond their limit they went, then by their maximum.
@@ -265,14 +168,6 @@ fn rows_of(runs: &Runs, kind: &ProbePeriod) -> Vec<FigureRow> {
     rows
 }
 
-/// A number that is known exactly, or between two.
-fn range(least: u64, most: u64) -> String {
-    match most > least {
-        true => format!("{}–{}", text::count(least), text::count(most)),
-        false => text::count(least),
-    }
-}
-
 fn figures(row: RowView, place: usize) -> FigureRow {
     let (key, s) = (&row.row.entry.key, row.summary);
     let us = |ns: u64| text::figure(ns as f64);
@@ -281,7 +176,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
     let unless = |known: Option<String>| known.unwrap_or("–".to_string());
     let limited = s.limit_ns.is_some();
     let result = match (row.late(), limited) {
-        (true, _) => format!("✗ {} LATE", range(row.verdict.late, row.verdict.late_at_most)),
+        (true, _) => format!("✗ {} LATE", text::page(row.verdict.late_cycles())),
         (false, _) if !row.verdict.measured() => "no sample".to_string(),
         (false, true) => "✓ ok".to_string(),
         (false, false) => "no limit".to_string(),
@@ -294,7 +189,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
         same: false,
         cells: vec![
             us(s.max_ns),
-            only_if(limited, range(s.over_limit, s.over_limit_at_most)),
+            only_if(limited, text::page(Count::<Samples>::between(s.over_limit, s.over_limit_at_most))),
             only_if(periodic || s.missed > 0, text::count(s.missed)),
             text::count(s.count),
             unless(s.min_ns.map(us)),
@@ -324,7 +219,7 @@ pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
         for row in run.rows() {
             let (refused, words) = match &row.verdict.tail {
                 Tail::Estimate(estimate) => (false, estimated(estimate)),
-                Tail::Refused { reason } => (true, vec![("refused".to_string(), text::clean(reason))]),
+                Tail::Refused { reason } => (true, vec![("refused".to_string(), text::clean(reason.page()))]),
             };
             let same = |other: &&mut TailRow| other.run == letter && other.words == words;
             match rows.iter_mut().find(same) {
@@ -343,15 +238,15 @@ fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
         let [low, high] = [level.low_ns, level.high_ns].map(|ns| text::figure(ns as f64));
         (
             format!("once in {}", text::count(level.once_in)),
-            format!("{} ({low}–{high})", text::us(level.latency_ns)),
+            format!("{} ({low}–{high})", text::page(Time::measured(level.latency_ns))),
         )
     };
     let mut words: Vec<_> = estimate.levels.iter().map(level).collect();
     words.extend([
-        ("above".to_string(), text::us(estimate.threshold_ns)),
+        ("above".to_string(), text::page(Time::measured(estimate.threshold_ns))),
         ("exceedances".to_string(), text::count(estimate.exceedances)),
         ("shape".to_string(), format!("{:.3}", estimate.shape)),
-        ("scale".to_string(), text::us(estimate.scale_ns.round() as u64)),
+        ("scale".to_string(), text::page(Time::measured(estimate.scale_ns.round() as u64))),
         ("fit p".to_string(), format!("{:.2}", estimate.fit_p_value)),
     ]);
     words
@@ -373,10 +268,10 @@ mod tests {
             levels: vec![level],
         });
         let words: Vec<_> = words.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        assert_eq!(words[0], "once in 1,000,000 94.1 us (80.2–130)");
+        assert_eq!(words[0], "once in 1,000,000 94.1 µs (80.2–130)");
         assert_eq!(
             words[1..].join(", "),
-            "above 20.0 us, exceedances 1,000, shape -0.123, scale 1.50 us, fit p 0.40"
+            "above 20.0 µs, exceedances 1,000, shape -0.123, scale 1.50 µs, fit p 0.40"
         );
     }
 }

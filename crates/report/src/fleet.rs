@@ -7,10 +7,11 @@ use evidence::{Error, Result};
 use fleet::document::{
     FailingSetting, FleetDocument, FleetMachine, LatencyDrift, MachineClass, Outlier, Unfit,
 };
+use machine::quantity::{Count, Cycles, Machines, Say, Share, Sign, Time};
 use minijinja::value::Serde;
 use serde::Serialize;
 
-use crate::figures::{Tile, VerdictCard};
+use crate::card::{Tile, VerdictCard};
 use crate::text;
 
 /// Machines listed at either end, and lines of any other part.
@@ -42,6 +43,10 @@ struct MachineColumns {
     runs: bool,
     /// There is more than one class.
     class: bool,
+    /// The use of any machine has a scale.
+    grade: bool,
+    /// A taint of any machine was accepted.
+    accepted: bool,
     /// Anything speaks against any machine.
     reason: bool,
 }
@@ -79,6 +84,8 @@ struct MachineLine {
     class: String,
     set_apart: &'static str,
     runs: u64,
+    grade: String,
+    accepted: String,
     reason: String,
 }
 
@@ -109,7 +116,7 @@ fn page(document: &FleetDocument) -> FleetPage {
     let half = (machines.len().div_ceil(2)).min(LISTED);
     let worst = machines.iter().rev().take(half.min(machines.len() - half));
     let (parts, quiet): (Vec<_>, Vec<_>) =
-        parts(document, LISTED).into_iter().partition(|part| !part.lines.is_empty());
+        parts(document, LISTED, Sign::Page).into_iter().partition(|part| !part.lines.is_empty());
     let any = |of: fn(&FleetMachine) -> bool| machines.iter().any(of);
     FleetPage {
         title: format!("Fleet: {}", text::clean(&document.store)),
@@ -122,6 +129,8 @@ fn page(document: &FleetDocument) -> FleetPage {
             set_apart: any(|one| one.set_apart),
             runs: any(|one| one.runs > 1),
             class: document.classes.len() > 1,
+            grade: any(|one| one.grade.is_some()),
+            accepted: any(|one| one.accepted.is_some()),
             reason: any(|one| !one.reason.is_empty()),
         },
         best: machines.iter().take(half).map(line).collect(),
@@ -164,7 +173,7 @@ fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
     }
     tiles.extend(worst.map(|one| Tile {
         name: "Largest maximum",
-        value: text::us(one.max_ns.unwrap_or(0)),
+        value: text::page(Time::measured(one.max_ns.unwrap_or(0))),
         note: text::short(&one.hostname, 32),
     }));
     let days = machines.iter().filter_map(|one| one.started_at.as_deref()?.get(..10));
@@ -174,7 +183,9 @@ fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
     let range = |from: String, to: String| if from == to { from } else { format!("{from} to {to}") };
     let mut facts = vec![("Machines", heading(document))];
     facts.extend(
-        least.zip(most).map(|(from, to)| ("Limit", range(text::time(from as f64), text::time(to as f64)))),
+        least
+            .zip(most)
+            .map(|(from, to)| ("Limit", range(text::page(Time::round(from)), text::page(Time::round(to))))),
     );
     facts.extend(first.zip(last).map(|(from, to)| ("Measured", range(from.to_string(), to.to_string()))));
     facts.push(("Store", text::clean(&document.store)));
@@ -187,6 +198,8 @@ fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
         mark,
         words,
         but: String::new(),
+        purpose: None,
+        grade: None,
         claim: "A verdict is about one run of a machine, under the loads of that run.".to_string(),
         tiles,
         facts,
@@ -196,7 +209,7 @@ fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
 }
 
 /// What stands out, at most so many lines of each part.
-pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<ListSection> {
+pub(crate) fn parts(document: &FleetDocument, listed: usize, sign: Sign) -> Vec<ListSection> {
     let part = |id, title, lead, none, lines: Vec<String>| ListSection {
         id,
         title,
@@ -212,7 +225,7 @@ pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<ListSection>
             "Unfit platforms",
             "Classes of which most machines exceed their limit even where the measured CPUs are isolated: isolation does not make them fit.",
             "No class has mostly machines that exceed their limit in spite of isolation.",
-            document.unfit.iter().map(unfit).collect(),
+            document.unfit.iter().map(|one| unfit(one, sign)).collect(),
         ),
         part(
             "outliers",
@@ -269,19 +282,21 @@ fn line(one: &FleetMachine) -> MachineLine {
         hostname: text::clean(&one.hostname),
         state: state(&one.outcome),
         outcome: one.outcome.clone(),
-        late: amount(one.late, one.samples),
+        late: late(one),
         p99_9: latency(one.p99_9_ns),
         max: latency(one.max_ns),
         against: one.against_class.map_or("-".to_string(), times),
         class: text::clean(&one.class),
         set_apart: if one.set_apart { "isolated" } else { "-" },
         runs: one.runs,
+        grade: text::short(one.grade.as_deref().unwrap_or("-"), 40),
+        accepted: accepted(one),
         reason: text::short(&one.reason, 120),
     }
 }
 
 fn class_line(class: &MachineClass) -> ClassLine {
-    let share = |part: u64| 100.0 * part as f64 / class.machines.max(1) as f64;
+    let share = |part| share(part, class.machines).percent();
     ClassLine {
         class: text::clean(&class.class),
         machines: text::count(class.machines),
@@ -337,22 +352,29 @@ pub(crate) fn times(ratio: f64) -> String {
     format!("{ratio:.2}×")
 }
 
-/// How many of how many, as a count where none is and a share where some are.
-pub(crate) fn amount(part: u64, all: u64) -> String {
-    if part == 0 || all == 0 {
-        part.to_string()
-    } else {
-        format!("{} in 1e6", text::count((part as f64 / all as f64 * 1e6).ceil() as u64))
-    }
+/// Late cycles of a machine among those that were due, as a count where none is and a share where some are.
+pub(crate) fn late(one: &FleetMachine) -> String {
+    let late = Count::<Cycles>::exact(one.late);
+    let due = Count::due(Count::exact(one.samples), Count::exact(one.missed));
+    if one.late == 0 { text::page(late) } else { Share::of(late, due).in_a_million() }
 }
 
-fn unfit(one: &Unfit) -> String {
+/// Codes of the accepted taints of a machine.
+pub(crate) fn accepted(one: &FleetMachine) -> String {
+    text::short(&one.accepted.as_deref().unwrap_or("-").replace(',', ", "), 60)
+}
+
+fn share(part: u64, all: u64) -> Share {
+    Share::of::<Machines>(Count::exact(part), Count::exact(all))
+}
+
+fn unfit(one: &Unfit, sign: Sign) -> String {
     let mut line = format!(
         "{}: {} of {} machines whose measured CPUs are isolated exceed their limit (at least {:.0} % do, at 95 %)",
         one.class,
         text::count(one.failed),
         text::count(one.set_apart),
-        100.0 * one.failed_share_at_least
+        Share::stated(one.failed_share_at_least).percent()
     );
     if one.not_set_apart > 0 {
         line.push_str(&format!(", and {} of the {} others", one.not_set_apart_failed, one.not_set_apart));
@@ -360,12 +382,15 @@ fn unfit(one: &Unfit) -> String {
     if let (Some(best), Some(limit)) = (one.best_max_ns, one.limit_ns) {
         line.push_str(&format!(
             "; the best one's maximum is {} for a limit of {}",
-            text::us(best),
-            text::us(limit)
+            Time::measured(best).write(sign),
+            Time::measured(limit).write(sign)
         ));
     }
     if let (Some(cause), Some(share)) = (&one.cause, one.cause_share) {
-        line.push_str(&format!("; {cause} took {} of the time that causes are known of", text::share(share)));
+        line.push_str(&format!(
+            "; {cause} took {} of the time that causes are known of",
+            Share::stated(share).at_least()
+        ));
     }
     line
 }
@@ -385,7 +410,7 @@ fn outlier(one: &Outlier) -> String {
 }
 
 fn setting(one: &FailingSetting) -> String {
-    let share = |part: u64, all: u64| text::share(part as f64 / all.max(1) as f64);
+    let share = |part, all| share(part, all).at_least();
     format!(
         "{}: {} of {} machines fail ({}), without it {} of {} ({}); {:.1} deviations, of {} differences looked at",
         one.settings.join(", "),

@@ -21,13 +21,14 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use untrusted::text::screen;
 
+use crate::card::VerdictCard;
 use crate::change::{self, ChangeSection};
 use crate::chart::maxima::{self, Bars};
 use crate::chart::persistence::{self, Pictures};
 use crate::chart::responses;
 use crate::chart::{LoadStyle, Panels, histogram, jitter, timeline};
 use crate::facts::{self, Fact, Grant};
-use crate::figures::{self, FigureGroup, TailRow, VerdictCard};
+use crate::figures::{self, FigureGroup, TailRow};
 use crate::lab::{self, LabSection};
 use crate::runs::{Runs, ShownRun};
 use crate::taints::{self, TaintGroup};
@@ -181,15 +182,14 @@ pub(crate) fn environment() -> std::result::Result<Environment<'static>, minijin
 }
 
 /// Writes a value into the page: markup of our own as it is, text escaped, without what would turn its
-/// letters round, and with the units of the page.
+/// letters round.
 fn shown(out: &mut Output, state: &mut State, value: &Value) -> std::result::Result<(), minijinja::Error> {
     let Some(words) = value.as_str().filter(|_| !value.is_safe()) else {
         return escape_formatter(out, state, value);
     };
-    let screened = screen(words, false);
-    match (text::with_signs(&screened), &screened) {
-        (Cow::Borrowed(_), Cow::Borrowed(_)) => escape_formatter(out, state, value),
-        (shown, _) => escape_formatter(out, state, &Value::from(shown.into_owned())),
+    match screen(words, false) {
+        Cow::Borrowed(_) => escape_formatter(out, state, value),
+        Cow::Owned(screened) => escape_formatter(out, state, &Value::from(screened)),
     }
 }
 
@@ -204,7 +204,7 @@ fn page(
     }
     let several = runs.several();
     let letter = |run: &ShownRun| run.mark(several);
-    let verdicts: Vec<_> = runs.all.iter().map(|run| figures::verdict(run, several)).collect();
+    let verdicts: Vec<_> = runs.all.iter().map(|run| card(run, several)).collect();
     let lab = lab::of(&runs, bundles);
     let all_lab = bundles.iter().all(|bundle| bundle.lab.is_some());
     let change = comparison.map(|comparison| change::of(&runs, comparison));
@@ -294,6 +294,15 @@ fn page(
         remarks,
         version: env!("CARGO_PKG_VERSION"),
     })
+}
+
+/// The card of a run, as its kind has it.
+fn card(run: &ShownRun, several: bool) -> VerdictCard {
+    let card = figures::verdict(run, several);
+    match &run.bundle.lab {
+        Some(lab) => lab::card::of(run, lab, card),
+        None => card,
+    }
 }
 
 fn tainted(group: &TaintGroup) -> Tainted {

@@ -4,24 +4,31 @@
 //!
 //! JUnit has no standard; this keeps to what Jenkins, GitLab and GitHub's reporters read: `testsuite` with
 //! counts, `testcase` with `classname` and `name`, `failure`, `error` and `skipped` with a message,
-//! `system-out` with the figures of a case that came out well. Written by hand: it is six elements.
+//! `system-out` with the figures of a case that came out well, and `properties` with the candidate's verdict.
+//! Written by hand: it is eight elements.
 
 use std::fmt::Write;
 
 use compare::gate::{Gated, gone};
+use evidence::document::VerdictParts;
+use evidence::fitness::UseVerdict;
 use evidence::manifest::RowKey;
 use lint::LintDocument;
 use lint::rule::{LintSeverity, RULES};
+use machine::quantity::{Say, Sign, Time};
 use untrusted::text::xml as escaped;
 
 /// The document of a gate that was judged, or could not be.
 pub fn junit(gate: &Gated) -> String {
     let mut suite = Suite::default();
-    for why in &gate.errors {
+    suite.properties(&gate.candidate.parts());
+    // A figure that could not be judged is an error of its own case.
+    let is_open = |why: &&String| gate.not_judged.iter().any(|one| one.is_beyond && one.to_string() == **why);
+    for why in gate.errors.iter().filter(|why| !is_open(why)) {
         suite.case("isolator", "judged", Some((CaseKind::Error, why)));
     }
     // A verdict without a baseline has no entry.
-    if gate.errors.is_empty() {
+    if gate.errors.iter().all(|why| is_open(&why)) {
         suite.case("isolator", "verdict", gate.verdict_changed().map(|why| (CaseKind::Failure, why)));
     }
     for one in &gate.figures {
@@ -40,7 +47,8 @@ pub fn junit(gate: &Gated) -> String {
     }
     for row in &gate.not_judged {
         let name = row.figure.map_or("judged", |figure| figure.label());
-        suite.case(&class(&row.key), name, Some((CaseKind::Skipped, &row.why)));
+        let kind = if row.is_beyond { CaseKind::Error } else { CaseKind::Skipped };
+        suite.case(&class(&row.key), name, Some((kind, &row.why)));
     }
     for row in &gate.not_run {
         let class = format!("{} under {}", row.probe, row.load).replace('.', "·");
@@ -95,6 +103,7 @@ enum CaseKind {
 /// Cases, and how many of them came out otherwise than well.
 #[derive(Default)]
 struct Suite {
+    properties: String,
     cases: String,
     tests: usize,
     failures: usize,
@@ -103,6 +112,25 @@ struct Suite {
 }
 
 impl Suite {
+    /// The verdict that the cases stand beside; a reason or a taint is a property each.
+    fn properties(&mut self, parts: &VerdictParts) {
+        let VerdictParts { outcome, limit_ns, reasons, taints, purpose, late, due } = *parts;
+        let mut add = |name: &str, value: &str| {
+            let (name, value) = (escaped(name), escaped(value));
+            let _ = writeln!(self.properties, "    <property name=\"{name}\" value=\"{value}\"/>");
+        };
+        add("verdict", outcome.name());
+        limit_ns.iter().for_each(|ns| add("limit", &Time::exact(*ns).write(Sign::Plain)));
+        add("late cycles", &late.write(Sign::Plain));
+        add("cycles", &due.write(Sign::Plain));
+        purpose.and_then(UseVerdict::sentence).iter().for_each(|said| add("use", said));
+        purpose.and_then(|purpose| purpose.grade).iter().for_each(|grade| add("grade", grade.name()));
+        reasons.iter().for_each(|reason| add("reason", reason));
+        for taint in taints {
+            add(if taint.accepted { "accepted taint" } else { "taint" }, &taint.to_string());
+        }
+    }
+
     fn case(&mut self, class: &str, name: &str, outcome: Option<(CaseKind, &str)>) {
         self.tests += 1;
         let head = format!("  <testcase classname=\"{}\" name=\"{}\"", escaped(class), escaped(name));
@@ -131,10 +159,14 @@ impl Suite {
     }
 
     fn document(&self, name: &str) -> String {
-        let Suite { cases, tests, failures, errors, skipped } = self;
+        let Suite { properties, cases, tests, failures, errors, skipped } = self;
+        let properties = match properties.is_empty() {
+            true => String::new(),
+            false => format!("  <properties>\n{properties}  </properties>\n"),
+        };
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{}\" tests=\"{tests}\" \
-             failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{cases}</testsuite>\n",
+             failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{properties}{cases}</testsuite>\n",
             escaped(name)
         )
     }

@@ -11,6 +11,7 @@
 //! than a page can carry, the worst are drawn and the page says how many are not.
 #![forbid(unsafe_code)]
 
+mod card;
 mod change;
 mod chart;
 mod claim;
@@ -20,6 +21,7 @@ mod fleet;
 mod html;
 mod junit;
 mod lab;
+mod outcome;
 pub mod prometheus;
 mod runs;
 mod sarif;
@@ -32,10 +34,9 @@ mod why;
 mod write;
 
 pub use self::why::brief;
-pub use figures::outcome;
 pub use fleet::fleet;
 pub use html::{compared, html, html_of};
 pub use junit::{junit, junit_error, junit_lint, junit_lint_error};
+pub use outcome::outcome;
 pub use sarif::sarif;
-pub use text::with_signs;
 pub use write::write_into;

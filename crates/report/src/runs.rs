@@ -9,6 +9,7 @@ use evidence::lab::Mode;
 use evidence::manifest::RowKey;
 use evidence::verdict::RowVerdict;
 use evidence::{Bundle, Row, Summary};
+use machine::quantity::Time;
 
 use crate::text;
 
@@ -19,6 +20,12 @@ pub(crate) struct Runs<'a> {
     pub loads: Vec<String>,
     /// Probes with their periods, in the order of measurement.
     pub kinds: Vec<ProbePeriod>,
+    /// The rows of each kind, by run and place: a bundle from elsewhere may have as many kinds as rows.
+    of_kind: BTreeMap<ProbePeriod, Vec<(usize, usize)>>,
+    /// Place of each load among all.
+    load_places: BTreeMap<String, usize>,
+    /// Loads under which anything was measured.
+    measured: BTreeSet<String>,
 }
 
 /// One bundle.
@@ -59,15 +66,21 @@ impl<'a> Runs<'a> {
     pub fn of(bundles: &'a [Bundle], documents: &'a [ProveDocument]) -> Runs<'a> {
         let pairs = bundles.iter().zip(documents).enumerate();
         let all: Vec<_> = pairs.map(|(n, (bundle, document))| ShownRun::of(n, bundle, document)).collect();
-        let (mut loads, mut kinds) = (Vec::new(), Vec::new());
-        for row in all.iter().flat_map(ShownRun::rows) {
-            push_new(&mut loads, row.row.entry.key.load.clone());
-            push_new(&mut kinds, row.kind());
+        let (mut loads, mut kinds) = (Distinct::default(), Distinct::default());
+        let mut of_kind = BTreeMap::<ProbePeriod, Vec<(usize, usize)>>::new();
+        for (n, run) in all.iter().enumerate() {
+            for (place, row) in run.rows().enumerate() {
+                loads.push(row.row.entry.key.load.clone());
+                kinds.push(row.kind());
+                of_kind.entry(row.kind()).or_default().push((n, place));
+            }
         }
+        let measured = loads.seen.clone();
         for not_run in all.iter().flat_map(|run| &run.bundle.manifest.not_run) {
-            push_new(&mut loads, not_run.load.clone());
+            loads.push(not_run.load.clone());
         }
-        Runs { all, loads, kinds }
+        let load_places = loads.list.iter().cloned().zip(0..).collect();
+        Runs { all, loads: loads.list, kinds: kinds.list, of_kind, load_places, measured }
     }
 
     pub fn several(&self) -> bool {
@@ -75,8 +88,9 @@ impl<'a> Runs<'a> {
     }
 
     /// Every row of every run that is of `kind`.
-    pub fn rows_of<'s>(&'s self, kind: &'s ProbePeriod) -> impl Iterator<Item = RowView<'s>> {
-        self.all.iter().flat_map(|run| run.rows()).filter(|row| row.kind() == *kind)
+    pub fn rows_of(&self, kind: &ProbePeriod) -> impl Iterator<Item = RowView<'a>> {
+        let places = self.of_kind.get(kind).map(Vec::as_slice).unwrap_or_default();
+        places.iter().map(|(run, place)| self.all[*run].row_at(*place))
     }
 
     /// The CPUs on which `kind` was measured in any run.
@@ -86,7 +100,7 @@ impl<'a> Runs<'a> {
 
     /// Whether anything was measured under `load`.
     pub fn measured(&self, load: &str) -> bool {
-        self.all.iter().flat_map(|run| &run.bundle.rows).any(|row| row.entry.key.load == load)
+        self.measured.contains(load)
     }
 
     /// How many loads `kind` was measured under in any run.
@@ -96,7 +110,7 @@ impl<'a> Runs<'a> {
 
     /// The place of `load` among all loads: what gives it its colour and shape.
     pub fn load_place(&self, load: &str) -> usize {
-        self.loads.iter().position(|name| name == load).unwrap_or(0)
+        self.load_places.get(load).copied().unwrap_or(0)
     }
 }
 
@@ -128,16 +142,16 @@ impl<'a> ShownRun<'a> {
 
     /// The loads that it was measured under, in the order of measurement.
     pub fn loads(&self) -> Vec<&str> {
-        let mut loads = Vec::new();
-        self.rows().for_each(|row| push_new(&mut loads, row.row.entry.key.load.as_str()));
-        loads
+        let mut loads = Distinct::default();
+        self.rows().for_each(|row| loads.push(row.row.entry.key.load.as_str()));
+        loads.list
     }
 
     /// Its probes with their periods, in the order of measurement.
     pub fn kinds(&self) -> Vec<ProbePeriod> {
-        let mut kinds = Vec::new();
-        self.rows().for_each(|row| push_new(&mut kinds, row.kind()));
-        kinds
+        let mut kinds = Distinct::default();
+        self.rows().for_each(|row| kinds.push(row.kind()));
+        kinds.list
     }
 
     pub fn row(&self, kind: &ProbePeriod, load: &str, cpu: u32) -> Option<RowView<'a>> {
@@ -172,7 +186,7 @@ impl std::fmt::Display for ProbePeriod {
             write!(out, " of {}", text::clean(name))?;
         }
         if let Some(ns) = self.period_ns {
-            write!(out, " every {}", text::time(ns as f64))?;
+            write!(out, " every {}", text::page(Time::round(ns)))?;
         }
         if self.virtual_time { out.write_str(", virtual time") } else { Ok(()) }
     }
@@ -206,7 +220,7 @@ pub(crate) fn place(key: &RowKey, virtual_time: bool) -> String {
 
 /// A latency with its unit. Virtual ones are written in nanoseconds only: nothing about them is a clock's.
 pub(crate) fn latency(ns: u64, virtual_time: bool) -> String {
-    if virtual_time { format!("{} virtual ns", text::count(ns)) } else { text::us(ns) }
+    if virtual_time { format!("{} virtual ns", text::count(ns)) } else { text::page(Time::measured(ns)) }
 }
 
 fn kind(key: &RowKey, virtual_time: bool) -> ProbePeriod {
@@ -218,8 +232,22 @@ fn kind(key: &RowKey, virtual_time: bool) -> ProbePeriod {
     }
 }
 
-fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
-    if !list.contains(&item) {
-        list.push(item);
+/// Items in their order, each once.
+struct Distinct<T> {
+    list: Vec<T>,
+    seen: BTreeSet<T>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Distinct<T> {
+        Distinct { list: Vec::new(), seen: BTreeSet::new() }
+    }
+}
+
+impl<T: Clone + Ord> Distinct<T> {
+    fn push(&mut self, item: T) {
+        if self.seen.insert(item.clone()) {
+            self.list.push(item);
+        }
     }
 }

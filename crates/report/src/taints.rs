@@ -33,7 +33,7 @@ pub(crate) fn accepted(document: &ProveDocument) -> Vec<String> {
         .collect()
 }
 
-/// Everything that speaks against a verdict, with taints that are alike as one reason.
+/// Everything that speaks against a verdict, for a page, with taints that are alike as one reason.
 pub(crate) fn reasons(document: &ProveDocument) -> Vec<String> {
     let groups = groups(&document.taints);
     let said = groups.iter().enumerate().flat_map(|(place, group)| {
@@ -43,8 +43,8 @@ pub(crate) fn reasons(document: &ProveDocument) -> Vec<String> {
     let mut given = vec![false; groups.len()];
     let mut reasons = Vec::new();
     for reason in &document.verdict.reasons {
-        match said.get(reason) {
-            None => reasons.push(reason.clone()),
+        match said.get(&**reason) {
+            None => reasons.push(reason.page().to_string()),
             Some((place, group)) if !std::mem::replace(&mut given[*place], true) => {
                 reasons.push(format!("tainted by {}{}: {}", group.code(), group.place(), group.reason()));
             }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers and foreign text as people read them.
 
-use std::borrow::Cow;
-
 use machine::CpuSet;
-pub(crate) use machine::units::{count, exact_us, figure, tenth, tenth_us, us};
+use machine::quantity::{Say, Sign, Time};
+pub(crate) use machine::units::{count, figure, tenth, tenth_us, us};
+
+/// A figure, or a sentence with figures, as a page writes it.
+pub(crate) fn page(said: impl Say) -> String {
+    said.write(Sign::Page)
+}
 
 /// A label of an axis of microseconds: `0.5`, `10`, `1,000`.
 pub(crate) fn axis(ns: f64) -> String {
@@ -12,61 +16,10 @@ pub(crate) fn axis(ns: f64) -> String {
     if us < 1_000.0 { format!("{}", (us * 1e4).round() / 1e4) } else { count(us.round() as u64) }
 }
 
-/// Words beside which a number is one of samples, and not a name: `of 10000`, `3000 samples`.
-const COUNTED: [&str; 6] = ["samples", "periods", "cycles", "without", "late", "of"];
-
-/// A text as the page shows it: its microseconds by their sign, and they and numbers of samples in groups of
-/// three digits, as all figures there. Other numbers may be names, and stay as they are.
-pub fn with_signs(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
-        return Cow::Borrowed(text);
-    }
-    let words: Vec<&str> = text.split(' ').collect();
-    let bare = |word: &str| word.trim_end_matches([',', ';', ')', '.', ':']).to_string();
-    let mut is_changed = false;
-    let mut shown = |(place, word): (usize, &&str)| {
-        let after = words.get(place + 1).map_or(String::new(), |next| bare(next));
-        let before = place.checked_sub(1).map_or("", |place| words[place]);
-        if bare(word) == "us" && before.ends_with(|last: char| last.is_ascii_digit()) {
-            is_changed = true;
-            return format!("µs{}", &word[2..]);
-        }
-        let is_figure = after == "us" || before == "of" || COUNTED.contains(&after.as_str());
-        let digits = word.trim_start_matches('(');
-        let number = bare(digits);
-        match number.parse::<u64>() {
-            Ok(figure) if is_figure && number.len() > 3 => {
-                is_changed = true;
-                let [open, rest] = [&word[..word.len() - digits.len()], &digits[number.len()..]];
-                format!("{open}{}{rest}", count(figure))
-            }
-            _ => word.to_string(),
-        }
-    };
-    let shown = words.iter().enumerate().map(&mut shown).collect::<Vec<_>>().join(" ");
-    if is_changed { Cow::Owned(shown) } else { Cow::Borrowed(text) }
-}
-
-/// A share of one in per cent, rounded down: what is not all is never 100 %.
-pub(crate) fn share(share: f64) -> String {
-    format!("{} %", (share * 1000.0 + 1e-9).floor() / 10.0)
-}
-
-/// A round time in the largest unit that leaves it above one: `25 us`, `1 ms`, `1.5 s`.
-pub(crate) fn time(ns: f64) -> String {
-    let (unit, name) = match ns {
-        ..1e3 => (1.0, "ns"),
-        1e3..1e6 => (1e3, "us"),
-        1e6..1e9 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    };
-    format!("{} {name}", (ns / unit * 1000.0).round() / 1000.0)
-}
-
-/// How long something took, in at most two units: `24 h`, `1 min 30 s`.
+/// How long something took, for a page, in at most two units: `24 h`, `1 min 30 s`.
 pub(crate) fn duration(ns: u64) -> String {
     if ns < 60_000_000_000 {
-        return time(ns as f64);
+        return page(Time::round(ns));
     }
     let seconds = ns / 1_000_000_000;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -110,19 +63,13 @@ mod tests {
     #[test]
     fn figures_of_the_page_are_grouped_alike() {
         assert_eq!([50.0, 500.0, 10e3, 1e6, 2.5e9].map(axis), ["0.05", "0.5", "10", "1,000", "2,500,000"]);
-        let said = "every 1000 us: maximum 2605 us, 2,605 us of 0.5 us; (2 late of 10000, 3000 samples); 100us, pid 5000";
-        let shown = "every 1,000 µs: maximum 2,605 µs, 2,605 µs of 0.5 µs; (2 late of 10,000, 3,000 samples); 100us, pid 5000";
-        assert_eq!(with_signs(said), shown);
-        assert_eq!(with_signs("a bus us, 80.2–130 us)"), "a bus us, 80.2–130 µs)");
-        assert!(matches!(with_signs("a bus used"), Cow::Borrowed(_)));
     }
 
     #[test]
-    fn times_are_written_in_the_largest_unit_that_fits() {
-        assert_eq!([500.0, 25e3, 1e6, 1.5e9].map(time), ["500 ns", "25 us", "1 ms", "1.5 s"]);
+    fn a_length_has_at_most_two_units() {
         assert_eq!(
-            [20_000_000_000, 90_000_000_000, 86_400_000_000_000].map(duration),
-            ["20 s", "1 min 30 s", "24 h"]
+            [500_000, 20_000_000_000, 90_000_000_000, 86_400_000_000_000].map(duration),
+            ["500 µs", "20 s", "1 min 30 s", "24 h"]
         );
     }
 

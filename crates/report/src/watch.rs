@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use cause::rates::{Interrupter, SentRate, WatchDocument};
 use evidence::cause::CauseKind;
+use machine::quantity::{Say, Sign, Time};
 
 use crate::{text, why};
 
@@ -107,7 +108,8 @@ pub fn head(document: &WatchDocument) -> String {
         format!("{cpus}, of which {} isolated", document.isolated)
     };
     let time = document.time.split_once('T').map_or(document.time.as_str(), |(_, time)| time);
-    let interval = text::time((document.interval_ns as f64 / 1e6).round() * 1e6);
+    let whole_ms = (document.interval_ns as f64 / 1e6).round() as u64;
+    let interval = Time::round(whole_ms.saturating_mul(1_000_000)).write(Sign::Plain);
     format!("{what} · the last {interval} · {}", text::clean(time))
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind, ChainLink, Owner, Sender};
 use evidence::kind::RowKind;
+use machine::quantity::{Say, Share, Sign, Time};
 use serde::Serialize;
 use why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 
@@ -36,7 +37,7 @@ pub(crate) fn named(kind: CauseKind, name: &str) -> String {
 pub fn brief(cause: &Cause) -> String {
     let name = named(cause.kind, &cause.name);
     match cause.duration_ns {
-        Some(ns) => format!("{name} {} µs", text::tenth(ns)),
+        Some(ns) => format!("{name} {}", text::page(Time::part(ns))),
         None => name,
     }
 }
@@ -49,14 +50,16 @@ pub(crate) fn summed(sum: &CauseTotal) -> String {
 
 /// What is known of one occurrence: `woken by irq 45`, ``sent by cpu 0 `echo` (pid 4211) in
 /// text_poke_bp_batch``, `with 0.9 us of entry and exit` where that is a good part of it.
-pub(crate) fn detail(cause: &Cause) -> String {
+pub(crate) fn detail(cause: &Cause, sign: Sign) -> String {
     let detail = cause.detail.as_deref().map(text::clean);
     let sent = cause.sender.as_ref().map(|sender| sent(sender, &cause.name));
     // What is nothing else says so by its name.
     let took = cause.duration_ns.unwrap_or(0);
     let worth = |ns: &u64| ns.saturating_mul(10) >= took && *ns < took;
-    let edges =
-        cause.entry_exit_ns.filter(worth).map(|ns| format!("with {} of entry and exit", text::tenth_us(ns)));
+    let edges = cause
+        .entry_exit_ns
+        .filter(worth)
+        .map(|ns| format!("with {} of entry and exit", Time::part(ns).write(sign)));
     let held = cause.owner.as_ref().filter(|owner| owner.name != cause.name).map(held);
     let inside = cause.function.as_ref().map(|function| {
         let how = match cause.kind {
@@ -68,7 +71,7 @@ pub(crate) fn detail(cause: &Cause) -> String {
     });
     // Its own function first: after the chain it would read as the chain's last thread's.
     let mut parts = vec![detail, inside, held];
-    parts.extend(cause.chain.iter().map(|link| Some(link_of_chain(link))));
+    parts.extend(cause.chain.iter().map(|link| Some(link_of_chain(link, sign))));
     parts.extend([sent, edges]);
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
@@ -80,9 +83,9 @@ fn held(owner: &Owner) -> String {
 }
 
 /// `logger waited 6,512.0 us for clock_nanosleep`.
-fn link_of_chain(link: &ChainLink) -> String {
+fn link_of_chain(link: &ChainLink, sign: Sign) -> String {
     let (who, name, us) =
-        (text::clean(&link.thread.name), text::clean(&link.name), text::tenth_us(link.duration_ns));
+        (text::clean(&link.thread.name), text::clean(&link.name), Time::part(link.duration_ns).write(sign));
     let owner = link.owner.as_ref().filter(|_| link.kind == CauseKind::Lock);
     let by = owner.map(|owner| format!(" {}", held(owner))).unwrap_or_default();
     match link.kind {
@@ -104,10 +107,10 @@ pub(crate) fn sent(sender: &Sender, name: &str) -> String {
 }
 
 /// `3.6 us (0.9 %)`.
-pub(crate) fn unexplained(spike: &ExplainedSpike) -> Option<String> {
+pub(crate) fn unexplained(spike: &ExplainedSpike, sign: Sign) -> Option<String> {
     let ns = spike.unexplained_ns?;
-    let share = ns as f64 / spike.latency_ns.max(1) as f64 * 100.0;
-    Some(format!("{} ({share:.1} %)", text::tenth_us(ns)))
+    let share = Share::of_time(ns, spike.latency_ns).percent();
+    Some(format!("{} ({share:.1} %)", Time::part(ns).write(sign)))
 }
 
 /// Where and when: `cpu 3 · load storage · 14:03:22.118204511`; of a program's loop with its row:
@@ -167,10 +170,11 @@ pub(crate) fn suspects(spike: &ExplainedSpike) -> String {
 }
 
 /// What siblings did, a line for each.
-pub(crate) fn siblings(spike: &ExplainedSpike) -> Vec<String> {
+pub(crate) fn siblings(spike: &ExplainedSpike, sign: Sign) -> Vec<String> {
     let mut lines: Vec<(u32, Vec<String>)> = Vec::new();
     for one in &spike.siblings {
-        let took = one.cause.duration_ns.map(|ns| format!(" {}", text::tenth_us(ns))).unwrap_or_default();
+        let took = one.cause.duration_ns.map(|ns| format!(" {}", Time::part(ns).write(sign)));
+        let took = took.unwrap_or_default();
         let words = format!("{}{took}", named(one.cause.kind, &one.cause.name));
         match lines.iter_mut().find(|(cpu, _)| *cpu == one.cpu) {
             Some((_, list)) => list.push(words),
@@ -361,7 +365,8 @@ pub(crate) fn none_of(bundle: &Bundle) -> Vec<String> {
 
 /// How many spikes there were, and how many of them the page has.
 fn listed(bundle: &Bundle, document: &WhyDocument) -> String {
-    let above = bundle.manifest.asked.threshold_ns.map(|ns| format!(" above {}", text::time(ns as f64)));
+    let above =
+        bundle.manifest.asked.threshold_ns.map(|ns| format!(" above {}", text::page(Time::round(ns))));
     let above = above.unwrap_or_default();
     let (seen, drawn) = (document.spikes_seen, document.spikes.len() as u64);
     match seen > drawn {
@@ -418,7 +423,7 @@ fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
         at: text::tenth(cause.begin_ns.unwrap_or(0)),
         name: named(cause.kind, &cause.name),
         took: cause.duration_ns.map(text::tenth).unwrap_or_default(),
-        detail: detail(cause),
+        detail: detail(cause, Sign::Page),
     };
     let mut lines: Vec<_> = causes.iter().map(line).collect();
     if more > 0 {
@@ -430,8 +435,11 @@ fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
             detail: String::new(),
         });
     }
-    let words =
-        lines.iter().map(|line| [&line.name, &line.took, "us"].join(" ")).collect::<Vec<_>>().join(", ");
+    let words = lines
+        .iter()
+        .map(|line| [&line.name, &line.took, Sign::Page.us()].join(" "))
+        .collect::<Vec<_>>()
+        .join(", ");
     let (mostly, colour, share) = mostly(spike);
     Picture {
         length: runs::latency(spike.latency_ns, virtual_time),
@@ -443,10 +451,10 @@ fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
         description: words,
         bars: stretches(spike),
         lines,
-        unexplained: unexplained(spike),
+        unexplained: unexplained(spike, Sign::Page),
         much: spike.much_unexplained,
         suspects: suspects(spike),
-        siblings: siblings(spike),
+        siblings: siblings(spike, Sign::Page),
     }
 }
 
@@ -470,8 +478,7 @@ fn mostly(spike: &ExplainedSpike) -> (String, usize, f64) {
         CauseKind::Unexplained => "no recorded event".to_string(),
         kind => named(kind, &mostly.name),
     };
-    let share = (took as f64 / spike.latency_ns.max(1) as f64 * 100.0).min(100.0);
-    (name, mostly.kind.colour(), share.round())
+    (name, mostly.kind.colour(), Share::of_time(took, spike.latency_ns).percent().round())
 }
 
 /// The bar: a path for each colour. What is too short to be seen is drawn all the same.

@@ -94,8 +94,11 @@ fn every_reason_taint_note_and_lack_is_shown() {
             .iter()
             .flat_map(|taint| [Some(&taint.code), Some(&taint.reason), taint.cure.as_ref()]);
         let not_run = manifest.not_run.iter().flat_map(|row| [&row.load, &row.reason]);
-        let said = verdict.reasons.iter().chain(taints.flatten()).chain(&manifest.notes);
-        for text in said.chain(not_run).chain(&bundle.missing) {
+        let (taints, notes) =
+            (taints.flatten().map(String::as_str), manifest.notes.iter().map(String::as_str));
+        let said = verdict.reasons.iter().map(|reason| &**reason).chain(taints).chain(notes);
+        let (not_run, missing) = (not_run.map(String::as_str), bundle.missing.iter().map(String::as_str));
+        for text in said.chain(not_run).chain(missing) {
             assert!(page.contains(&in_one_form(text)), "{text}");
         }
     }

@@ -6,5 +6,6 @@ mod browser;
 mod common;
 mod html;
 mod lab;
+mod outputs;
 mod terminal;
 mod tune;

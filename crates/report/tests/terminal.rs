@@ -92,7 +92,7 @@ fn rows_that_hold_make_room_for_the_verdict() {
 fn a_starved_row_is_explained_before_all_else() {
     let mut document = stock();
     let why = "thread servo under idle began no cycle for 3.2 of 10.0 s: preempted by thread base";
-    document.verdict.reasons.push(why.to_string());
+    document.verdict.reasons.push(why.into());
     let text = brief(&document, None, PLAIN);
     let (_, below) = text.split_once("latencies in us\n\n").unwrap();
     assert!(below.starts_with(&format!("- {why}\n")), "{text}");

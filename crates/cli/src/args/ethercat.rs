@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use ethercat::segment::MOST_DEVICES;
 use ethercat::segment::fault::Fault;
 
-use super::Output;
+use super::{DONE, Output};
 use crate::values::duration;
 
 /// The end of `--help`.
@@ -24,6 +24,7 @@ Exit status: 0 done; 1 it could not be done, and one line states why.";
 #[derive(Debug, Subcommand)]
 pub enum EthercatVerb {
     /// Simulates a segment of SubDevices on an interface until Ctrl-C, then prints counts
+    #[command(after_help = DONE)]
     Simulate(SimulateArgs),
 }
 

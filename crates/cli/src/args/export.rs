@@ -12,7 +12,10 @@ pub const HELP: &str = "\
 Examples:
   isolator export before --as cyclictest --load idle > idle.txt
   isolator export before --as csv -o before.csv
-  isolator export before --as trace -o spikes.json    # open in ui.perfetto.dev";
+  isolator export before --as trace -o spikes.json    # open in ui.perfetto.dev
+
+Exit status: 0 written, whatever the verdict; 1 it could not be written, and one
+line states why.";
 
 /// `isolator export`
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use machine::Use;
 
-use super::{OUTPUT, Output};
+use super::{DONE, OUTPUT, Output};
 use crate::values::purpose;
 
 /// The end of `--help`.
@@ -26,24 +26,51 @@ pip install duckdb-cli.
 Exit status: 0 done, and all hold; 1 something could not be done on a machine;
 2 a machine does not hold its limit, or a setting is not in force.";
 
+const PROVED: &str = "\
+Exit status: 0 every machine holds its limit; 1 something could not be done on a
+machine; 2 a machine does not hold its limit, or it is not proven to.";
+
+const PLANNED: &str = "\
+Exit status: 0 every machine is planned; 1 a machine could not be planned.";
+
+const VERIFIED: &str = "\
+Exit status: 0 all settings are in force on every machine; 1 a machine could not
+be verified; 2 a setting is not in force.";
+
+const STORED: &str = "\
+Exit status: 0 a bundle is in the store; 1 none could be read, or the store not
+be written.";
+
+const REPORTED: &str = "\
+Exit status: 0 every machine holds its limit; 1 the store could not be read; 2 a
+machine does not hold its limit, or is not proven to.";
+
 /// `isolator fleet`
 #[derive(Debug, Subcommand)]
 pub enum FleetVerb {
     /// Measures every machine of an inventory and collects the bundles; a second run measures missing ones
+    #[command(after_help = PROVED)]
     Prove(FleetProveArgs),
     /// Plans the changes of each machine and collects the plans; changes nothing
+    #[command(after_help = PLANNED)]
     Plan(FleetPlanArgs),
     /// Tunes machines batch by batch and measures each; rolls back a machine that does not hold, and stops
+    #[command(after_help = PROVED)]
     Apply(FleetApplyArgs),
     /// Checks on each machine whether the applied plan is still in force
+    #[command(after_help = VERIFIED)]
     Verify(FleetVerifyArgs),
     /// Restores the former settings of each machine
+    #[command(after_help = DONE)]
     Rollback(FleetRollbackArgs),
     /// Adds bundles to a store of Parquet files; bundles already stored are skipped
+    #[command(after_help = STORED)]
     Store(FleetStoreArgs),
     /// Ranks machines; shows outliers, unfit platforms, drift, and factors correlated with failure
+    #[command(after_help = REPORTED)]
     Report(FleetReportArgs),
     /// Lists the queries behind the report, or prints one as SQL for DuckDB
+    #[command(after_help = DONE)]
     Query(FleetQueryArgs),
 }
 

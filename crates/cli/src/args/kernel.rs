@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{OUTPUT, Output};
+use super::{DONE, OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -25,8 +25,10 @@ Exit status: 0 built; 1 it could not be done, and one line states why.";
 #[derive(Debug, Subcommand)]
 pub enum KernelVerb {
     /// Builds a kernel and prints its path
+    #[command(after_help = DONE)]
     Build(KernelBuildArgs),
     /// Writes the patches, a folder per group, new files first
+    #[command(after_help = DONE)]
     Export(KernelExportArgs),
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use evidence::cause::Choice;
 
-use super::{OUTPUT, Output};
+use super::{DONE, OUTPUT, Output};
 use crate::values::duration;
 
 /// The end of `--help`.
@@ -27,22 +27,41 @@ Examples:
 Exit status: 0 done; 1 it could not be done, a storm had no effect, or the
 guest's kernel logged a warning; 2 (gate) more interruptions than the baseline.";
 
+const RAN: &str = "\
+Exit status: 0 run, whatever was counted; 1 it could not be run, a storm had no
+effect, or the guest's kernel logged a warning.";
+
+const GATED: &str = "\
+Exit status: 0 nothing grew; 1 it could not be run, a storm had no effect, or
+the guest's kernel logged a warning; 2 more interruptions than the baseline.";
+
+const PROGRAM: &str = "\
+Exit status: 0 the program ended with 0; 1 it ended otherwise, was skipped, or
+the guest's kernel logged a warning.";
+
 /// `isolator lab …`
 #[derive(Debug, Subcommand)]
 pub enum LabVerb {
     /// Lists scenarios and boot lines
+    #[command(after_help = DONE)]
     List(LabListArgs),
     /// Prints a scenario as a file
+    #[command(after_help = DONE)]
     Show(LabShowArgs),
     /// Runs scenarios and writes one bundle
+    #[command(after_help = RAN)]
     Run(LabRunArgs),
     /// Runs scenarios on several kernels and boot lines, and compares them
+    #[command(after_help = RAN)]
     Matrix(LabMatrixArgs),
     /// Repeats the runs of a baseline; fails if interruptions or instructions grew
+    #[command(after_help = GATED)]
     Gate(LabGateArgs),
     /// Opens a shell in a guest
+    #[command(after_help = DONE)]
     Shell(LabShellArgs),
     /// Runs a program in a guest; checks its exit status and the kernel's log
+    #[command(after_help = PROGRAM)]
     Program(LabProgramArgs),
 }
 
@@ -56,7 +75,7 @@ pub struct LabHow {
     /// Time limit of a guest [default: the window and the storms, and 400 s on top]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
-    /// Run guests again instead of using the cache
+    /// Run guests again instead of using the cache; lab gate always does
     #[arg(long)]
     pub fresh: bool,
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]

@@ -15,7 +15,10 @@ Examples:
   isolator load --list
   isolator load cpu net --cpus 0-1 --duration 1min
   isolator load custom='dd if=/dev/zero of=/dev/null'
-isolator help load has the options of the load ethercat.";
+isolator help load has the options of the load ethercat.
+
+Exit status: 0 listed, or all loads worked; 1 a load could not run, or did no
+work, and one line states why.";
 
 /// `isolator load`
 #[derive(Debug, Args)]

@@ -27,7 +27,9 @@ Examples:
   isolator run --cpus 3 --isolate -- ./controller
   isolator run --cpus 3 --isolate --best-effort -- ./controller
   isolator run --cpus 2-3 --policy rr --priority 40 -- ./controller --fast
-  isolator run --policy deadline --runtime 200us --period 1ms -- ./controller";
+  isolator run --policy deadline --runtime 200us --period 1ms -- ./controller
+
+Exit status: 0 the command's; 1 the command's, or not started; 2 the command's.";
 
 /// `isolator run`
 #[derive(Debug, Args)]

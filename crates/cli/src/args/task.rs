@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use machine::CpuSet;
 use tune::task::Which;
 
-use super::Output;
+use super::{DONE, Output};
 use crate::values::cpus;
 
 /// The end of `--help`.
@@ -24,10 +24,13 @@ Exit status: 0 done; 1 it could not be done, and one line states why.";
 #[derive(Debug, Subcommand)]
 pub enum TaskVerb {
     /// Lists tasks: policy, priority, CPUs
+    #[command(after_help = DONE)]
     List(TaskListArgs),
     /// Shows one task
+    #[command(after_help = DONE)]
     Show(TaskShowArgs),
     /// Sets policy, priority or CPUs; refuses changes that would starve the machine
+    #[command(after_help = DONE)]
     Set(TaskSetArgs),
 }
 

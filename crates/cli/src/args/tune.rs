@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use machine::{Profile, Use};
 
-use super::Output;
+use super::{DONE, Output};
 use crate::values::{duration, profile, purpose};
 
 /// The end of `--help`.
@@ -30,24 +30,43 @@ Examples:
 Exit status: 0 done, or all in force; 1 it could not be done or planned, and one
 line says why; 2 (verify) a setting is not in force.";
 
+const PLANNED: &str = "\
+Exit status: 0 planned; 1 it could not be planned, and one line states why.";
+
+const VERIFIED: &str = "\
+Exit status: 0 all settings are in force; 1 it could not be verified, and one
+line states why; 2 a setting is not in force.";
+
+const ROLLED_BACK: &str = "\
+Exit status: 0 all is as before; 1 something could not be undone, and one line
+states what.";
+
 /// `isolator tune …`
 #[derive(Debug, Subcommand)]
 pub enum TuneVerb {
     /// Plans the changes, with reason and cost of each; changes nothing
+    #[command(after_help = PLANNED)]
     Plan(TunePlanArgs),
     /// Compares a plan with the configured, running and effective settings
+    #[command(after_help = VERIFIED)]
     Verify(TuneVerifyArgs),
     /// Applies a plan: settings at once, the boot line for one trial boot
+    #[command(after_help = DONE)]
     Apply(TuneApplyArgs),
     /// After the trial boot: makes the boot line permanent, and has the settings applied at every boot
+    #[command(after_help = DONE)]
     Confirm(TuneHereArgs),
     /// Shows the settings in force, and the next step
+    #[command(after_help = DONE)]
     Status(TuneHereArgs),
     /// Restores the former settings
+    #[command(after_help = ROLLED_BACK)]
     Rollback(TuneRollbackArgs),
     /// Measures the effect of each setting of a plan, one at a time, alternately without and with it
+    #[command(after_help = DONE)]
     Measure(TuneMeasureArgs),
     /// Writes a plan as a profile of TuneD
+    #[command(after_help = DONE)]
     Export(TuneExportArgs),
 }
 

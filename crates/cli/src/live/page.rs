@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +20,9 @@ use std::time::{Duration, Instant};
 use cause::rates::WatchDocument;
 use evidence::Result;
 use evidence::cause::Cause;
+use evidence::document::ProveDocument;
 use evidence::histogram::Histogram;
+use machine::quantity::{Say, Sign};
 use measure::series::{RowProgress, SeriesProgress};
 use report::watch::SourceLine;
 use serde::Serialize;
@@ -80,6 +83,8 @@ struct PageState {
 struct Results {
     held: bool,
     text: String,
+    /// The parts of the verdict, where there is one.
+    lines: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -180,12 +185,25 @@ impl LivePage {
         state.watch.get_or_insert_default().take(document, elapsed);
     }
 
-    /// The run has ended: a browser that looks is given time to fetch the results.
-    pub fn end(&self, held: bool, text: String) {
+    /// The run has ended with this document, whose report lies at `report`.
+    pub fn judged(&self, document: &ProveDocument, report: &Path) {
+        let text = format!("{}; report: {}", report::outcome(&document.verdict), report.display());
+        let lines = document.parts().lines();
+        let lines = lines.iter().map(|line| line.page().to_string()).collect();
+        self.end_with(Results { held: document.verdict.held, text, lines });
+    }
+
+    /// A watch has ended.
+    pub fn end(&self, text: String) {
+        self.end_with(Results { held: true, text, lines: Vec::new() });
+    }
+
+    /// A browser that looks is given time to fetch the results.
+    fn end_with(&self, results: Results) {
         {
             let mut state = self.state();
             state.left_s = None;
-            state.ended = Some(Results { held, text });
+            state.ended = Some(results);
         }
         let asked = || *self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let began = Instant::now();
@@ -351,7 +369,7 @@ fn bars(latency: &Histogram) -> Vec<(u64, u64, u64)> {
 
 /// A series' name, with its period as figures of the page are written.
 fn shown(series: &SeriesProgress) -> String {
-    report::with_signs(&series.key.to_string()).into_owned()
+    series.key.write(Sign::Page)
 }
 
 /// The causes that took longest.

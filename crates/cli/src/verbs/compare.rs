@@ -6,7 +6,7 @@ use evidence::Bundle;
 
 use crate::args::CompareArgs;
 use crate::next;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Document, VerbResult};
 
 pub fn run(args: &CompareArgs) -> VerbResult {
     let (before, after) = (Bundle::open(&args.before)?, Bundle::open(&args.after)?);
@@ -18,9 +18,7 @@ pub fn run(args: &CompareArgs) -> VerbResult {
     }
     let comparison = compare(&before, &after, args.force);
     args.out.json(&comparison)?;
-    if let Some(refusal) = comparison.refusal() {
-        return Err(refusal.into());
-    }
+    let ended = comparison.ended()?;
     args.out.print_text(&report::terminal::comparison(&comparison, args.out.style()));
     let next = next::after_compare(args, &after);
     if let Some(output) = &args.output {
@@ -28,5 +26,5 @@ pub fn run(args: &CompareArgs) -> VerbResult {
         args.out.print_text(&format!("Report: {}", output.display()));
     }
     next::say(next, &args.out);
-    Ok(Exit::Held)
+    Ok(ended)
 }

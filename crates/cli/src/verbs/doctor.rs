@@ -10,7 +10,7 @@ use machine::Snapshot;
 
 use crate::args::DoctorArgs;
 use crate::next;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 
 /// Shortest sample from which a rate is computed.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -45,7 +45,7 @@ pub fn run(args: &DoctorArgs) -> VerbResult {
         }
     }
     args.out.json(&report)?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// The check to be explained.

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{EthercatVerb, SimulateArgs};
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult, done};
 use crate::signals::stop_on_signals;
 
 /// `isolator ethercat simulate --json`.
@@ -27,6 +27,8 @@ pub struct Simulated {
     #[serde(flatten)]
     did: SimulationOutcome,
 }
+
+done!(Simulated);
 
 pub fn run(verb: &EthercatVerb) -> VerbResult {
     match verb {
@@ -52,7 +54,7 @@ fn simulate(args: &SimulateArgs) -> VerbResult {
     summary(&did).iter().for_each(|line| args.out.print_text(line));
     args.out.json(&Simulated { schema_version: SCHEMA_VERSION, did })?;
     ran?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// A thread that sets `stop` then; the end of the program is its end too.

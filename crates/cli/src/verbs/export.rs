@@ -4,11 +4,13 @@
 use std::path::PathBuf;
 
 use evidence::Bundle;
+use evidence::document::ProveDocument;
 use exchange::export::{ExportFormat, RowFilter, export};
-use report::prometheus::{MetricsFormat, MonitoredRow, monitor};
+use report::prometheus::{MetricsFormat, MonitoredRow, monitor, verdict};
 
 use crate::args::ExportArgs;
-use crate::output::{Exit, VerbResult, print};
+use crate::outcome::{Outcome, VerbResult};
+use crate::output::print;
 
 pub fn run(args: &ExportArgs) -> VerbResult {
     let choice = RowFilter { load: args.load.clone(), probe: args.probe.clone() };
@@ -24,14 +26,16 @@ pub fn run(args: &ExportArgs) -> VerbResult {
         Some(path) => evidence::writer::replace(path, text.as_bytes())?,
         None => print(&text)?,
     }
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
-/// The rows as Prometheus' histograms and counters.
+/// The rows as Prometheus' histograms and counters, and the verdict on the bundle.
 fn open_metrics(bundle: &Bundle, choice: &RowFilter) -> evidence::Result<String> {
     let rows: Vec<MonitoredRow> =
         choice.of(bundle, "openmetrics")?.into_iter().map(MonitoredRow::of).collect();
-    let text = MetricsFormat::OpenMetrics.of(&monitor("", &rows));
+    let document = ProveDocument::without_tails(bundle);
+    let families = [monitor("", &rows), verdict(&document.parts())].concat();
+    let text = MetricsFormat::OpenMetrics.of(&families);
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -42,5 +46,5 @@ fn archive(args: &ExportArgs) -> VerbResult {
         args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.tar.zst", args.bundle.display())));
     evidence::archive::pack(&args.bundle, &file)?;
     print(&format!("Archive: {}\n", file.display()))?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }

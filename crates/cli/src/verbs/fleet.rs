@@ -7,7 +7,8 @@ use ::fleet::{QUERIES, Query};
 
 use crate::args::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
 use crate::next;
-use crate::output::{Exit, VerbResult, note, print};
+use crate::outcome::{Document, Outcome, VerbResult};
+use crate::output::{note, print};
 
 /// Bundles that could not be read, listed; the store keeps them all.
 const LISTED: usize = 10;
@@ -44,7 +45,7 @@ fn store(args: &FleetStoreArgs) -> VerbResult {
     if is_empty {
         return Err(format!("cannot fill {}: no bundle could be read", args.output.display()).into());
     }
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 fn report(args: &FleetReportArgs) -> VerbResult {
@@ -57,7 +58,7 @@ fn report(args: &FleetReportArgs) -> VerbResult {
         args.out.print_text(&format!("Report: {}", output.display()));
     }
     next::say(next::after_fleet_report(args), &args.out);
-    Ok(Exit::Held)
+    document.ended()
 }
 
 fn query(args: &FleetQueryArgs) -> VerbResult {
@@ -66,5 +67,5 @@ fn query(args: &FleetQueryArgs) -> VerbResult {
         None => QUERIES.iter().map(|query| format!("{:<12} {}\n", query.name, query.about())).collect(),
     };
     print(&text)?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }

@@ -8,7 +8,8 @@ use evidence::Bundle;
 
 use crate::args::GateArgs;
 use crate::next;
-use crate::output::{Exit, VerbResult, can_write, print};
+use crate::outcome::{Document, VerbResult};
+use crate::output::{can_write, print};
 
 pub fn run(args: &GateArgs) -> VerbResult {
     [&args.junit, &args.out.json].into_iter().flatten().try_for_each(|file| can_write(file))?;
@@ -31,14 +32,13 @@ pub fn run(args: &GateArgs) -> VerbResult {
     };
     args.out.json(&judged)?;
     write_junit(&report::junit(&judged))?;
-    if let Some(refusal) = judged.refusal() {
-        return Err(refusal.into());
-    }
-    if !junit_on_stdout {
+    let ended = judged.ended();
+    // What was damaged was not judged, so that there is nothing to show.
+    if !junit_on_stdout && !judged.figures.is_empty() {
         args.out.print_text(&report::terminal::gated(&judged, args.out.style()));
         next::say(next::after_gate(args, judged.held), &args.out);
     }
-    Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
+    ended
 }
 
 fn judged(args: &GateArgs) -> evidence::Result<Gated> {

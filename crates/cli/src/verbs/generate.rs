@@ -14,10 +14,9 @@ use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use compare::Comparison;
 use compare::gate::Gated;
-use evidence::document::ProveDocument;
+use evidence::document::{ProveDocument, VerdictFile};
 use evidence::lab::{GateDocument, LabDocument, MatrixDocument};
 use evidence::manifest::{Manifest, Spike};
-use evidence::verdict::Verdict;
 use evidence::{Error, Result};
 use exchange::export::WithBuckets;
 use fleet::FleetDocument;
@@ -34,7 +33,7 @@ use tune::verify::Verified;
 use why::WhyDocument;
 
 use crate::args::{Cli, GenerateArgs};
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 use crate::verbs::ethercat::Simulated;
 use crate::verbs::lab::LabList;
 use crate::verbs::load::{Catalog, Loaded};
@@ -55,7 +54,7 @@ pub fn run(args: &GenerateArgs) -> VerbResult {
         clap_complete::generate_to(*shell, &mut Cli::command(), "isolator", &completions)
             .map_err(|e| Error::io("write", &completions, &e))?;
     }
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// Every document that another program may read.
@@ -86,7 +85,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("tune-verify", schema_for!(Verified)),
         ("tune-rollback", schema_for!(RolledBack)),
         ("tune-status", schema_for!(TuneStatus)),
-        ("verdict", schema_for!(Verdict)),
+        ("verdict", schema_for!(VerdictFile)),
         ("spike", schema_for!(Spike)),
         ("watch", schema_for!(WatchDocument)),
         ("why", schema_for!(WhyDocument)),

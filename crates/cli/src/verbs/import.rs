@@ -10,7 +10,7 @@ use exchange::import;
 use crate::args::ImportArgs;
 use crate::judged::show;
 use crate::next;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Document, Outcome, VerbResult};
 
 pub fn run(args: &ImportArgs) -> VerbResult {
     let mut bundle = import::import_with(&args.file, args.unit.map(Into::into))?;
@@ -30,7 +30,7 @@ pub fn run(args: &ImportArgs) -> VerbResult {
     args.out.print_text(&format!("Report: {}", report?.display()));
     next::say(next::after_import(&bundle, &document), &args.out);
     // Without a limit there is nothing to judge: the import itself was the work.
-    Ok(if args.limit.is_none() || document.verdict.held { Exit::Held } else { Exit::Exceeded })
+    if args.limit.is_none() { Ok(Outcome::Done) } else { document.ended() }
 }
 
 /// `evidence/` and the file's name without its ending.

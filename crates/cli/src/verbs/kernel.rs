@@ -14,7 +14,8 @@ use lab::build::{self, BuildObserver, BuildSpec, Built, Configuration};
 use lab::patience::Patience;
 
 use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
-use crate::output::{Exit, VerbResult, draw, note};
+use crate::outcome::{Outcome, VerbResult};
+use crate::output::{draw, note};
 use crate::signals::stop_on_signals;
 
 pub fn run(verb: &KernelVerb) -> VerbResult {
@@ -56,7 +57,7 @@ fn build(args: &KernelBuildArgs) -> VerbResult {
     }
     args.out.json(&built)?;
     args.out.print_text(&built_paths(&built));
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// The path that was asked for: the image's, or those of the packages.
@@ -92,7 +93,7 @@ fn export(args: &KernelExportArgs) -> VerbResult {
         patches.len(),
         args.linux
     ));
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// How far the build is, for people who wait: one line on a terminal that changes, else a line each tenth.

@@ -22,7 +22,8 @@ use crate::args::{
     GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabProgramArgs, LabRunArgs, LabShellArgs,
     LabShowArgs, LabVerb, Output,
 };
-use crate::output::{Exit, VerbResult, note, note_lines, print};
+use crate::outcome::{Document, Outcome, VerbResult, done};
+use crate::output::{note, note_lines, print};
 use crate::signals::stop_on_signals;
 use crate::verbs::tune::guest;
 
@@ -38,6 +39,8 @@ pub struct LabList {
     /// The matrices.
     matrices: Vec<NamedItem>,
 }
+
+done!(LabList);
 
 /// Something with a name and a line about it.
 #[derive(Serialize, JsonSchema)]
@@ -82,7 +85,7 @@ fn list(args: &LabListArgs) -> VerbResult {
         entries.iter().for_each(|one| args.out.print_text(&format!("  {:16} {}", one.name, one.about)));
     }
     args.out.json(&list)?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 fn show(args: &LabShowArgs) -> VerbResult {
@@ -95,7 +98,7 @@ fn show(args: &LabShowArgs) -> VerbResult {
         }
     }
     print(&text)?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 fn architecture(name: Option<&str>) -> evidence::Result<Architecture> {
@@ -177,10 +180,7 @@ fn experiment(args: &LabRunArgs) -> VerbResult {
     args.how.out.print_text(&report::terminal::lab(&document, args.how.out.style()));
     args.how.out.json(&document)?;
     args.how.out.print_text(&format!("Report: {}", report.display()));
-    match run::complaint(&document) {
-        Some(why) => Err(why.into()),
-        None => Ok(Exit::Held),
-    }
+    document.ended()
 }
 
 fn table(args: &LabMatrixArgs) -> VerbResult {
@@ -208,10 +208,7 @@ fn table(args: &LabMatrixArgs) -> VerbResult {
     args.how.out.print_text(&report::terminal::matrix(&document, args.how.out.style()));
     args.how.out.json(&document)?;
     args.how.out.print_text(&format!("Report: {}", report.display()));
-    match document.complaint {
-        Some(why) => Err(why.into()),
-        None => Ok(Exit::Held),
-    }
+    document.ended()
 }
 
 fn gate(args: &LabGateArgs) -> VerbResult {
@@ -243,20 +240,19 @@ fn gate(args: &LabGateArgs) -> VerbResult {
         how: qemu::How::default(),
         causes: run::NO_CAUSES.into(),
         known: args.known.clone(),
-        fresh: args.how.fresh,
+        // A test that did not run never passes.
+        fresh: true,
         patience,
     };
     let folder = args.how.output.clone().unwrap_or_else(::run::default_folder);
     let now = run::run(&asked, &scenarios, &folder, &progress(&args.how.out))?;
     let bundle = Bundle::open(&folder)?;
     report::write_into(&bundle, &ProveDocument::of(&bundle))?;
-    if let Some(why) = run::complaint(&now) {
-        return Err(why.into());
-    }
+    now.ended()?;
     let judged = gate::judge(&baseline, &now);
     args.how.out.print_text(&report::terminal::gate(&judged, args.how.out.style()));
     args.how.out.json(&judged)?;
-    Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
+    judged.ended()
 }
 
 fn program(args: &LabProgramArgs) -> VerbResult {
@@ -297,7 +293,7 @@ fn program(args: &LabProgramArgs) -> VerbResult {
         return Err(format!("cannot trust the guest: its kernel complained: {first}").into());
     }
     match ran.status {
-        0 => Ok(Exit::Held),
+        0 => Ok(Outcome::Done),
         4 | 77 => Err("the program was skipped in the guest; it printed why".into()),
         status => Err(format!("the program failed in the guest with status {status}").into()),
     }
@@ -308,5 +304,5 @@ fn shell(args: &LabShellArgs) -> VerbResult {
     let patience = patience(None)?;
     let kernel = find_kernel(&args.guest, &patience)?;
     ::lab::shell::run(&kernel, &boot_line(&args.guest, &kernel)?, args.guest.cpus, patience)?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }

@@ -8,7 +8,8 @@ use lint::{LintChoice, LintDocument, lint};
 
 use crate::args::LintArgs;
 use crate::next;
-use crate::output::{Exit, VerbResult, can_write, print};
+use crate::outcome::{Document, Outcome, VerbResult};
+use crate::output::{can_write, print};
 use crate::signals::stop_on_signals;
 use crate::started::MeasuredProgram;
 
@@ -22,7 +23,7 @@ pub fn run(args: &LintArgs) -> VerbResult {
     }
     let document = match watched(args) {
         Ok(Some(document)) => document,
-        Ok(None) => return Ok(Exit::CouldNot),
+        Ok(None) => return Ok(Outcome::CouldNot),
         Err(error) => {
             // A CI system learns the reason from the file too.
             let program = args.process.map(|process| process.to_string());
@@ -44,7 +45,7 @@ pub fn run(args: &LintArgs) -> VerbResult {
         args.out.print_text(report::terminal::lint(&document, args.out.style()).trim_end());
         next::say(next::after_lint(args, &document), &args.out);
     }
-    Ok(if document.is_clean() { Exit::Held } else { Exit::Exceeded })
+    document.ended()
 }
 
 fn is_stdout(file: Option<&Path>) -> bool {

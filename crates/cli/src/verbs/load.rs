@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::LoadArgs;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Document, Outcome, VerbResult, done};
 use crate::signals::stop_on_signals;
 
 /// `isolator load --list --json`.
@@ -30,6 +30,16 @@ pub struct Loaded {
     schema_version: u32,
     /// The loads that ran, together.
     loads: Vec<LoadRun>,
+}
+
+done!(Catalog);
+
+impl Document for Loaded {
+    fn ended(&self) -> VerbResult {
+        // One that did no work was no load.
+        let idle = |one: &LoadRun| Some(format!("load {}: {}", one.load, one.did.loaded.as_ref().err()?));
+        self.loads.iter().find_map(idle).map_or(Ok(Outcome::Done), |why| Err(why.into()))
+    }
 }
 
 /// One load that ran.
@@ -57,7 +67,7 @@ fn list(args: &LoadArgs) -> VerbResult {
         args.out.print_text(&format!("{:10} {}{state}", entry.name, entry.about));
     }
     args.out.json(&Catalog { schema_version: SCHEMA_VERSION, loads })?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// Runs the loads until the time is over or a signal comes, and says what they did.
@@ -105,11 +115,7 @@ fn together(args: &LoadArgs) -> VerbResult {
     for LoadRun { load, did } in &loads {
         args.out.print_text(&format!("{load}: {}", did.words));
     }
-    let idle =
-        loads.iter().find_map(|one| Some(format!("load {}: {}", one.load, one.did.loaded.as_ref().err()?)));
-    args.out.json(&Loaded { schema_version: SCHEMA_VERSION, loads })?;
-    match idle {
-        Some(why) => Err(why.into()),
-        None => Ok(Exit::Held),
-    }
+    let loaded = Loaded { schema_version: SCHEMA_VERSION, loads };
+    args.out.json(&loaded)?;
+    loaded.ended()
 }

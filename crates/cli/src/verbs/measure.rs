@@ -5,7 +5,7 @@ use evidence::manifest::Asked;
 
 use crate::args::MeasureArgs;
 use crate::live::View;
-use crate::output::VerbResult;
+use crate::outcome::VerbResult;
 use crate::verbs::prove;
 
 pub fn run(args: MeasureArgs) -> VerbResult {

@@ -9,7 +9,7 @@ use machine::purpose::UseKind;
 
 use crate::args::{LoopPeriod, MonitorArgs, RunOptions};
 use crate::live::View;
-use crate::output::VerbResult;
+use crate::outcome::VerbResult;
 use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
 use crate::verbs::prove::under;
 

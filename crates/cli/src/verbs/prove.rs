@@ -12,7 +12,7 @@ use run::{RunSpec, SessionContext};
 use crate::args::{LoopPeriod, Output, ProveArgs, RunOptions};
 use crate::judged::{judged, live_page, this_program};
 use crate::live::{LiveDisplay, View};
-use crate::output::VerbResult;
+use crate::outcome::VerbResult;
 use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
 use crate::signals::stops;
 use crate::snapshot::on_spike;

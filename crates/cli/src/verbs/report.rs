@@ -9,7 +9,7 @@ use evidence::document::ProveDocument;
 use crate::args::ReportArgs;
 use crate::judged::show;
 use crate::next;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{self, VerbResult};
 
 pub fn run(args: &ReportArgs) -> VerbResult {
     let bundles = args.bundles.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
@@ -24,7 +24,7 @@ pub fn run(args: &ReportArgs) -> VerbResult {
     }
     match documents.as_slice() {
         [document] => args.out.json(document)?,
-        several => args.out.json(&several)?,
+        several => args.out.json(several)?,
     }
     let output = output_file(args);
     evidence::writer::replace(&output, report::html_of(&bundles, &documents)?.as_bytes())?;
@@ -32,11 +32,9 @@ pub fn run(args: &ReportArgs) -> VerbResult {
     if let ([bundle], [document]) = (&bundles[..], &documents[..]) {
         next::say(next::after_report(bundle, document), &args.out);
     }
-    let good = |(bundle, document): (&Bundle, &ProveDocument)| {
-        let lab = bundle.lab.as_ref().is_none_or(|lab| lab.failures().is_empty());
-        lab && (bundle.counts_only() || document.verdict.held)
-    };
-    Ok(if bundles.iter().zip(&documents).all(good) { Exit::Held } else { Exit::Exceeded })
+    outcome::worst(
+        bundles.iter().zip(&documents).map(|(bundle, document)| outcome::of_bundle(bundle, document)),
+    )
 }
 
 /// The file named, or `report.html` in the first bundle's folder; an archive's goes beside it.

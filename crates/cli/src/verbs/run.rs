@@ -19,7 +19,8 @@ use rt::power::DmaLatency;
 use rt::{isolation, thread};
 
 use crate::args::RunArgs;
-use crate::output::{VerbResult, note};
+use crate::outcome::VerbResult;
+use crate::output::note;
 use crate::values::policy_named;
 
 pub fn run(args: &RunArgs) -> VerbResult {

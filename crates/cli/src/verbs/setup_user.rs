@@ -10,7 +10,7 @@ use error::Error;
 use super::tune::here::LocalMachine;
 use super::tune::rollback;
 use crate::args::SetupUserArgs;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 
 pub fn run(args: &SetupUserArgs) -> VerbResult {
     args.here.out.ready()?;
@@ -41,7 +41,7 @@ pub fn run(args: &SetupUserArgs) -> VerbResult {
     let applied = user::set_up(&mut machine.here(root), &wanted)?;
     args.here.out.json(&applied)?;
     args.here.out.print_text(report::terminal::tune::applied(&applied).trim_end());
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// Keeps useradd and its like from changing the same files until it is closed.

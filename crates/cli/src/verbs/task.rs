@@ -10,7 +10,7 @@ use report::terminal::tune;
 use rt::policy::Policy;
 
 use crate::args::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 use crate::values::policy_named;
 
 pub fn run(verb: TaskVerb) -> VerbResult {
@@ -34,7 +34,7 @@ fn list(args: &TaskListArgs) -> VerbResult {
     });
     args.out.print_text(tune::tasks(&tasks).trim_end());
     args.out.json(&TaskList { schema_version: SCHEMA_VERSION, tasks })?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 fn show(args: &TaskShowArgs) -> VerbResult {
@@ -43,7 +43,7 @@ fn show(args: &TaskShowArgs) -> VerbResult {
     let tasks = task::find(&open(&args.root)?, &which.task, which.threads, which.children)?;
     args.out.print_text(tune::tasks(&tasks).trim_end());
     args.out.json(&TaskList { schema_version: SCHEMA_VERSION, tasks })?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 fn set(args: &TaskSetArgs) -> VerbResult {
@@ -56,7 +56,7 @@ fn set(args: &TaskSetArgs) -> VerbResult {
     let set = task::set(&mut system, tasks, &wanted)?;
     args.out.print_text(tune::tasks_set(&set).trim_end());
     args.out.json(&set)?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 fn policy(name: &str, args: &TaskSetArgs) -> Result<Policy, Box<dyn std::error::Error>> {

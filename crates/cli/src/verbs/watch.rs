@@ -26,7 +26,8 @@ use crate::keys::{Key, Keys, Waited};
 use crate::live::page::LivePage;
 use crate::metrics::Metrics;
 use crate::next;
-use crate::output::{Exit, VerbResult, color_allowed, draw, note, print, terminal_moves};
+use crate::outcome::{Outcome, VerbResult};
+use crate::output::{color_allowed, draw, note, print, terminal_moves};
 use crate::signals::set_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -88,7 +89,7 @@ pub fn run(args: &WatchArgs) -> VerbResult {
             page.watches(&document, began.elapsed(), left);
         }
         if !sinks.take(document)? {
-            return Ok(Exit::Held);
+            return Ok(Outcome::Done);
         }
         while due <= Instant::now() {
             due += args.interval;
@@ -96,12 +97,12 @@ pub fn run(args: &WatchArgs) -> VerbResult {
     }
     drop(keys);
     if let Some(page) = &page {
-        page.end(true, format!("the watch ended after {number} intervals"));
+        page.end(format!("the watch ended after {number} intervals"));
     }
     if !matches!(sinks.screen, WatchScreen::Nothing) {
         print(&format!("next: {}\n", next::after_watch(&isolated.and(&cpus))))?;
     }
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 fn sensible(args: &WatchArgs) -> Result<()> {

@@ -8,7 +8,7 @@ use why::{Question, TOP, WhyDocument};
 
 use crate::args::WhyArgs;
 use crate::next;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 
 /// The longest spikes among whose causes those of the screen are.
 const LOOKED_AT: usize = 1_000;
@@ -29,7 +29,7 @@ pub fn run(args: &WhyArgs) -> VerbResult {
         args.out.print_text(&report::terminal::why(&more, WhyExtent::Screen(lines), args.out.style()));
     }
     next::say(next::after_why(&bundle, &document), &args.out);
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// Refuses a question about what was not measured: an empty answer would read as "no spikes".

@@ -69,11 +69,26 @@ pub(super) fn figures(before: &Row, after: &Row) -> Vec<GateFigure> {
     GateFigure::ALL.into_iter().filter(defined).collect()
 }
 
+/// A percentile that one of the rows does not define.
+pub(super) struct Undefined {
+    pub figure: GateFigure,
+    pub why: String,
+    /// Whether the baseline defines it, and it lies beyond what is allowed: bursts of the candidate itself
+    /// leave too few independent samples, and are no reason to pass.
+    pub is_beyond: bool,
+}
+
 /// The percentiles that one of the rows does not define, and why. That neither has missed periods or late
 /// seconds leaves nothing open.
-pub(super) fn undefined(before: &Row, after: &Row) -> Vec<(GateFigure, String)> {
+pub(super) fn undefined(before: &Row, after: &Row, tolerance: f64) -> Vec<Undefined> {
     let percentiles = [GateFigure::P50, GateFigure::P99, GateFigure::P99_9].into_iter();
-    percentiles.filter_map(|figure| Some((figure, why_undefined(before, after, figure)?))).collect()
+    let undefined = |figure: GateFigure| {
+        let why = why_undefined(before, after, figure)?;
+        let [was, is] = [before, after].map(|row| row.quantile_ns(fraction(figure)));
+        let is_more = was.zip(is).is_some_and(|(was, is)| is as f64 > was as f64 * (1.0 + tolerance));
+        Some(Undefined { figure, why, is_beyond: is_more && beyond(before, figure) >= BEYOND })
+    };
+    percentiles.filter_map(undefined).collect()
 }
 
 /// Why a percentile is not judged; `None` where it is.
@@ -81,13 +96,15 @@ fn why_undefined(before: &Row, after: &Row, figure: GateFigure) -> Option<String
     if [before, after].into_iter().any(|row| row.quantile_ns(fraction(figure)).is_none()) {
         return Some("the source does not state it".to_string());
     }
-    // Independent samples beyond it.
-    let beyond =
-        |row: &Row| row.series.latency.count() as f64 / burstiness(row, figure) * (1.0 - fraction(figure));
-    let fewest = beyond(before).min(beyond(after));
+    let fewest = beyond(before, figure).min(beyond(after, figure));
     let why =
         format!("{fewest:.1} independent samples lie beyond it, {BEYOND:.0} are needed; measure longer");
     (fewest < BEYOND).then_some(why)
+}
+
+/// Independent samples beyond a percentile.
+fn beyond(row: &Row, figure: GateFigure) -> f64 {
+    row.series.latency.count() as f64 / burstiness(row, figure) * (1.0 - fraction(figure))
 }
 
 /// Judges every figure that both rows define, each at the one-sided `level`.

@@ -99,6 +99,38 @@ fn a_shift_that_matters_is_found() {
     assert!(seen >= 45, "{seen} of 50 where seconds are alike");
 }
 
+/// Twenty seconds of a steady latency, but for five of them.
+fn burst(seed: u64, steady_ns: u64, burst_ns: u64) -> Bundle {
+    let mut series = Series::default();
+    for second in 0..20 {
+        let (count, ns) = (1_000, if second < 5 { burst_ns } else { steady_ns });
+        series.latency.record_many(ns, count);
+        series.seconds.push(Second { second, count, min_ns: ns, max_ns: ns, sum_ns: ns * count, missed: 0 });
+    }
+    with(bundle(1, quiet), seed, series)
+}
+
+#[test]
+fn bursts_of_the_candidate_are_no_reason_to_pass() {
+    let before = burst(1, 7_000, 7_000);
+    let gated = gate(&before, &burst(2, 7_000, 99_000), TOLERANCE);
+    let beyond = gated.not_judged.iter().filter(|one| one.is_beyond).map(|one| one.figure);
+    assert_eq!(beyond.collect::<Vec<_>>(), [Some(GateFigure::P99), Some(GateFigure::P99_9)], "{gated:#?}");
+    assert!(!gated.held && gated.errors.len() == 2, "{gated:#?}");
+    assert!(gated.errors[0].contains("p99: ") && gated.errors[0].contains("independent samples"));
+    assert_eq!(gated.reasons.is_empty(), gated.refusal().is_some(), "{gated:#?}");
+    // Within what is allowed, or below the baseline, nothing is left open by them.
+    for burst_ns in [7_500, 3_000] {
+        let gated = gate(&before, &burst(2, 7_000, burst_ns), TOLERANCE);
+        assert!(gated.held && gated.errors.is_empty(), "{gated:#?}");
+        assert!(gated.not_judged.iter().all(|one| !one.is_beyond), "{gated:#?}");
+    }
+    // One of two baselines had such bursts, too.
+    let both = [before, burst(3, 7_000, 99_000)];
+    let options = GateOptions::default();
+    assert!(judge(&both, &burst(2, 7_000, 99_000), &options).unwrap().held);
+}
+
 #[test]
 fn what_got_better_passes() {
     assert_eq!(alarms(50, 20, 0.0, 0.02, 0.6, TOLERANCE), 0);

@@ -8,10 +8,11 @@
 
 use std::fmt::Write;
 
+use evidence::document::ProveDocument;
 use evidence::manifest::RowKey;
 use evidence::reader::Bundle;
 use evidence::row::Row;
-use evidence::verdict::{RowVerdict, Verdict};
+use evidence::verdict::RowVerdict;
 use machine::units::{count, us};
 
 use super::RowFilter;
@@ -34,7 +35,8 @@ enum TestOutcome {
 
 /// Each row, what was not measured, and the verdict.
 fn results(bundle: &Bundle, choice: &RowFilter) -> Vec<TestResult> {
-    let verdict = Verdict::without_tails(bundle);
+    let document = ProveDocument::without_tails(bundle);
+    let verdict = &document.verdict;
     let rows = bundle.rows.iter().zip(&verdict.rows).filter(|(row, _)| choice.takes(&row.entry.key));
     let mut results: Vec<TestResult> = rows.map(|(row, judged)| of_row(row, judged)).collect();
     let not_run = bundle.manifest.rows_not_run();
@@ -49,7 +51,7 @@ fn results(bundle: &Bundle, choice: &RowFilter) -> Vec<TestResult> {
     results.push(TestResult {
         name: "verdict".to_string(),
         outcome: if verdict.held { TestOutcome::Pass } else { TestOutcome::Fail },
-        lines: [vec![verdict.outcome.name().to_string()], verdict.reasons].concat(),
+        lines: document.parts().lines().iter().map(ToString::to_string).collect(),
         max_ns: None,
     });
     results

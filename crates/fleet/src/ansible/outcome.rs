@@ -175,7 +175,7 @@ fn measured(bundle: Option<&Path>, known: &MachineProgress) -> (MachineOutcome, 
                 VerdictOutcome::Exceeded => MachineOutcome::Exceeded,
                 VerdictOutcome::Unproven => MachineOutcome::Unproven,
             };
-            (became, verdict.reasons.into_iter().next().unwrap_or_default())
+            (became, verdict.reasons.into_iter().next().unwrap_or_default().into())
         }
         Err(error) => (MachineOutcome::Failed, error.to_string()),
     }

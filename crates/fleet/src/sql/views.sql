@@ -4,7 +4,10 @@
 -- Percentiles come from buckets that were added up, never from other percentiles; they are rounded up to a bucket's end, at
 -- most 3 %. A bucket without an end holds samples that an imported file only counted: a percentile there is unknown. What is said of chance is guarded in one way: z, a distance in standard deviations, counts only where
 -- exp(-z*z/2), which the chance of such a z stays below, times the number of things that were looked at is below 0.05.
-CREATE TEMP VIEW bundles AS SELECT *, hardware || ', ' || kernel_class AS class FROM read_parquet('part-*/bundles.parquet');
+-- A part of an earlier version lacks the last columns of bundles: there they are unknown.
+CREATE TEMP VIEW bundles AS SELECT *, hardware || ', ' || kernel_class AS class FROM (
+    SELECT NULL::VARCHAR AS accepted, NULL::VARCHAR AS grade WHERE false
+    UNION ALL BY NAME SELECT * FROM read_parquet('part-*/bundles.parquet', union_by_name = true));
 CREATE TEMP VIEW rows AS SELECT * FROM read_parquet('part-*/rows.parquet');
 CREATE TEMP VIEW buckets AS SELECT * FROM read_parquet('part-*/buckets.parquet');
 CREATE TEMP VIEW settings AS SELECT * FROM read_parquet('part-*/settings.parquet');
@@ -25,7 +28,7 @@ WITH counted AS (
     SELECT bundle, cell, any_value(probe) AS probe, any_value(load) AS load, any_value(period_ns) AS period_ns,
            sum(samples)::BIGINT AS samples, sum(late)::BIGINT AS late, sum(missed)::BIGINT AS missed,
            max(max_ns) AS max_ns, min(limit_ns) AS limit_ns
-    FROM rows WHERE cyclic = 1 AND samples > 0 GROUP BY bundle, cell
+    FROM rows WHERE cyclic = 1 AND samples + missed > 0 GROUP BY bundle, cell
 ), seen AS (
     SELECT bundle, cell, from_ns, to_ns,
            sum(count) OVER (PARTITION BY bundle, cell ORDER BY from_ns) AS seen,
@@ -42,7 +45,7 @@ WITH counted AS (
     FROM seen GROUP BY bundle, cell
 )
 SELECT counted.*, at_most(p50_ns, max_ns) AS p50_ns, at_most(p99_ns, max_ns) AS p99_ns, at_most(p99_9_ns, max_ns) AS p99_9_ns
-FROM counted JOIN percentiles USING (bundle, cell);
+FROM counted LEFT JOIN percentiles USING (bundle, cell);
 
 -- Each machine's latest run: of those whose clock is believed, where there is one.
 CREATE TEMP TABLE latest AS

@@ -5,10 +5,11 @@
 //! octave (about 3 % wide, 32 ns where that is more), so that 10,000 machines fit a laptop; counts, sums and
 //! extremes stay exact.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use evidence::document::{ProveDocument, VerdictParts};
 use evidence::histogram::{highest, index, lowest};
 use evidence::manifest::RunState;
 use evidence::verdict::Verdict;
@@ -47,6 +48,10 @@ pub(crate) struct BundleEntry {
     pub reason: String,
     pub taints: u64,
     pub set_apart: bool,
+    /// Codes of the taints that the user accepted.
+    pub accepted: Option<String>,
+    /// The grade for the run's use, with the use.
+    pub grade: Option<String>,
     pub rows: Vec<EntryRow>,
     /// Cell, from, to where it is known, count.
     pub buckets: Buckets,
@@ -96,7 +101,12 @@ pub(crate) fn read(path: &Path, now: SystemTime) -> Result<BundleEntry, String> 
 fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> BundleEntry {
     let manifest = &bundle.manifest;
     let machine = &manifest.machine;
-    let verdict = Verdict::without_tails(bundle);
+    let document = ProveDocument::without_tails(bundle);
+    // Late cycles are kept by row, and with each its limit.
+    let VerdictParts { outcome, limit_ns: _, reasons, taints, purpose, late: _, due: _ } = document.parts();
+    let accepted = taints.iter().filter(|taint| taint.accepted).map(|taint| taint.code.as_str());
+    let accepted = accepted.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",");
+    let grade = purpose.and_then(|purpose| Some(format!("{} for {}", purpose.grade?.name(), purpose.asked)));
     let text = serde_json::to_vec(manifest).unwrap_or_default();
     let digest = Sha256::digest(&text);
     let cpus = machine.cpus.len();
@@ -107,7 +117,7 @@ fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Bundle
     let hardware = format!("{names}, {cpus} CPUs");
     let started = manifest.started_at.as_deref().and_then(unix);
     let ended = manifest.ended_at.as_deref().and_then(unix);
-    let (rows, buckets, places) = series(bundle, &verdict);
+    let (rows, buckets, places) = series(bundle, &document.verdict);
     BundleEntry {
         bundle: number(&digest),
         digest: machine::hexadecimal(&digest),
@@ -122,9 +132,11 @@ fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Bundle
         started_unix_s: started.map(|(s, _)| s),
         ended_unix_s: ended.map(|(s, _)| s),
         clock: disbelief(started, ended, now),
-        outcome: verdict.outcome.name(),
-        reason: verdict.reasons.first().cloned().unwrap_or_default(),
-        taints: manifest.taints.iter().filter(|taint| !taint.accepted).count() as u64,
+        outcome: outcome.name(),
+        reason: reasons.first().cloned().unwrap_or_default().into(),
+        taints: taints.iter().filter(|taint| !taint.accepted).count() as u64,
+        accepted: Some(accepted).filter(|codes| !codes.is_empty()),
+        grade,
         set_apart: !manifest.asked.cpus.is_empty()
             && manifest.asked.cpus.without(&machine.isolation.set_apart()).is_empty(),
         rows,

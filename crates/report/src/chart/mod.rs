@@ -6,6 +6,9 @@
 //! A page carries a bounded number of steps, columns and panels (the constants below), shared among the
 //! series, so that its size depends neither on the length of a run nor much on the number of CPUs.
 
+use std::collections::BTreeMap;
+
+use machine::quantity::Time;
 use serde::Serialize;
 
 use crate::runs::{ProbePeriod, Runs};
@@ -169,18 +172,16 @@ fn latency_title(kind: &ProbePeriod) -> String {
 /// The CPUs of `kind` that are drawn — the worst where there are too many — and a word on the others.
 fn drawn_cpus(runs: &Runs, kind: &ProbePeriod) -> (Vec<u32>, String) {
     let all = runs.cpus(kind);
-    let worst_ns = |cpu: &u32| {
-        runs.rows_of(kind)
-            .filter(|r| r.row.entry.key.cpu == *cpu)
-            .map(|r| r.summary.max_ns)
-            .max()
-            .unwrap_or(0)
-    };
     let mut ranked: Vec<u32> = all.iter().copied().collect();
     if all.len() <= PANELS {
         return (ranked, String::new());
     }
-    ranked.sort_by_cached_key(|cpu| (std::cmp::Reverse(worst_ns(cpu)), *cpu));
+    let mut worst_ns = BTreeMap::<u32, u64>::new();
+    for row in runs.rows_of(kind) {
+        let worst = worst_ns.entry(row.row.entry.key.cpu).or_default();
+        *worst = row.summary.max_ns.max(*worst);
+    }
+    ranked.sort_by_key(|cpu| (std::cmp::Reverse(worst_ns.get(cpu).copied()), *cpu));
     ranked.truncate(PANELS);
     ranked.sort_unstable();
     (ranked, left_out(PANELS, all.len(), "CPUs"))
@@ -201,8 +202,10 @@ fn limits<'r>(
     at: impl Fn(f64) -> f64,
 ) -> Vec<GridLine> {
     let limits: std::collections::BTreeSet<u64> = rows.filter_map(|row| row.row.entry.limit_ns).collect();
-    let tick =
-        |ns: u64| GridLine { at: hundredth(at(ns as f64)), label: format!("limit {}", text::exact_us(ns)) };
+    let tick = |ns: u64| GridLine {
+        at: hundredth(at(ns as f64)),
+        label: format!("limit {}", text::page(Time::exact(ns))),
+    };
     limits.into_iter().map(tick).collect()
 }
 

@@ -9,6 +9,7 @@
 
 use evidence::Histogram;
 use evidence::Result;
+use machine::quantity::Time;
 
 use crate::chart::persistence::{Pictures, columns, data_uri, encode, strength};
 use crate::chart::{Band, LoadStyle, Plot, latency_title, left_out};
@@ -113,7 +114,7 @@ fn plot(runs: &Runs, run: &ShownRun, row: RowView, axis: ResponseAxis) -> Result
     let key = &row.row.entry.key;
     let max_ns = row.summary.max_ns;
     let min_ns = row.summary.min_ns.unwrap_or(max_ns);
-    let time = |ns: u64| text::time(ns as f64);
+    let time = |ns: u64| text::page(Time::round(ns));
     let extreme = |name: &str, ns: u64| GridLine {
         at: hundredth(axis.at(ns as f64)),
         label: format!("{name} {}", time(ns)),

@@ -7,9 +7,12 @@
 use evidence::lab::{LabDocument, LogVerdict, Mode};
 use evidence::verdict::VerdictOutcome;
 
-use crate::figures::{self, VerdictCard};
+use machine::quantity::{Count, Samples, Share};
+
+use crate::card::VerdictCard;
+use crate::lab::words;
 use crate::runs::ShownRun;
-use crate::{lab, text};
+use crate::{taints, text};
 
 /// The card of `run`, whose verdict is `judged`.
 pub(crate) fn of(run: &ShownRun, lab: &LabDocument, judged: VerdictCard) -> VerdictCard {
@@ -25,20 +28,37 @@ pub(crate) fn of(run: &ShownRun, lab: &LabDocument, judged: VerdictCard) -> Verd
         ("late", "✗", format!("No result: {}", no_result(lab)))
     };
     reasons.splice(0..0, failures.iter().map(|failure| text::clean(failure)));
-    let mut facts = vec![("Kernel", text::clean(&lab.kernel)), ("Boot line", lab::boot_line(lab))];
+    let mut facts = vec![("Kernel", text::clean(&lab.kernel)), ("Boot line", words::boot_line(lab))];
     facts.extend(figures);
-    facts.push(("Guest's kernel log", lab::log(lab)));
+    facts.push(("Guest's kernel log", words::log(lab)));
     facts.push(("Storms", storms(lab)));
     facts.extend(witness(lab).map(|words| ("Witness", words)));
     if lab.mode != Mode::Real {
-        facts.push(("Caveats", figures::caveats(run)));
+        facts.push(("Caveats", caveats(run)));
     }
     // Only a real processor's latencies are judged.
     let is_judged = lab.mode == Mode::Real && failures.is_empty();
     let claim = if is_judged { judged.claim } else { String::new() };
     let tiles = if lab.mode == Mode::Real { judged.tiles } else { Vec::new() };
     let but = if is_judged { judged.but } else { String::new() };
-    VerdictCard { state, mark, words, but, claim, tiles, facts, reasons, ..judged }
+    // A grade is of a machine.
+    let (purpose, grade) = if is_judged { (judged.purpose, judged.grade) } else { (None, None) };
+    VerdictCard { state, mark, words, but, purpose, grade, claim, tiles, facts, reasons, ..judged }.folded()
+}
+
+/// How much there is to read on disturbances and missing data.
+fn caveats(run: &ShownRun) -> String {
+    let manifest = &run.bundle.manifest;
+    let caveats = [
+        (taints::groups(&manifest.taints).len(), "taint", ""),
+        (run.document.notes.len(), "note", ""),
+        (manifest.not_run.len(), "row", " not run"),
+        (run.bundle.missing.len(), "part", " missing"),
+    ];
+    let caveats = caveats.iter().filter(|(number, ..)| *number > 0);
+    let caveats: Vec<_> =
+        caveats.map(|(number, one, what)| format!("{}{what}", text::plural(*number, one))).collect();
+    if caveats.is_empty() { "none".to_string() } else { caveats.join(", ") }
 }
 
 /// What was counted, as a headline.
@@ -95,11 +115,12 @@ fn against(run: &ShownRun) -> Vec<(&'static str, String)> {
         VerdictOutcome::Exceeded => "exceeded",
         VerdictOutcome::Unproven => "kept, which proves nothing",
     };
-    let late = untrusted::total(run.rows().map(|row| row.verdict.late));
+    let late = run.document.parts().late;
+    let samples = run.rows().map(|row| Count::exact(row.summary.count)).sum::<Count<Samples>>();
     vec![
-        ("Samples", text::count(untrusted::total(run.rows().map(|row| row.summary.count)))),
+        ("Samples", text::page(samples)),
         ("Limit", format!("{} virtual ns: {outcome}", text::count(limit_ns))),
-        ("Late cycles", text::count(late)),
+        ("Late cycles", text::page(late)),
     ]
 }
 
@@ -134,5 +155,6 @@ fn witness(lab: &LabDocument) -> Option<String> {
     let least = |of: fn(&evidence::lab::Witness) -> f64| lab.witness.iter().map(of).min_by(f64::total_cmp);
     let (recall, precision) = (least(|one| one.recall)?, least(|one| one.precision)?);
     let least = if lab.witness.len() > 1 { " at least" } else { "" };
-    Some(format!("recall{least} {}, precision{least} {}", text::share(recall), text::share(precision)))
+    let stated = |share: f64| Share::stated(share).at_least();
+    Some(format!("recall{least} {}, precision{least} {}", stated(recall), stated(precision)))
 }

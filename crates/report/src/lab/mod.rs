@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use evidence::Bundle;
 use evidence::lab::{LabDocument, LoadDid, LogVerdict, Mode, StormDid, Witness};
+use machine::quantity::Share;
 use serde::Serialize;
 
 use crate::chart::maxima::Bars;
@@ -19,9 +20,11 @@ pub(crate) mod card;
 mod change;
 pub(crate) mod counts;
 mod side_by_side;
+pub(crate) mod words;
 
 use counts::CountsTable;
 use side_by_side::ModeTable;
+use words::{beyond, boot_line, log};
 
 /// Everything that the page shows of lab runs.
 #[derive(Serialize)]
@@ -111,27 +114,6 @@ pub(crate) fn headline(runs: &Runs) -> String {
     format!("{all} lab runs side by side{but}")
 }
 
-/// The boot line, or that there is none; and what the isolator was asked.
-pub(crate) fn boot_line(lab: &LabDocument) -> String {
-    let line =
-        if lab.boot_line.is_empty() { "nothing added".to_string() } else { text::clean(&lab.boot_line) };
-    match &lab.isolate {
-        None => line,
-        Some(what) => format!("{line}; isolator: {}", text::clean(what)),
-    }
-}
-
-/// What the kernel's log says, in words.
-pub(crate) fn log(lab: &LabDocument) -> String {
-    let lines = text::count(lab.guest_log.lines);
-    match lab.guest_log.verdict {
-        LogVerdict::Clean => format!("clean, {lines} lines"),
-        LogVerdict::Bad => {
-            format!("{} in {lines} lines", text::plural(lab.guest_log.warnings.len(), "complaint"))
-        }
-    }
-}
-
 fn modes(labs: &[(&ShownRun, &LabDocument)]) -> Vec<Meaning> {
     let mut meanings: Vec<Meaning> = Vec::new();
     for (run, lab) in labs {
@@ -209,20 +191,11 @@ fn seen(witness: &Witness) -> WitnessRow {
         named: text::count(witness.named),
         seen: text::count(witness.seen),
         matched: text::count(witness.matched),
-        recall: text::share(witness.recall),
-        precision: text::share(witness.precision),
+        recall: Share::stated(witness.recall).at_least(),
+        precision: Share::stated(witness.precision).at_least(),
         differ: witness.matched < witness.named.max(witness.seen),
         differences: beyond(witness).into_iter().chain(differences.into_iter().map(often)).collect(),
     }
-}
-
-/// What was not compared, where records were too long for it.
-pub(crate) fn beyond(witness: &Witness) -> Option<String> {
-    let (named, seen) = (witness.named_beyond, witness.seen_beyond);
-    (named > 0 || seen > 0).then(|| {
-        let (named, seen) = (text::count(named), text::count(seen));
-        format!("not compared, since the records are too long: {named} more that the guest names and {seen} more that the scope saw")
-    })
 }
 
 /// A fact's name, and how it is found.

@@ -3,11 +3,12 @@
 
 use compare::{Change, ComparedRun, Comparison, Difference};
 use evidence::manifest::RowKey;
+use machine::quantity::Sign;
 
 use crate::change::{self, figure, percent};
-use crate::figures::outcome_text;
+use crate::outcome::outcome_text;
 use crate::terminal::column::{self, TextColumn};
-use crate::terminal::{ResultPaint, Style, banner, tainted, wrapped};
+use crate::terminal::{ResultPaint, Style, banner, beside, wrapped};
 use crate::text;
 
 /// What changed from one run to the other, what is to be read with it, and both verdicts as the last line.
@@ -27,7 +28,7 @@ pub fn comparison(comparison: &Comparison, style: Style) -> String {
         }
     }
     for (which, side) in [("before", &comparison.before), ("after", &comparison.after)] {
-        tainted(&mut out, &format!("taint {which}: "), &side.taints, style);
+        beside(&mut out, which, side.parts(), style);
         for part in &side.missing {
             wrapped(&mut out, &format!("missing {which}: "), &text::clean(part), ResultPaint::Unsure, style);
         }
@@ -103,7 +104,7 @@ fn last_line(comparison: &Comparison, style: Style) -> String {
         return banner(&format!("==> NOT COMPARED: {why}"), "unproven", style);
     }
     let words = |side: &ComparedRun| {
-        let said = outcome_text(side.outcome, side.limit_ns);
+        let said = outcome_text(side.outcome, side.limit_ns, Sign::Plain);
         format!("{}{}", said.word.to_uppercase(), said.rest)
     };
     let unlike = match (comparison.forced, comparison.differences.is_empty()) {
@@ -113,5 +114,5 @@ fn last_line(comparison: &Comparison, style: Style) -> String {
     };
     let line =
         format!("==> before {}, after {}{unlike}", words(&comparison.before), words(&comparison.after));
-    banner(&line, outcome_text(comparison.after.outcome, None).state, style)
+    banner(&line, outcome_text(comparison.after.outcome, None, Sign::Plain).state, style)
 }

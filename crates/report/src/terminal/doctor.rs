@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use doctor::{Check, Finding, FindingOutcome, Profile, Report};
 use machine::advice::CarriedOutBy;
+use machine::quantity::{Say, Sign, Time};
 
 use super::{ResultPaint, Style, hanging, wrapped};
 use crate::text;
@@ -82,7 +83,7 @@ const CPUS: usize = 16;
 fn sampled(out: &mut String, report: &Report, style: Style) {
     let Some(sample) = &report.sample else { return };
     out.push('\n');
-    let seconds = text::time(sample.duration_ms as f64 * 1e6);
+    let seconds = Time::round(sample.duration_ms.saturating_mul(1_000_000)).write(Sign::Plain);
     wrapped(out, "", &format!("in {seconds}, interrupts of each CPU"), ResultPaint::Plain, style);
     let ours: Vec<_> = sample.cpus.iter().filter(|cpu| report.measured.contains(cpu.cpu)).collect();
     for cpu in ours.iter().take(CPUS) {

@@ -2,8 +2,9 @@
 //! A fleet for a terminal: what stands out first, each part a few lines; the HTML page and the JSON have all.
 
 use fleet::document::{FleetDocument, FleetMachine};
+use machine::quantity::Sign;
 
-use crate::fleet::{amount, heading, latency, parts, times};
+use crate::fleet::{accepted, heading, late, latency, parts, times};
 use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, wrapped};
 use crate::text;
@@ -17,7 +18,7 @@ const ENDS: usize = 5;
 /// What a store says, and how much there is as the last line.
 pub fn fleet(document: &FleetDocument, style: Style) -> String {
     let mut out = String::new();
-    for part in parts(document, LISTED) {
+    for part in parts(document, LISTED, Sign::Plain) {
         if part.lines.is_empty() {
             continue;
         }
@@ -48,12 +49,19 @@ fn ranked(out: &mut String, machines: &[FleetMachine], style: Style) {
         TextColumn::of("rank", 0, &shown, |one| text::count(one.rank)),
         TextColumn::text("machine", 0, &shown, |one| text::short(&one.hostname, 24)),
         TextColumn::text("verdict", 0, &shown, |one| one.outcome.clone()),
-        TextColumn::of("late", 1, &shown, |one| amount(one.late, one.samples)),
+        TextColumn::of("late", 1, &shown, |one| late(one)),
         TextColumn::of("p99.9", 1, &shown, |one| latency(one.p99_9_ns)),
         TextColumn::of("max", 0, &shown, |one| latency(one.max_ns)),
         TextColumn::of("of class", 2, &shown, |one| one.against_class.map_or("-".to_string(), times)),
         TextColumn::text("class", 3, &shown, |one| text::short(&one.class, 60)),
     ];
+    if shown.iter().any(|one| one.grade.is_some()) {
+        let grade = |one: &&FleetMachine| text::short(one.grade.as_deref().unwrap_or("-"), 24);
+        columns.insert(3, TextColumn::text("grade", 1, &shown, grade));
+    }
+    if shown.iter().any(|one| one.accepted.is_some()) {
+        columns.insert(3, TextColumn::text("accepted taints", 1, &shown, |one| accepted(one)));
+    }
     column::fit(&mut columns, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
     out.push_str(&style.paint(ResultPaint::Quiet, &head));

@@ -2,11 +2,14 @@
 //! A gate for a terminal or a CI's log: every figure that was judged, what got worse, what could not be
 //! judged, and the answer as the last line.
 
-use compare::gate::{GateFigure, Gated, Judged};
+use compare::gate::{GateFigure, Gated, Judged, NotJudged};
+use evidence::document::VerdictParts;
+use machine::quantity::Sign;
 
 use crate::change::percent;
+use crate::outcome::outcome_text;
 use crate::terminal::column::{self, TextColumn};
-use crate::terminal::{ResultPaint, Style, banner, wrapped};
+use crate::terminal::{ResultPaint, Style, banner, beside, wrapped};
 use crate::text;
 
 /// Rows that could not be judged, listed; the JSON lists them all.
@@ -19,7 +22,9 @@ const FIGURES: usize = 40;
 pub fn gated(gate: &Gated, style: Style) -> String {
     let mut out = String::new();
     figures(&mut out, gate, style);
-    for error in &gate.errors {
+    let is_open =
+        |error: &&String| gate.not_judged.iter().any(|one| one.is_beyond && one.to_string() == **error);
+    for error in gate.errors.iter().filter(|error| !is_open(error)) {
         wrapped(&mut out, "damaged: ", &text::clean(error), ResultPaint::Unsure, style);
     }
     for reason in &gate.reasons {
@@ -31,10 +36,22 @@ pub fn gated(gate: &Gated, style: Style) -> String {
     for difference in &gate.machine_differences {
         wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), ResultPaint::Quiet, style);
     }
+    let VerdictParts { outcome, limit_ns, reasons: _, taints: _, purpose: _, late: _, due: _ } =
+        gate.candidate.parts();
+    let said = outcome_text(outcome, limit_ns, Sign::Plain);
+    wrapped(&mut out, "verdict now: ", &format!("{}{}", said.word, said.rest), ResultPaint::Quiet, style);
+    for (which, run) in gate.baselines.iter().map(|run| ("before", run)).chain([("now", &gate.candidate)]) {
+        beside(&mut out, which, run.parts(), style);
+    }
+    let beyond = gate.not_judged.iter().filter(|one| one.is_beyond).count();
     let not_run = gate.not_run.iter().map(|row| format!("{} under {}: {}", row.probe, row.load, row.reason));
-    let open = not_run.chain(gate.not_judged.iter().map(ToString::to_string)).collect::<Vec<_>>();
-    for line in open.iter().take(LISTED) {
-        wrapped(&mut out, "not judged: ", &text::clean(line), ResultPaint::Unsure, style);
+    // What keeps the gate from passing first.
+    let (worst, others): (Vec<_>, Vec<_>) = gate.not_judged.iter().partition(|one| one.is_beyond);
+    let of = |rows: Vec<&NotJudged>| rows.into_iter().map(ToString::to_string).collect::<Vec<_>>();
+    let open = of(worst).into_iter().chain(not_run).chain(of(others)).collect::<Vec<_>>();
+    for (place, line) in open.iter().take(LISTED).enumerate() {
+        let paint = if place < beyond { ResultPaint::Bad } else { ResultPaint::Unsure };
+        wrapped(&mut out, "not judged: ", &text::clean(line), paint, style);
     }
     if open.len() > LISTED {
         out.push_str(&format!("not judged: and {} more, in the JSON\n", open.len() - LISTED));
@@ -53,6 +70,9 @@ pub fn gated(gate: &Gated, style: Style) -> String {
         wrapped(&mut out, "note: ", line, ResultPaint::Quiet, style);
     }
     let line = match gate.reasons.len() {
+        0 if beyond > 0 => {
+            banner(&format!("==> NOT JUDGED: {beyond} BEYOND WHAT IS ALLOWED"), "unproven", style)
+        }
         0 if open.is_empty() => banner("==> NOTHING GOT WORSE", "ok", style),
         0 => banner(&format!("==> NOTHING GOT WORSE, but {} NOT JUDGED", open.len()), "ok", style),
         worse => banner(&format!("==> {worse} WORSE THAN THE BASELINE"), "late", style),

@@ -7,10 +7,13 @@ use evidence::lab::{
     GateDocument, GateWindow, LabDocument, LabRow, MatrixDocument, Mode, NO_VERDICT, StormDid, Witness,
 };
 
+use machine::quantity::Share;
+
 use super::column::{self, TextColumn};
 use super::{JOINT, ResultPaint, Style, banner, wrapped};
+use crate::lab::card;
 use crate::lab::counts::{isolation, responses};
-use crate::lab::{boot_line, card, log};
+use crate::lab::words::{beyond, boot_line, log};
 use crate::text;
 
 /// Entries that a row names.
@@ -44,6 +47,9 @@ pub fn lab(document: &LabDocument, style: Style) -> String {
     let kernel = format!("{}, {}, log {}", document.kernel, document.architecture, log(document));
     wrapped(&mut out, "kernel: ", &text::clean(&kernel), ResultPaint::Plain, style);
     wrapped(&mut out, "boot: ", &boot_line(document), ResultPaint::Plain, style);
+    if let Some(kept) = &document.not_run_again {
+        wrapped(&mut out, "cache: ", &text::clean(kept), ResultPaint::Unsure, style);
+    }
     let how = format!("{}, {}; QEMU {}", document.mode.name(), document.mode_reason, document.emulator);
     wrapped(&mut out, "mode: ", &text::clean(&how), ResultPaint::Quiet, style);
     let no_result = card::no_result(document);
@@ -245,8 +251,8 @@ fn named(storm: &StormDid) -> String {
 }
 
 fn agreed(witness: &Witness) -> String {
-    let share = |share| text::share(share).replace(' ', &JOINT.to_string());
-    let beyond = crate::lab::beyond(witness).map_or(String::new(), |words| format!("; {words}"));
+    let share = |share| Share::stated(share).at_least().replace(' ', &JOINT.to_string());
+    let beyond = beyond(witness).map_or(String::new(), |words| format!("; {words}"));
     format!(
         "{} on cpu {}: the guest names {} interruptions, the scope saw {}, {} agree (recall {}, precision {}){beyond}",
         witness.scenario,

@@ -20,13 +20,14 @@ use std::collections::BTreeSet;
 
 use evidence::Summary;
 use evidence::Taint;
-use evidence::document::ProveDocument;
+use evidence::document::{ProveDocument, VerdictParts};
 use evidence::fitness::UseVerdict;
 use evidence::taint;
 use evidence::verdict::BEGAN_NO_CYCLE;
 use machine::purpose::Grade;
+use machine::quantity::{Say, Sentence, Sign, Time};
 
-use crate::figures::judged;
+use crate::outcome::judged;
 use crate::terminal::column::TextColumn;
 use crate::{taints, text};
 
@@ -169,20 +170,42 @@ fn cut(line: &str, most: usize, style: Style) -> Vec<String> {
 fn head(document: &ProveDocument, most: usize, style: Style) -> String {
     let mut out = verdict_line(document, style);
     out.push('\n');
-    if let Some(sentence) = document.purpose.as_ref().and_then(UseVerdict::sentence) {
-        let paint = match document.purpose.as_ref().and_then(|purpose| purpose.grade) {
-            Some(Grade::Good) => ResultPaint::Good,
-            Some(Grade::Usable) => ResultPaint::Unsure,
-            Some(Grade::Unfit) => ResultPaint::Bad,
-            None => ResultPaint::Plain,
-        };
-        wrapped(&mut out, "", &text::clean(&sentence), paint, style);
-    }
+    // Reasons and taints stand below the table, in `lines` and `reasons`; the table has late cycles by row.
+    let VerdictParts { outcome: _, limit_ns: _, reasons: _, taints: _, purpose, late: _, due: _ } =
+        document.parts();
+    use_line(&mut out, "", purpose, style);
     out.push('\n');
     if !document.rows.is_empty() {
         rows(&mut out, document, most, style);
     }
     out
+}
+
+/// The result for the use, in the colour of its grade, after `lead`.
+fn use_line(out: &mut String, lead: &str, purpose: Option<&UseVerdict>, style: Style) {
+    let Some(sentence) = purpose.and_then(UseVerdict::sentence) else { return };
+    let paint = match purpose.and_then(|purpose| purpose.grade) {
+        Some(Grade::Good) => ResultPaint::Good,
+        Some(Grade::Usable) => ResultPaint::Unsure,
+        Some(Grade::Unfit) => ResultPaint::Bad,
+        None => ResultPaint::Plain,
+    };
+    wrapped(out, lead, &text::clean(&sentence), paint, style);
+}
+
+/// The parts of a run that stand beside another one, each line after `which`: the grade, late cycles where a
+/// limit judges them, and taints. Its outcome, limit and reasons are told by the comparison or the gate.
+fn beside(out: &mut String, which: &str, parts: VerdictParts, style: Style) {
+    let VerdictParts { outcome: _, limit_ns, reasons: _, taints, purpose, late, due } = parts;
+    use_line(out, &format!("use {which}: "), purpose, style);
+    if limit_ns.is_some() {
+        let line = format!("{} of {} cycles", late.write(Sign::Plain), due.write(Sign::Plain));
+        let paint = if late.most() > 0 { ResultPaint::Unsure } else { ResultPaint::Quiet };
+        wrapped(out, &format!("late {which}: "), &line, paint, style);
+    }
+    for (line, _) in taint_lines(taints) {
+        wrapped(out, &format!("taint {which}: "), &line, ResultPaint::Unsure, style);
+    }
 }
 
 /// What is to be read with the table, a line each.
@@ -277,7 +300,7 @@ fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColu
         TextColumn::text("load", 0, rows, |row| text::short(&row.key.load, load_width)),
         TextColumn::of("cpu", 0, rows, |row| row.key.cpu.to_string()),
         TextColumn::of("period", if several_periods { 1 } else { 9 }, rows, |row| {
-            row.key.period_ns.map_or("-".to_string(), |ns| text::time(ns as f64))
+            row.key.period_ns.map_or("-".to_string(), |ns| Time::round(ns).write(Sign::Plain))
         }),
         TextColumn::of("samples", 5, rows, |row| text::count(row.count)),
         TextColumn::of("late", 2, rows, |row| {
@@ -331,19 +354,12 @@ fn taint_lines(taints: &[Taint]) -> Vec<(String, bool)> {
     taints::groups(taints).iter().map(line).collect()
 }
 
-/// A line for each kind of taint, after `lead`.
-fn tainted(out: &mut String, lead: &str, taints: &[Taint], style: Style) {
-    for (line, _) in taint_lines(taints) {
-        wrapped(out, lead, &line, ResultPaint::Unsure, style);
-    }
-}
-
 /// Reasons that no other line gives.
-fn new_reasons(document: &ProveDocument) -> impl Iterator<Item = &String> {
-    let given = |reason: &&String| {
+fn new_reasons(document: &ProveDocument) -> impl Iterator<Item = &Sentence> {
+    let given = |reason: &&Sentence| {
         document.taints.iter().any(|taint| reason.ends_with(&taint.reason))
             || document.not_run.iter().any(|row| reason.ends_with(&row.reason))
-            || document.missing.contains(reason)
+            || document.missing.iter().any(|part| **reason == part.as_str())
     };
     document.verdict.reasons.iter().filter(move |reason| !given(reason))
 }
@@ -360,7 +376,7 @@ fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
 
 fn verdict_line(document: &ProveDocument, style: Style) -> String {
     let verdict = &document.verdict;
-    let said = judged(verdict);
+    let said = judged(verdict, Sign::Plain);
     let line = format!("==> {}{}", said.word.to_uppercase(), said.rest);
     banner(&line, said.state, style)
 }

@@ -2,11 +2,12 @@
 //! `isolator why` for a terminal: on one screen the causes of the longest spikes, with the timeline of one
 //! spike each and what to do; or all of it, with a table of causes.
 //!
-//! The screen has what each cause needs at the least. What room there is goes to whole advice, and to more of
-//! the timelines.
+//! The screen has what each cause needs at the least, its whole advice among it: where three do not fit, it
+//! has fewer causes. What room there is goes to more of the timelines.
 
 use ::why::{CauseTotal, ExplainedSpike, WhyDocument};
 use evidence::cause::Cause;
+use machine::quantity::Sign;
 
 use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, broken, cut, wrapped};
@@ -74,7 +75,7 @@ fn first(document: &WhyDocument, lines: usize, style: Style) -> String {
     };
     let more = more.map(|line| text::short(&line, style.width()));
     let taken = out.lines().count() + usize::from(more.is_some());
-    spend(&mut told, lines.saturating_sub(taken));
+    spend(&mut told, lines.saturating_sub(taken), style);
     for one in &told {
         one.write(&mut out, style);
     }
@@ -84,33 +85,26 @@ fn first(document: &WhyDocument, lines: usize, style: Style) -> String {
     out.trim_end().to_string()
 }
 
-/// Gives each cause what it needs, and what is left of `lines` by turns: whole advice first, then more of the
-/// timelines.
-fn spend(told: &mut [ToldCause], lines: usize) {
+/// Leaves out the last causes where not all fit, and gives the rest of `lines` to the timelines by turns.
+fn spend(told: &mut Vec<ToldCause>, lines: usize, style: Style) {
     let taken = |told: &[ToldCause]| told.iter().map(ToldCause::lines).sum::<usize>();
     if taken(told) > lines {
         told.iter_mut().for_each(|one| one.has_gap = false);
     }
-    let larger: [fn(&mut ToldCause) -> bool; 2] = [
-        |one| {
-            one.shown_advice < one.advice.len() && {
-                one.shown_advice += 1;
-                true
-            }
-        },
-        |one| {
-            one.shown_parts < one.parts.len().min(PARTS) && {
-                one.shown_parts += 1;
-                true
-            }
-        },
-    ];
-    for grow in larger {
-        let mut is_growing = true;
-        while is_growing {
-            is_growing = false;
-            for place in 0..told.len() {
-                is_growing |= taken(told) < lines && grow(&mut told[place]);
+    if taken(told) > lines {
+        told.iter_mut().for_each(|one| one.title = cut(&one.title.join(" ").replace("   ", " "), 1, style));
+    }
+    while taken(told) > lines && told.len() > 1 {
+        told.pop();
+    }
+    let mut is_growing = true;
+    while is_growing {
+        is_growing = false;
+        for place in 0..told.len() {
+            let one = &told[place];
+            if taken(told) < lines && one.shown_parts < one.parts.len().min(PARTS) {
+                told[place].shown_parts += 1;
+                is_growing = true;
             }
         }
     }
@@ -125,7 +119,6 @@ struct ToldCause<'a> {
     shown_parts: usize,
     suspects: Option<String>,
     advice: Vec<String>,
-    shown_advice: usize,
     /// Whether an empty line stands before it.
     has_gap: bool,
 }
@@ -142,15 +135,13 @@ impl<'a> ToldCause<'a> {
         let advice = advice.map(|line| broken(&format!("advice: {}", text::clean(&line)), style.width()));
         let suspects = why::suspects(spike);
         let suspects = (parts.is_empty() && !suspects.is_empty()).then(|| format!("suspects: {suspects}"));
-        let advice = advice.unwrap_or_default();
         ToldCause {
             title: cut(&title, 2, style),
             spike,
             shown_parts: parts.len().min(1),
             parts,
             suspects,
-            shown_advice: advice.len().min(1),
-            advice,
+            advice: advice.unwrap_or_default(),
             has_gap: true,
         }
     }
@@ -163,7 +154,7 @@ impl<'a> ToldCause<'a> {
             + timeline
             + self.shown_parts
             + suspects
-            + self.shown_advice
+            + self.advice.len()
             + usize::from(self.has_gap)
     }
 
@@ -185,7 +176,8 @@ impl<'a> ToldCause<'a> {
         let (shown, rest) = self.parts.split_at(self.shown_parts);
         for cause in shown {
             let name = why::named(cause.kind, &cause.name);
-            let (took, detail) = (text::tenth_us(cause.duration_ns.unwrap_or(0)), why::detail(cause));
+            let (took, detail) =
+                (text::tenth_us(cause.duration_ns.unwrap_or(0)), why::detail(cause, Sign::Plain));
             let detail = if detail.is_empty() { String::new() } else { format!(", {detail}") };
             let part = format!("  {} {took:>12}  {name}{detail}", cause.kind.letter());
             line(ResultPaint::Plain, &text::short(&part, style.width()));
@@ -195,7 +187,8 @@ impl<'a> ToldCause<'a> {
             0 => None,
             number => Some(format!("{number} shorter: {}", text::tenth_us(rest_ns))),
         };
-        let unexplained = why::unexplained(self.spike).map(|words| format!("unexplained {words}"));
+        let unexplained =
+            why::unexplained(self.spike, Sign::Plain).map(|words| format!("unexplained {words}"));
         let words: Vec<String> = [shorter, unexplained].into_iter().flatten().collect();
         if !(self.parts.is_empty() || words.is_empty()) {
             let paint = if self.spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Quiet };
@@ -204,12 +197,7 @@ impl<'a> ToldCause<'a> {
         if let Some(suspects) = &self.suspects {
             line(ResultPaint::Plain, &text::short(&format!("  {suspects}"), style.width()));
         }
-        for (place, text) in self.advice[..self.shown_advice].iter().enumerate() {
-            let is_cut = place + 1 == self.shown_advice && self.shown_advice < self.advice.len();
-            let whole =
-                if is_cut { text::short(&format!("{text} …"), style.width()) } else { text.clone() };
-            line(ResultPaint::Good, &whole);
-        }
+        self.advice.iter().for_each(|text| line(ResultPaint::Good, text));
     }
 }
 
@@ -312,7 +300,7 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
         let took = text::tenth_us(cause.duration_ns.unwrap_or(0));
         let line =
             format!("{}  {} {name:<names$} {took:>12}", at(cause.begin_ns.unwrap_or(0)), cause.kind.letter());
-        let detail = why::detail(cause);
+        let detail = why::detail(cause, Sign::Plain);
         if line.chars().count() + 2 + detail.chars().count() <= style.width() {
             out.push_str(format!("{line}  {detail}").trim_end());
             out.push('\n');
@@ -325,7 +313,7 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
         let name = format!("{more} shorter ones");
         out.push_str(&format!("{:>14}  {name:<names$} {:>12}\n", "", text::tenth_us(more_ns)));
     }
-    let unexplained = why::unexplained(spike).unwrap_or_default();
+    let unexplained = why::unexplained(spike, Sign::Plain).unwrap_or_default();
     let paint = if spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Plain };
     let (runs, rest) =
         (format!("{}    {}", at(spike.latency_ns), why::over(spike)), format!("unexplained {unexplained}"));
@@ -335,7 +323,7 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
     if spike.much_unexplained {
         within(out, "", "more than a tenth of this spike is unexplained", paint, style);
     }
-    for line in why::siblings(spike) {
+    for line in why::siblings(spike, Sign::Plain) {
         within(out, "", &line, ResultPaint::Quiet, style);
     }
     let suspects = why::suspects(spike);

@@ -28,7 +28,7 @@ fn a_lock_names_its_owner_and_what_that_waited_for() {
         link(CauseKind::Lock, "servo!disk_lock", Some(thread(14, "writer", None))),
     ];
     assert_eq!(
-        detail(&cause),
+        detail(&cause, Sign::Plain),
         "asked for in servo!step, held by logger (thread 12) in servo!flush_log, logger waited 6,512.0 us for poll, \
          logger waited 6,512.0 us for its CPU, which rustc had, \
          logger waited 6,512.0 us for its CPU to leave idle, \

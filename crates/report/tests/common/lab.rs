@@ -106,6 +106,7 @@ fn document(boot_line: &str) -> LabDocument {
             precision: 0.974_899,
             differences: vec!["only the guest names call_function_single_entry".into(); 5],
         }],
+        not_run_again: None,
     }
 }
 

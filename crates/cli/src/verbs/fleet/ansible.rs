@@ -13,7 +13,7 @@ use crate::args::{
     Cli, FleetApplyArgs, FleetHosts, FleetPlanArgs, FleetProveArgs, FleetRollbackArgs, FleetVerifyArgs,
 };
 use crate::next::{self, quoted};
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Document, VerbResult};
 use crate::usage;
 
 /// Architectures of which a program may lie beside this one.
@@ -90,11 +90,7 @@ fn run(job: &AnsibleJob, on: &FleetHosts) -> VerbResult {
     if !document.could_not() {
         next::say(next::after_fleet_run(job), &on.out);
     }
-    Ok(match (document.could_not(), document.does_not_hold()) {
-        (true, _) => Exit::CouldNot,
-        (false, true) => Exit::Exceeded,
-        (false, false) => Exit::Held,
-    })
+    document.ended()
 }
 
 /// Static programs that lie beside this one, and else this one for machines of its kind.

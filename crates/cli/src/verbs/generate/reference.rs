@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use doctor::{ALL, Check, Profile};
 use evidence::cause::CauseKind;
 use evidence::taint;
@@ -244,15 +244,23 @@ fn exit_status() -> String {
          reason and the cure. 2: the limit does not hold, or is not proven to. `isolator run` ends with the status of the command that it runs. \
          `make prove` takes 2 as a success, since it is a verdict.",
     );
-    let command = Cli::command();
-    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
-    let rows = verbs.filter_map(|verb| {
-        let help = verb.get_after_help()?.to_string();
-        let [held, could_not, exceeded] = statuses(&help)?;
-        Some(vec![format!("`{}`", verb.get_name()), held, could_not, exceeded])
-    });
-    table(&mut page, &["Verb", "0", "1", "2"], rows);
+    table(&mut page, &["Verb", "0", "1", "2"], ends(&Cli::command(), ""));
     page
+}
+
+/// A line for each verb below `command` that is run, with its statuses.
+fn ends(command: &Command, before: &str) -> Vec<Vec<String>> {
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let of = |verb: &Command| {
+        let name = format!("{before}{}", verb.get_name());
+        if verb.has_subcommands() {
+            return ends(verb, &format!("{name} "));
+        }
+        let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let [held, could_not, exceeded] = statuses(&help).unwrap_or_default();
+        vec![vec![format!("`{name}`"), held, could_not, exceeded]]
+    };
+    verbs.flat_map(of).collect()
 }
 
 /// Rights that suffice without root. A test (`capabilities::`) runs each command with nothing else.

@@ -6,7 +6,7 @@ use ::tune::change::{self, Options};
 use super::here::LocalMachine;
 use super::verify;
 use crate::args::TuneApplyArgs;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 
 pub fn run(args: &TuneApplyArgs) -> VerbResult {
     args.here.out.ready()?;
@@ -16,5 +16,5 @@ pub fn run(args: &TuneApplyArgs) -> VerbResult {
     let applied = change::apply(&mut machine.here(&args.here.root), &plan, options)?;
     args.here.out.json(&applied)?;
     args.here.out.print_text(report::terminal::tune::applied(&applied).trim_end());
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }

@@ -5,7 +5,7 @@ use ::tune::change;
 
 use super::here::LocalMachine;
 use crate::args::TuneHereArgs;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 
 pub fn run(args: &TuneHereArgs) -> VerbResult {
     args.out.ready()?;
@@ -14,5 +14,5 @@ pub fn run(args: &TuneHereArgs) -> VerbResult {
     let done = change::confirm(&mut machine.here(&args.root), &program.display().to_string())?;
     args.out.json(&done)?;
     args.out.print_text(report::terminal::tune::applied(&done).trim_end());
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }

@@ -11,7 +11,8 @@ use untrusted::Folder;
 use super::verify;
 use crate::args::TuneExportArgs;
 use crate::next;
-use crate::output::{Exit, VerbResult, print};
+use crate::outcome::{Outcome, VerbResult};
+use crate::output::print;
 
 /// No file of a profile is longer.
 const LONGEST: u64 = 1 << 20;
@@ -49,7 +50,7 @@ pub fn run(args: &TuneExportArgs) -> VerbResult {
     print(&format!(
         "next: tuned-adm profile {name}, with the folder in /etc/tuned/profiles, or /etc/tuned before TuneD 2.24\n"
     ))?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// Refuses to write over a file that an export did not write.

@@ -14,7 +14,8 @@ use super::here::LocalMachine;
 use super::plan::intent;
 use super::verify;
 use crate::args::TuneMeasureArgs;
-use crate::output::{Exit, VerbResult, note};
+use crate::outcome::{Outcome, VerbResult};
+use crate::output::note;
 use crate::signals::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -63,7 +64,7 @@ pub fn run(args: &TuneMeasureArgs) -> VerbResult {
     };
     args.out.print_text(report::terminal::tune::knobs(&measured, args.out.style()).trim_end());
     args.out.json(&measured)?;
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }
 
 /// The plan in the file, or the one that is wanted.

@@ -13,7 +13,7 @@ pub mod status;
 mod verify;
 
 use crate::args::TuneVerb;
-use crate::output::VerbResult;
+use crate::outcome::VerbResult;
 
 pub fn run(verb: TuneVerb) -> VerbResult {
     match verb {

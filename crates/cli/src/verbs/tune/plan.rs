@@ -11,20 +11,17 @@ use machine::Snapshot;
 
 use crate::args::{TunePlanArgs, TuneWanted};
 use crate::next;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Document, VerbResult};
 
 pub fn run(args: &TunePlanArgs) -> VerbResult {
     args.out.ready()?;
     let answer = answer(args)?;
     args.out.json(&answer)?;
-    match answer {
-        PlanAnswer::Plan(plan) => {
-            args.out.print_text(report::terminal::tune::plan(&plan, args.out.style()).trim_end());
-            next::say(next::after_plan(args), &args.out);
-            Ok(Exit::Held)
-        }
-        PlanAnswer::Refused { refused, .. } => Err(refused.into()),
+    if let PlanAnswer::Plan(plan) = &answer {
+        args.out.print_text(report::terminal::tune::plan(plan, args.out.style()).trim_end());
+        next::say(next::after_plan(args), &args.out);
     }
+    answer.ended()
 }
 
 fn answer(args: &TunePlanArgs) -> Result<PlanAnswer, Box<dyn std::error::Error>> {

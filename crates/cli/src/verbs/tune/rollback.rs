@@ -6,7 +6,7 @@ use error::Error;
 
 use super::here::LocalMachine;
 use crate::args::{Output, TuneRollbackArgs};
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 
 pub fn run(args: &TuneRollbackArgs) -> VerbResult {
     args.here.out.ready()?;
@@ -23,5 +23,5 @@ pub fn ended(undone: &RolledBack, out: &Output, command: &str) -> VerbResult {
         let cure = format!("take away what is in the way, then run {command} again");
         return Err(Error::new("undo everything", undone.left.join("; "), cure).into());
     }
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }

@@ -5,7 +5,7 @@ use ::tune::change;
 
 use super::here::LocalMachine;
 use crate::args::TuneHereArgs;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Outcome, VerbResult};
 
 pub fn run(args: &TuneHereArgs) -> VerbResult {
     args.out.ready()?;
@@ -13,5 +13,5 @@ pub fn run(args: &TuneHereArgs) -> VerbResult {
     let status = change::status(&mut machine.here(&args.root))?;
     args.out.json(&status)?;
     args.out.print_text(report::terminal::tune::status(&status).trim_end());
-    Ok(Exit::Held)
+    Ok(Outcome::Done)
 }

@@ -12,7 +12,7 @@ use ::tune::verify;
 use evidence::Error;
 
 use crate::args::TuneVerifyArgs;
-use crate::output::{Exit, VerbResult};
+use crate::outcome::{Document, VerbResult};
 
 /// No plan is longer.
 const LONGEST: u64 = 16 << 20;
@@ -31,7 +31,7 @@ pub fn run(args: &TuneVerifyArgs) -> VerbResult {
     let verified = verify::verify(&plan, &machine, &refused_interrupts(&args.root));
     args.out.print_text(report::terminal::tune::verified(&verified, args.out.style()).trim_end());
     args.out.json(&verified)?;
-    Ok(if verified.in_force { Exit::Held } else { Exit::Exceeded })
+    verified.ended()
 }
 
 /// Those that did not let themselves be moved in this boot, whichever plan asked it of them: a plan that is
