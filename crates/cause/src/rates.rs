@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use evidence::cause::{CauseKind, Sender};
 use evidence::manifest::SCHEMA_VERSION;
+use inspect::counters::Counters;
 use machine::CpuSet;
-use machine::counters::{CounterSource, Counters};
+use machine::counters::CounterSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use evidence::cause::{Cause, Causes, Collector};
 use evidence::manifest::Spike;
+use inspect::counters::Counters;
 use machine::CpuSet;
-use machine::counters::{Counters, Grown};
+use machine::counters::Grown;
 use rt::clock::monotonic_ns;
 
 /// Time between two readings.

@@ -16,8 +16,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use evidence::cause::{Cause, CauseKind};
+use inspect::counters::{Counters, smi_count, steal_ns};
 use machine::CpuSet;
-use machine::counters::{CounterClass, Counters, smi_count, steal_ns};
+use machine::counters::CounterClass;
 use rt::clock::monotonic_ns;
 
 /// The number of readings of the steal clock that are kept: a spike is recorded within a second.

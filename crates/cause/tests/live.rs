@@ -31,7 +31,7 @@ fn started(choice: Choice, depth: Depth) -> Option<Box<dyn Collect>> {
     }
     let cpu = *rt::thread::affinity().last().expect("this thread runs on a CPU");
     let asked = WatchSpec { cpus: [cpu].into_iter().collect(), depth };
-    match start(choice, &asked, &machine::read(Path::new("/"))) {
+    match start(choice, &asked, &inspect::read(Path::new("/"))) {
         Ok(Started::Events(collector)) => Some(collector),
         Ok(Started::Counters { because }) => panic!("no events: {because:?}"),
         Err(error) if error.why.contains("has oopsed") || error.why.contains("no tracefs") => {

@@ -105,7 +105,7 @@ pub fn after_import(bundle: &Bundle, document: &ProveDocument) -> Option<String>
         return None;
     }
     let cpus: CpuSet = bundle.rows.iter().map(|row| row.entry.key.cpu).collect();
-    let is_here = cpus.without(&machine::read(Path::new("/")).online()).is_empty();
+    let is_here = cpus.without(&inspect::read(Path::new("/")).online()).is_empty();
     let period_ns = bundle.rows.first()?.entry.key.period_ns.filter(|ns| ns % 1_000 == 0);
     let period = period_ns.map(|ns| format!(" --period {}us", ns / 1_000)).unwrap_or_default();
     is_here.then(|| format!("isolator prove --cpus {cpus}{period} --loads all"))

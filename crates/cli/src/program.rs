@@ -95,7 +95,7 @@ pub fn measure(
     out.ready()?;
     let stop = stops(options)?;
     let on_spike = on_spike(&options.spikes)?;
-    let machine = machine::read(Path::new("/"));
+    let machine = inspect::read(Path::new("/"));
     let started = match &choice.target {
         // The program's output must not be mixed with the JSON.
         ProgramTarget::Command(command) if out.json_on_stdout() => {

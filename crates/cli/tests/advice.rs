@@ -155,7 +155,7 @@ fn all_machines() -> Vec<(String, Snapshot)> {
     let mut all = Vec::new();
     for name in machines::captured() {
         let tree = machines::lay_out(&name);
-        let machine = machine::read_whole(tree.path());
+        let machine = inspect::read_whole(tree.path());
         for isolated in ["", "last"] {
             let mistuned = mistuned(tree.path(), &machine, isolated);
             all.push((format!("{name}, mistuned {isolated}"), mistuned));
@@ -251,7 +251,7 @@ fn mistuned(tree: &std::path::Path, machine: &Snapshot, isolated: &str) -> Snaps
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
         std::fs::write(place, content).unwrap();
     }
-    machine::read_whole(tree)
+    inspect::read_whole(tree)
 }
 
 /// The settings that a finding asks for. Of words that others wrote on the boot line, only those that are to be written

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The structure of the workspace: the table of `docs/architecture.md` is that of the manifests, files of a
-//! crate do not use each other in circles, and a name stands for one type.
+//! crate, in Rust or C, do not use each other in circles, and a name stands for one type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,6 +33,10 @@ fn manifests() -> BTreeMap<String, BTreeSet<String>> {
     let mut crates = BTreeMap::new();
     for package in metadata["packages"].as_array().unwrap() {
         let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        // The examples of `tools` are in the workspace, and no crates of the program.
+        if !manifest.starts_with(root().join("crates")) {
+            continue;
+        }
         let needs = package["dependencies"].as_array().unwrap().iter();
         let needs = needs.filter(|need| need["kind"] != "dev").filter_map(|need| need["path"].as_str());
         crates.insert(folder(manifest.parent().unwrap().to_str().unwrap()), needs.map(folder).collect());
@@ -167,46 +171,115 @@ fn paths<'a>(mut rest: &'a str, begin: &[String], found: &mut Vec<Module>) -> &'
     }
 }
 
-/// The modules that a module uses, by paths that begin with `crate` or `super`.
-fn uses(module: &Module, text: &str, all: &BTreeMap<Module, String>) -> BTreeSet<Module> {
+/// The names that each module re-exports, with the path in this crate that each stands for; none where another
+/// crate defines it.
+type ReExports = BTreeMap<Module, BTreeMap<String, Option<Module>>>;
+
+/// A path as one from the crate's root; none for a path to another crate.
+fn absolute(module: &[String], path: &[String], all: &BTreeMap<Module, String>) -> Option<Module> {
+    let ups = path.iter().take_while(|name| *name == "super").count();
+    let (base, rest) = match path.first()?.as_str() {
+        "crate" => (&module[..0], &path[1..]),
+        "self" => (module, &path[1..]),
+        "super" => (&module[..module.len().saturating_sub(ups)], &path[ups..]),
+        name if all.contains_key(&[module, &[name.to_string()]].concat()) => (module, path),
+        _ => return None,
+    };
+    let rest = rest.iter().filter(|name| *name != "self" && *name != "*");
+    Some(base.iter().chain(rest).cloned().collect())
+}
+
+fn re_exports(all: &BTreeMap<Module, String>) -> ReExports {
+    let of = |(module, text): (&Module, &String)| {
+        let mut found = Vec::new();
+        for line in ["pub use ", "pub(crate) use ", "pub(super) use "] {
+            for (at, _) in text.match_indices(line) {
+                paths(&text[at + line.len()..], &[], &mut found);
+            }
+        }
+        let named = |path: Module| {
+            let name = path.iter().rfind(|name| *name != "self" && *name != "*")?.clone();
+            Some((name, absolute(module, &path, all)))
+        };
+        (module.clone(), found.into_iter().filter_map(named).collect())
+    };
+    all.iter().map(of).collect()
+}
+
+/// The module that defines the item of a path from the crate's root; none where another crate does.
+fn definer(path: &[String], all: &BTreeMap<Module, String>, re_exports: &ReExports) -> Option<Module> {
+    let mut path = path.to_vec();
+    // A re-export of itself would go round for ever.
+    for _ in 0..8 {
+        let known = (0..=path.len()).rev().find(|length| all.contains_key(&path[..*length]))?;
+        let (module, rest) = path.split_at(known);
+        match rest.first().and_then(|name| re_exports[module].get(name)) {
+            Some(elsewhere) => path = [elsewhere.clone()?, rest[1..].to_vec()].concat(),
+            None => return Some(module.to_vec()),
+        }
+    }
+    None
+}
+
+/// The modules whose items a module uses, by paths that begin with `crate`, `super`, `self` or the name of a
+/// module within it.
+fn uses(module: &Module, all: &BTreeMap<Module, String>, re_exports: &ReExports) -> BTreeSet<Module> {
+    let text = &all[module];
+    let within = all.keys().filter(|other| other.len() == module.len() + 1 && other.starts_with(module));
+    let within = within.map(|other| format!("{}::", other[module.len()]));
     let mut found = Vec::new();
-    for word in ["crate::", "super::"] {
-        for (at, _) in text.match_indices(word) {
+    for word in ["crate::", "super::", "self::"].map(String::from).into_iter().chain(within) {
+        for (at, _) in text.match_indices(&word) {
             let before = text[..at].chars().next_back();
             if !before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '$')) {
                 paths(&text[at..], &[], &mut found);
             }
         }
     }
-    let mut used = BTreeSet::new();
-    for path in found {
-        let ups = path.iter().take_while(|name| *name == "super").count();
-        let base = if ups == 0 { 0 } else { module.len().saturating_sub(ups) };
-        let whole: Module = module[..base].iter().chain(path.iter().skip(ups.max(1))).cloned().collect();
-        let known = (0..=whole.len()).rev().map(|length| whole[..length].to_vec());
-        let target = known.into_iter().find(|target| all.contains_key(target)).unwrap_or_default();
-        // A module and those within it are one idea.
-        if !target.starts_with(module) && !module.starts_with(&target) {
-            used.insert(target);
-        }
-    }
-    used
+    let found = found.iter().filter_map(|path| absolute(module, path, all));
+    found.filter_map(|path| definer(&path, all, re_exports)).collect()
 }
 
-/// Modules from which one comes back to them, in order of their names.
-fn circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
-    let reached = |from: &Module| {
-        let mut reached = BTreeSet::new();
-        let mut open: Vec<&Module> = uses[from].iter().collect();
-        while let Some(module) = open.pop() {
-            if reached.insert(module) {
-                open.extend(&uses[module]);
+/// Names from which one comes back to them, in order.
+fn in_circles(uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let comes_back = |from: &&String| {
+        let (mut reached, mut open) = (BTreeSet::new(), vec![*from]);
+        while let Some(name) = open.pop() {
+            open.extend(uses.get(name).into_iter().flatten().filter(|next| reached.insert(*next)));
+        }
+        reached.contains(*from)
+    };
+    uses.keys().filter(comes_back).cloned().collect()
+}
+
+/// The circles of a crate: for each folder, those of its modules that use each other in circles. A module and
+/// those within it count as one, so that a circle through a parent, or through a folder, is one of its
+/// neighbours. Between a module and its own parts there is no order: they are one idea.
+fn circles(all: &BTreeMap<Module, String>) -> Vec<String> {
+    let re_exports = re_exports(all);
+    let mut folders: BTreeMap<&[String], BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for module in all.keys() {
+        for used in uses(module, all, &re_exports) {
+            let common = module.iter().zip(&used).take_while(|(one, other)| one == other).count();
+            if let (Some(from), Some(to)) = (module.get(common), used.get(common)) {
+                let folder = folders.entry(&module[..common]).or_default();
+                folder.entry(from.clone()).or_default().insert(to.clone());
             }
         }
-        reached
-    };
-    uses.keys().filter(|module| reached(module).contains(module)).map(|module| module.join("::")).collect()
+    }
+    let within = folders.iter().map(|(folder, uses)| (folder.join("::"), in_circles(uses)));
+    within
+        .filter(|(_, circle)| !circle.is_empty())
+        .map(|(folder, circle)| format!("{folder}::{{{}}}", circle.join(", ")))
+        .collect()
 }
+
+/// Crates whose circles are known; empty this list.
+const CIRCLES_TO_CLEAR: &[&str] = &[
+    // The figures of a page, and the page of a laboratory's run.
+    "report", // The plan, what may be written, and how it is written.
+    "tune",
+];
 
 #[test]
 fn files_of_a_crate_use_each_other_in_no_circle() {
@@ -214,27 +287,127 @@ fn files_of_a_crate_use_each_other_in_no_circle() {
     for name in manifests().keys() {
         let files = files(&root().join("crates").join(name).join("src"));
         assert!(!files.is_empty(), "{name} has no files");
-        let uses = files.iter().map(|(module, text)| (module.clone(), uses(module, text, &files))).collect();
-        let circles = circles(&uses);
-        if !circles.is_empty() {
-            all.push(format!("{name}: {}", circles.join(", ")));
+        let circles = circles(&files);
+        if !circles.is_empty() && !CIRCLES_TO_CLEAR.contains(&name.as_str()) {
+            all.push(format!("{name}: {}", circles.join("; ")));
         }
     }
     assert!(all.is_empty(), "files that use each other in circles:\n{}", all.join("\n"));
 }
 
+/// The circles of a crate of these modules.
+fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
+    let module = |name: &str| name.split("::").filter(|part| !part.is_empty()).map(str::to_string).collect();
+    circles(&files.iter().map(|(name, text)| (module(name), text.to_string())).collect())
+}
+
 #[test]
 fn finds_a_circle_through_a_list_of_paths() {
-    let module = |name: &str| vec![name.to_string()];
-    let files = BTreeMap::from([
-        (Vec::new(), String::new()),
-        (module("a"), "use crate::{Error, b::{self, Thing as Other}, c};".to_string()),
-        (module("b"), "use super::c::Item;".to_string()),
-        (module("c"), "fn f() -> crate::a::Part { crate::Error }".to_string()),
-        (module("d"), "use crate::a;".to_string()),
+    let found = circles_of(&[
+        ("", ""),
+        ("a", "use crate::{Error, b::{self, Thing as Other}, c};"),
+        ("b", "use super::c::Item;"),
+        ("c", "fn f() -> crate::a::Part { crate::Error }"),
+        ("d", "use crate::a;"),
     ]);
-    let uses = files.iter().map(|(module, text)| (module.clone(), uses(module, text, &files))).collect();
-    assert_eq!(circles(&uses), ["a", "b", "c"]);
+    assert_eq!(found, ["::{a, b, c}"]);
+}
+
+#[test]
+fn finds_a_circle_through_a_parent() {
+    let store = ("log::store", "use crate::allowed::is_allowed;");
+    let files = [("", ""), ("log", "mod store;\nfn write() { store::write() }"), store];
+    assert_eq!(circles_of(&[&files[..], &[("allowed", "use crate::log;")]].concat()), ["::{allowed, log}"]);
+    assert!(circles_of(&[&files[..], &[("allowed", "")]].concat()).is_empty());
+}
+
+#[test]
+fn finds_a_circle_within_a_folder() {
+    let files = [
+        ("", ""),
+        ("boot", "mod pi;\nmod read;"),
+        ("boot::read", "use super::pi;"),
+        ("boot::pi", "mod filter;"),
+        ("boot::pi::filter", "use crate::boot::read::text;"),
+    ];
+    assert_eq!(circles_of(&files), ["boot::{pi, read}"]);
+}
+
+#[test]
+fn finds_a_circle_through_a_re_export() {
+    let root = "mod a;\nmod b;\npub use b::Item;\npub use error::Error;";
+    let b = ("b", "fn f() { crate::a::g() }");
+    assert_eq!(circles_of(&[("", root), ("a", "use crate::Item;"), b]), ["::{a, b}"]);
+    assert!(circles_of(&[("", root), ("a", "use crate::Error;"), b]).is_empty());
+}
+
+/// The functions that a text in C defines for other files, and all names that it calls.
+fn functions_of_c(text: &str) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (mut defined, mut called) = (BTreeSet::new(), BTreeSet::new());
+    let mut head = "";
+    for line in text.lines() {
+        for (at, _) in line.match_indices('(') {
+            let name = &line[..at];
+            let name = &name[name.rfind(|c| !is_name(c)).map_or(0, |before| before + 1)..];
+            if !name.is_empty() && line.starts_with(|c: char| c.is_whitespace()) {
+                called.insert(name);
+            }
+        }
+        // In Linux's style a function's head begins its line, and `{` alone begins the body.
+        if line == "{" && !head.starts_with("static ") {
+            let name = head.split('(').next().unwrap_or_default();
+            let name = &name[name.rfind(|c| !is_name(c)).map_or(0, |before| before + 1)..];
+            defined.insert(name);
+        }
+        if line.starts_with(|c: char| c.is_alphabetic()) && line.contains('(') {
+            head = line;
+        }
+    }
+    (defined, called)
+}
+
+/// The circles of files in C, each with its text: a file uses another where it calls a function of it.
+fn circles_of_c(files: &[(String, String)]) -> Vec<String> {
+    let functions = || files.iter().map(|(name, text)| (name, functions_of_c(text)));
+    let uses = functions().map(|(name, (_, called))| {
+        let others =
+            functions().filter(|(other, (defined, _))| *other != name && !defined.is_disjoint(&called));
+        (name.clone(), others.map(|(other, _)| other.clone()).collect())
+    });
+    in_circles(&uses.collect())
+}
+
+/// Folders of C whose circles are known; empty this list.
+const C_CIRCLES_TO_CLEAR: &[&str] = &["kernel/isolator"];
+
+#[test]
+fn files_in_c_call_each_other_in_no_circle() {
+    for folder in ["kernel/isolator", "lab/scope"] {
+        let paths = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "c"));
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_string();
+        let files: Vec<_> = paths.map(|path| (name(&path), fs::read_to_string(&path).unwrap())).collect();
+        let count = files.iter().map(|(_, text)| functions_of_c(text).0.len()).sum::<usize>();
+        assert!(count > 20, "{folder}: only {count} functions were found");
+        let circles = circles_of_c(&files);
+        assert!(
+            circles.is_empty() || C_CIRCLES_TO_CLEAR.contains(&folder),
+            "{folder}: files that call each other: {circles:?}"
+        );
+    }
+}
+
+#[test]
+fn finds_files_in_c_that_call_each_other() {
+    let file = |name: &str, text: &str| (name.to_string(), text.to_string());
+    let owner = file("owner.c", "void owner_end(struct owner *o)\n{\n\twatchdog_stop(o);\n}\n");
+    let static_one = "static void owner_end(void)\n{\n}\n";
+    let watchdog =
+        |text: &str| file("watchdog.c", &format!("{text}int watchdog_stop(void)\n{{\n\tmore();\n}}\n"));
+    assert!(circles_of_c(&[owner.clone(), watchdog(static_one)]).is_empty());
+    let calls = "static int bite(void)\n{\n\tif (x)\n\t\treturn owner_end(y);\n}\n";
+    assert_eq!(circles_of_c(&[owner, watchdog(calls)]), ["owner.c", "watchdog.c"]);
 }
 
 /// Names of types that several modules define, with the reason.

@@ -9,7 +9,7 @@ use crate::common::*;
 use tempfile::TempDir;
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/fixtures/boot")
 }
 
 fn copy(from: &Path, to: &Path) {

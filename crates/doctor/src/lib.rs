@@ -36,7 +36,7 @@ pub struct DoctorQuestion {
     pub only: Option<CheckGroup>,
 }
 
-/// Looks at `machine`, which was read whole ([`machine::read_whole`]).
+/// Looks at `machine`, which was read whole (`inspect::read_whole`).
 pub fn examine(machine: &Snapshot, question: &DoctorQuestion) -> Report {
     let facts = CheckFacts::new(machine, question);
     let asked = ALL

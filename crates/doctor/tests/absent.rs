@@ -30,7 +30,7 @@ const FACTS: &[(&str, &str, &str)] = &[
 
 /// Each check's outcome for each profile.
 fn outcomes(root: &Path) -> BTreeMap<(String, String), (FindingOutcome, String)> {
-    let machine = machine::read_whole(root);
+    let machine = inspect::read_whole(root);
     let mut all = BTreeMap::new();
     for profile in Profile::ALL {
         for found in examined(&machine, profile).checks {

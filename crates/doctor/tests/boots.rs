@@ -15,7 +15,7 @@ fn outcome_of(report: &Report, id: &str) -> (FindingOutcome, String, String) {
 
 fn report(name: &str) -> Report {
     let root = machines::of(name).lay_out();
-    crate::common::examined(&machine::read_whole(root.path()), Periodic)
+    crate::common::examined(&inspect::read_whole(root.path()), Periodic)
 }
 
 #[test]

@@ -10,7 +10,7 @@ use machine::Snapshot;
 
 /// Every captured machine, read once.
 static MACHINES: LazyLock<Vec<(String, Snapshot)>> = LazyLock::new(|| {
-    captured().into_iter().map(|name| (name.clone(), machine::read_whole(lay_out(&name).path()))).collect()
+    captured().into_iter().map(|name| (name.clone(), inspect::read_whole(lay_out(&name).path()))).collect()
 });
 
 #[test]
@@ -26,7 +26,7 @@ fn a_snapshot_is_as_good_as_the_machine() {
 
 #[test]
 fn the_live_machines_snapshot_is_as_good_as_the_machine() {
-    let machine = machine::read_whole("/".as_ref());
+    let machine = inspect::read_whole("/".as_ref());
     let saved = serde_json::to_string(&machine).unwrap();
     let loaded: Snapshot = serde_json::from_str(&saved).unwrap();
     for profile in Profile::ALL {
@@ -55,7 +55,7 @@ fn what_was_not_captured_is_unknown_and_no_fault() {
 
 #[test]
 fn an_empty_tree_has_no_fault() {
-    let machine = machine::read_whole(tree(&[]).path());
+    let machine = inspect::read_whole(tree(&[]).path());
     for profile in Profile::ALL {
         let report = examined(&machine, profile);
         let bad: Vec<_> = report

@@ -9,7 +9,7 @@ mod captured;
 mod common;
 mod cpu_sets;
 mod irqbalance;
-#[path = "../../machine/tests/common/boots.rs"]
+#[path = "../../inspect/tests/common/boots.rs"]
 mod machines;
 mod properties;
 mod session;

@@ -59,7 +59,7 @@ fn a_file_newer_than_the_kernel_is_no_proof_of_nothing() {
         .collect();
     let with = |release, line| {
         let more = [("proc/sys/kernel/osrelease", release), ("proc/cmdline", line)];
-        machine::read_whole(tree(&[&old[..], &more].concat()).path())
+        inspect::read_whole(tree(&[&old[..], &more].concat()).path())
     };
     let asked = with("3.18.20\n", "isolcpus=6-7\n");
     says(&asked, Periodic, "iso-present", Unknown, "the effect of the boot line is not visible");
@@ -186,7 +186,7 @@ fn whether_real_time_threads_are_throttled_is_unknown_without_a_configuration() 
     let files: Vec<(&str, &str)> =
         SOUND.iter().copied().filter(|(path, _)| !path.starts_with("boot/config")).collect();
     let limit = [("proc/sys/kernel/sched_rt_runtime_us", "950000\n")];
-    let machine = machine::read_whole(tree(&[&files[..], &limit].concat()).path());
+    let machine = inspect::read_whole(tree(&[&files[..], &limit].concat()).path());
     says(&machine, Poll, "sched-rt-runtime", Unknown, "cannot be told");
     says(&machine, Periodic, "sched-rt-runtime", Pass, "does not reach it");
 }

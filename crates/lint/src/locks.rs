@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::inventory::live_thread;
+use inspect::live_thread;
 
 use crate::event::{LintEvent, LintEventKind};
 use crate::functions;

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use inspect::live_thread;
 use machine::CpuSet;
-use machine::inventory::{Thread, ThreadPolicy, live_thread};
+use machine::inventory::{Thread, ThreadPolicy};
 
 use crate::memory::MappedMemory;
 use crate::rule::Rule;

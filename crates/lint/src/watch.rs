@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use cause::names::Names;
 use error::{Error, Result};
-use machine::inventory::{Thread, live_thread};
+use inspect::live_thread;
+use machine::inventory::Thread;
 use symbols::ProcessCode;
 use trace::bpf::ThreadWatch;
 use trace::follow::{LoopChoice, chosen};

@@ -153,7 +153,7 @@ fn program_lacks(name: &str) -> Option<&'static str> {
 fn interrupted_cpus() -> BTreeSet<u32> {
     let processes = std::fs::read_dir("/proc").expect("there is /proc").flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let threads = numbers.filter_map(|number| machine::inventory::live_thread(Some(number), number));
+    let threads = numbers.filter_map(|number| inspect::live_thread(Some(number), number));
     let interrupts = threads.filter(|thread| thread.name.starts_with("irq/") && thread.priority > 40);
     interrupts.flat_map(|thread| thread.cpus.iter().collect::<Vec<_>>()).collect()
 }

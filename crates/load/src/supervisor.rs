@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use inspect::cgroup::stops;
 use machine::CpuSet;
-use machine::cgroup::stops;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getppid, pidfd_open, set_parent_process_death_signal,

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use machine::cgroup::Stops;
+use inspect::cgroup::Stops;
 use serde::{Deserialize, Serialize};
 
 use crate::process::Process;

@@ -1,34 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What boots this machine: the loader, its entries and their lines, and the line that runs.
 //!
-//! This is the one reader of boot loader files. What it reads can be written back to the byte (the types in
-//! the modules below), so that an edit changes only the intended part of a file.
-//!
-//! Limits: the files are read as their usual writers write them, a handwritten script of GRUB's may do
-//! more; loaders that keep their settings outside files are named, not read.
+//! The crate `inspect` reads the files of loaders.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub mod bls;
-pub mod extlinux;
-pub mod grub;
-mod keeper;
 pub mod line;
-pub mod lines;
 mod loader;
-pub mod pi;
-mod read;
-pub mod shell;
-pub mod statement;
 
 pub use loader::{Loader, LoaderFacts};
-pub use shell::Variables;
-
-use crate::tree::Tree;
 
 /// The boot loader of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -153,25 +136,6 @@ pub struct BootDrift {
     pub by_hand: Vec<String>,
     /// The entries all of whose words are in the running line.
     pub running: Vec<String>,
-}
-
-/// Reads what boots the machine whose files lie below `root`; `/` is the live one.
-pub fn read(root: &Path) -> Boot {
-    let mut tree = Tree::new(root);
-    let mut boot = read_tree(&mut tree);
-    boot.unread = tree.unread();
-    boot
-}
-
-/// As [`read()`], from files that are read for more than this; the tree keeps the unread ones.
-pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
-    let found = loader::find(tree);
-    let mut boot = Boot { loader: found.loader, seen: found.seen, folder: found.folder, ..Boot::default() };
-    boot.under_hypervisor = tree.hint("proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
-    let folder = boot.folder.trim_start_matches('/').to_string();
-    (boot.loader.facts().read)(tree, &mut boot, &folder);
-    keeper::read(tree, &mut boot);
-    boot
 }
 
 impl Boot {

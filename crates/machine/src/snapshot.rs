@@ -12,6 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::CpuSet;
 use crate::inventory::Inventory;
 
+pub use crate::isolation::Isolation;
+
+/// The name in [`Snapshot::container`] of a pod's runtime.
+pub const KUBERNETES: &str = "kubernetes";
+
 /// The state of a machine, read at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -208,20 +213,6 @@ pub struct IdleState {
     pub disabled: bool,
 }
 
-/// Isolated CPUs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Isolation {
-    /// CPUs outside the scheduler's domains (`/sys/devices/system/cpu/isolated`).
-    pub isolated: CpuSet,
-    /// CPUs of isolated cgroup partitions (`/sys/fs/cgroup/cpuset.cpus.isolated`).
-    pub partitions: CpuSet,
-    /// CPUs whose tick may stop (`/sys/devices/system/cpu/nohz_full`).
-    pub nohz_full: CpuSet,
-    /// CPUs that a device interrupt may use by default (`/proc/irq/default_smp_affinity`).
-    pub irq_default: CpuSet,
-}
-
 /// Scheduler limits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -280,13 +271,6 @@ impl Kernel {
     }
 }
 
-impl Isolation {
-    /// CPUs that the scheduler moves nothing to by itself: isolated at boot or by a cgroup partition.
-    pub fn set_apart(&self) -> CpuSet {
-        self.isolated.or(&self.partitions)
-    }
-}
-
 impl Snapshot {
     /// The CPU with number `id`, where it is present.
     pub fn cpu(&self, id: u32) -> Option<&Cpu> {
@@ -295,7 +279,7 @@ impl Snapshot {
 
     /// Whether the program runs in a pod of Kubernetes, where what a container may is written in a manifest.
     pub fn is_pod(&self) -> bool {
-        self.container.as_deref() == Some(crate::virtualisation::KUBERNETES)
+        self.container.as_deref() == Some(KUBERNETES)
     }
 
     /// The CPUs that are online.

@@ -2,7 +2,7 @@
 //! The hardware probe: what firmware and hardware take from the CPUs behind the kernel's back.
 //!
 //! Two sources, each where there is one: the kernel's hwlat tracer (`hwlat`), and the count of system
-//! management interrupts ([`machine::counters::smi_count`]).
+//! management interrupts ([`inspect::counters::smi_count`]).
 //!
 //! Limits: the tracer watches a part of the time only, and one CPU after the other where its mode is
 //! round-robin; a note says which part. Of each stretch it reports the longest gap alone, in whole
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use evidence::kind::RowKind;
 use evidence::manifest::Granted;
 use evidence::taint::{self, Taint};
-use machine::counters::smi_count;
+use inspect::counters::smi_count;
 use rt::clock::monotonic_ns;
 
 use crate::control::{DRAIN_EVERY, LookAt, OpenRow, SampleSource, SourceEnd, TakenSamples};

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use evidence::kind::RowKind;
-use machine::inventory::{Thread, live_thread};
+use inspect::live_thread;
+use machine::inventory::Thread;
 use rt::clock::monotonic_ns;
 use rt::monitor::{Reader, Standing};
 

@@ -25,8 +25,9 @@ use std::time::Duration;
 use compare::compare;
 use compare::gate::{GateOptions, judge};
 use evidence::Bundle;
+use inspect::live_thread;
 use machine::CpuSet;
-use machine::inventory::{Thread, ThreadPolicy, live_thread};
+use machine::inventory::{Thread, ThreadPolicy};
 
 use crate::guests::Proof;
 

@@ -110,7 +110,7 @@ pub fn prove(spec: &RunSpec, folder: &Path) -> Result<Bundle> {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(Path::file_name);
     let setting = SessionContext {
-        machine: machine::read(Path::new("/")),
+        machine: inspect::read(Path::new("/")),
         program: None,
         stop: Arc::default(),
         observer: &mut NoObserver,

@@ -9,7 +9,7 @@ use run::RunSpec;
 
 #[test]
 fn a_spec_becomes_a_bundle() {
-    let machine = machine::read(Path::new("/"));
+    let machine = inspect::read(Path::new("/"));
     if machine.online().len() < 2 {
         println!("skipped (77): one CPU is measured, and another one does the housekeeping");
         return;

@@ -9,7 +9,8 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use machine::inventory::{Thread, live_thread};
+use inspect::live_thread;
+use machine::inventory::Thread;
 
 use crate::boundary::{CycleBounds, FoundPlaces};
 use crate::bpf::ThreadWatch;

@@ -2,7 +2,7 @@
 //! What the files of GRUB's generator make of our drop-in: they are read in the order of their names, and one
 //! that comes later may set the line anew.
 
-use machine::boot::Variables;
+use inspect::boot::Variables;
 use machine::boot::line::kernel_words;
 
 use crate::system::{self, System};

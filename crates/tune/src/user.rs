@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use machine::accounts;
+use inspect::accounts;
 
 use crate::accounts::is_account;
 use crate::action::Skipped;

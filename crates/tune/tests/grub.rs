@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use machine::boot::grub;
+use inspect::boot::grub;
 use machine::boot::line::kernel_words;
 use tune::boot::{BootMethod, BootSpec, first, lasting};
 use tune::system::Real;
@@ -53,7 +53,7 @@ fn with_boot_files(name: &str) {
         fs::write(at(&format!("boot/config-{version}")), "CONFIG_X=y\n").unwrap();
     }
     let fixture =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot/debian/etc/default/grub");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/fixtures/boot/debian/etc/default/grub");
     fs::copy(fixture, at("default/grub")).unwrap();
     fs::write(at("default/grub.d/50-cloud.cfg"), "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet console=ttyS0\"\n")
         .unwrap();
@@ -90,7 +90,7 @@ fn good(program: &str, args: &[&str]) -> String {
 fn inside_the_line_lasts() {
     assert!(std::env::var_os(crate::common::INSIDE).is_some(), "only within the namespace");
     let before = menu();
-    let boot = machine::boot::read(Path::new("/"));
+    let boot = inspect::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
     let words = boot_words();
     let asked =
@@ -126,7 +126,7 @@ fn inside_the_line_lasts() {
 fn inside_an_entry_is_tried() {
     assert!(std::env::var_os(crate::common::INSIDE).is_some(), "only within the namespace");
     let environment = fs::read("/boot/grub/grubenv").unwrap();
-    let boot = machine::boot::read(Path::new("/"));
+    let boot = inspect::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
     let words = boot_words();
     let asked =

@@ -3,7 +3,7 @@
 //! isolator-tune --test all -- captured::`.
 
 mod booted;
-#[path = "../../machine/tests/common/boots.rs"]
+#[path = "../../inspect/tests/common/boots.rs"]
 mod boots;
 mod captured;
 mod common;

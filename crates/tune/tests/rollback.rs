@@ -37,7 +37,7 @@ impl Fedora {
     fn new() -> Fedora {
         let root = tempfile::tempdir().unwrap();
         copy(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot/fedora"),
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/fixtures/boot/fedora"),
             root.path(),
         );
         let system = Real::new(root.path()).unwrap();
@@ -55,7 +55,7 @@ impl Fedora {
 
     fn apply(&mut self) {
         let words = ["isolcpus=managed_irq,domain,2-3", "skew_tick=1"].map(String::from);
-        let boot = machine::boot::read(self.root.path());
+        let boot = inspect::boot::read(self.root.path());
         let asked = BootSpec { boot: &boot, words: &words, release: None, real_time: false, running: None };
         let BootMethod::Lasting { steps, .. } = lasting(&mut self.system, &asked).unwrap() else { panic!() };
         self.record = Record::new("20260101-000000-boot", RecordKind::Boot, "abc", "", &words, steps);

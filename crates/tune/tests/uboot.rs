@@ -56,7 +56,7 @@ fn inside() {
     assert!(std::env::var_os(crate::common::INSIDE).is_some(), "only within the namespace");
     let before = environment();
     let words = ["isolcpus=managed_irq,domain,3", "irqaffinity=0-2"].map(String::from);
-    let boot = Boot { loader: Loader::UBoot, ..machine::boot::read(Path::new("/")) };
+    let boot = Boot { loader: Loader::UBoot, ..inspect::boot::read(Path::new("/")) };
     let mut system = Real::new(Path::new("/")).unwrap();
     let asked = BootSpec { boot: &boot, words: &words, release: None, running: None, real_time: true };
     let way = lasting(&mut system, &asked).unwrap();

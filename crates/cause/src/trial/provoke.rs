@@ -17,8 +17,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use inspect::counters::Counters;
 use machine::CpuSet;
-use machine::counters::{CounterClass, Counters};
+use machine::counters::CounterClass;
 use rt::clock::{monotonic_ns, timespec};
 use rt::{Policy, thread};
 use rustix::thread::clock_nanosleep_absolute;

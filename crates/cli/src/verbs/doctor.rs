@@ -86,9 +86,9 @@ fn look(args: &DoctorArgs) -> Result<Snapshot, Box<dyn std::error::Error>> {
     if args.sample.is_some() && !(SHORTEST..=LONGEST).contains(&time) {
         return Err("cannot sample for that long; give 100ms to 24h".into());
     }
-    let mut machine = machine::read_whole(&args.root);
+    let mut machine = inspect::read_whole(&args.root);
     if args.sample.is_some() {
-        let sample = machine::inventory::sample(&machine, time);
+        let sample = inspect::sample(&machine, time);
         if let Some(inventory) = &mut machine.inventory {
             inventory.sample = Some(sample);
         }

@@ -72,7 +72,7 @@ fn list(args: &LoadArgs) -> VerbResult {
 
 /// Runs the loads until the time is over or a signal comes, and says what they did.
 fn together(args: &LoadArgs) -> VerbResult {
-    let machine = machine::read(Path::new("/"));
+    let machine = inspect::read(Path::new("/"));
     let isolated = &machine.isolation.isolated;
     let cpus = args.cpus.clone().unwrap_or_else(|| machine.online().without(isolated));
     let unknown = cpus.without(&machine.online());

@@ -110,7 +110,7 @@ pub fn under(asked: Asked, loads: &str) -> Result<Asked, load::LoadError> {
 /// Measures what is asked, with the options over it; prints the table, and says whether the limit holds.
 pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> VerbResult {
     out.ready()?;
-    let machine = machine::read(Path::new("/"));
+    let machine = inspect::read(Path::new("/"));
     let spec = RunSpec::of(run::complete(options.over(asked), &machine))?;
     unused::refuse(options, &spec)?;
     let stop = stops(options)?;

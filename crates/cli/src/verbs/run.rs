@@ -56,7 +56,7 @@ pub fn run(args: &RunArgs) -> VerbResult {
     }
     if let Some(cpus) = &args.cpus {
         // The kernel takes a list of which it knows but one CPU, and runs the command there.
-        let online = machine::read(Path::new("/")).online();
+        let online = inspect::read(Path::new("/")).online();
         let unknown = cpus.without(&online);
         if !unknown.is_empty() && !online.is_empty() {
             return Err(

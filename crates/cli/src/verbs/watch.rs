@@ -13,7 +13,7 @@ use cause::names::Names;
 use cause::rates::{WatchDocument, Watching};
 use cause::{Collect, Depth, Started};
 use evidence::cause::Choice;
-use machine::counters::Counters;
+use inspect::counters::Counters;
 use machine::{CpuSet, Snapshot};
 use report::terminal::{Style, WatchView};
 use report::watch::WatchColumn;
@@ -43,7 +43,7 @@ const WIDTH: usize = 100;
 
 pub fn run(args: &WatchArgs) -> VerbResult {
     sensible(args)?;
-    let machine = machine::read(Path::new("/"));
+    let machine = inspect::read(Path::new("/"));
     let isolated = machine.isolation.set_apart();
     let cpus = watched(args, &machine, &isolated)?;
     let elsewhere = control::house_keeping(&machine, &cpus);

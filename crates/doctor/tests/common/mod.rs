@@ -2,7 +2,7 @@
 //! Machines made of files: captured ones, and ones made up for a test.
 #![allow(dead_code, reason = "every file of tests uses a part of it")]
 
-#[path = "../../../machine/tests/common/capture.rs"]
+#[path = "../../../inspect/tests/common/capture.rs"]
 mod capture;
 
 use std::fs;
@@ -218,7 +218,7 @@ pub const WEAK: &[(&str, &str)] = &[
 pub fn sound_but(files: &[(&str, &str)]) -> Snapshot {
     let mut all: Vec<(&str, &str)> = SOUND.to_vec();
     all.extend_from_slice(files);
-    machine::read_whole(tree(&all).path())
+    inspect::read_whole(tree(&all).path())
 }
 
 /// The findings of all checks for a profile.

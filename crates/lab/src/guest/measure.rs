@@ -146,7 +146,7 @@ fn manifest(task: &Measure) -> Manifest {
         started_at: None,
         ended_at: None,
         state: RunState::Finished,
-        machine: machine::read(Path::new("/")),
+        machine: inspect::read(Path::new("/")),
         asked: Asked {
             probes: vec!["spin".into()],
             cpus: task.measured.clone(),

@@ -47,7 +47,7 @@ fn obey(words: &[&str]) -> Result<()> {
         ["storm", names @ ..] => {
             let order = storm::StormJob {
                 storms: names.iter().map(ToString::to_string).collect(),
-                measured: machine::read("/".as_ref()).isolation.isolated,
+                measured: inspect::read("/".as_ref()).isolation.isolated,
                 seed: 1,
                 times: 1,
             };

@@ -31,7 +31,7 @@ impl GuestTrace {
     /// Starts the collector of that name.
     pub fn start(cpus: &CpuSet, collector: &str) -> Result<GuestTrace> {
         let asked = cause::WatchSpec { cpus: cpus.clone(), depth: Depth::Busy };
-        let collector = match cause::start(collector.parse()?, &asked, &machine::read(Path::new("/")))? {
+        let collector = match cause::start(collector.parse()?, &asked, &inspect::read(Path::new("/")))? {
             Started::Events(collector) => collector,
             Started::Counters { because } => {
                 return Err(format!("cannot be a witness: {}", because.join("; ")).into());

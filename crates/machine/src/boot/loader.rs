@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The boot loaders that are known: what each is, by which signs it is found, and what reads its files.
-//!
-//! What booted this machine tells first (a variable of the firmware, the running line), then the files that only one
-//! loader has, the narrowest sign first. A new loader is a variant, its facts and its sign here.
+//! The boot loaders that are known, and facts of each. A new one is a variant and its facts here, and its sign
+//! and reader in `inspect`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::pi::Settings;
-use super::{Boot, line, read};
-use crate::tree::Tree;
 
 /// The boot loader, by the way its settings are changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -51,8 +45,6 @@ pub struct LoaderFacts {
     pub firmware_adds: bool,
     /// Whether its entries name the files of kernel and RAM disk.
     pub names_files: bool,
-    /// Its reader: fills a [`Boot`] from the files below a folder.
-    pub(super) read: fn(&mut Tree, &mut Boot, &str),
 }
 
 impl Loader {
@@ -63,247 +55,37 @@ impl Loader {
             make_default: "make it the default in that file, or boot the default and plan again",
             firmware_adds: false,
             names_files: true,
-            read: |_, _, _| {},
         };
         let grub = "make it the default (GRUB_DEFAULT in /etc/default/grub names its entry, then update-grub), or boot the \
                     default and plan again";
         let grubby = "make it the default (grubby --set-default /boot/vmlinuz-$(uname -r)), or boot the default and plan \
                       again";
         let bootctl = "make it the default (bootctl set-default), or boot the default and plan again";
-        let read = read::grub_menu;
         match self {
             Loader::GrubDebian => {
-                LoaderFacts { name: "GRUB as Debian and Ubuntu have it", make_default: grub, read, ..other }
+                LoaderFacts { name: "GRUB as Debian and Ubuntu have it", make_default: grub, ..other }
             }
-            Loader::Grub => LoaderFacts { name: "GRUB", make_default: grub, read, ..other },
+            Loader::Grub => LoaderFacts { name: "GRUB", make_default: grub, ..other },
             Loader::GrubBls => LoaderFacts {
                 name: "GRUB with Boot Loader Specification entries",
                 make_default: grubby,
-                read: read::grub_entries,
                 ..other
             },
-            Loader::L4tExtlinux => LoaderFacts {
-                name: "extlinux.conf of Jetson Linux",
-                firmware_adds: true,
-                read: read::extlinux,
-                ..other
-            },
-            Loader::Extlinux => LoaderFacts { name: "extlinux", read: read::extlinux, ..other },
-            Loader::SystemdBoot => {
-                LoaderFacts { name: "systemd-boot", make_default: bootctl, read: read::systemd_boot, ..other }
+            Loader::L4tExtlinux => {
+                LoaderFacts { name: "extlinux.conf of Jetson Linux", firmware_adds: true, ..other }
             }
-            Loader::UnifiedKernelImage => {
-                LoaderFacts { name: "a unified kernel image", read: read::kernel_image, ..other }
-            }
+            Loader::Extlinux => LoaderFacts { name: "extlinux", ..other },
+            Loader::SystemdBoot => LoaderFacts { name: "systemd-boot", make_default: bootctl, ..other },
+            Loader::UnifiedKernelImage => LoaderFacts { name: "a unified kernel image", ..other },
             Loader::RaspberryPi => LoaderFacts {
                 name: "the Raspberry Pi's firmware",
                 firmware_adds: true,
                 names_files: false,
-                read: read::raspberry_pi,
                 ..other
             },
-            Loader::UBoot => LoaderFacts {
-                name: "U-Boot",
-                firmware_adds: true,
-                names_files: false,
-                read: read::u_boot,
-                ..other
-            },
-            Loader::Ostree => LoaderFacts { name: "ostree", names_files: false, read: read::ostree, ..other },
+            Loader::UBoot => LoaderFacts { name: "U-Boot", firmware_adds: true, names_files: false, ..other },
+            Loader::Ostree => LoaderFacts { name: "ostree", names_files: false, ..other },
             Loader::Unknown => other,
         }
     }
-}
-
-/// The loader, the files by which it was recognised, and the folder of its files.
-pub(super) struct DetectedLoader {
-    pub loader: Loader,
-    pub seen: Vec<String>,
-    pub folder: String,
-}
-
-/// Where the EFI system partition, or the extended boot partition, may be mounted.
-const PARTITIONS: [&str; 4] = ["boot", "efi", "boot/efi", "boot/EFI"];
-const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
-
-/// What the running line and the firmware's variables say of the loader that was used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Booted {
-    /// GRUB, or another that names the kernel in `BOOT_IMAGE=`.
-    Grub,
-    /// systemd-boot.
-    SystemdBoot,
-    /// The kernel was started as a program of the firmware's.
-    Stub,
-    /// Another loader, which names itself: rEFInd, Limine.
-    Other,
-    /// Neither says.
-    Unknown,
-}
-
-/// The loader itself tells more surely than files, of which some may be left from another one.
-fn booted(tree: &mut Tree) -> Booted {
-    let line = tree.hint("proc/cmdline").unwrap_or_default();
-    let by_stub =
-        |word: line::BootWord<'_>| word.is("initrd") && word.value.is_some_and(|value| value.contains('\\'));
-    // The text is UTF-16 after four bytes of attributes.
-    let info = tree.hint_bytes(&variable()).unwrap_or_default();
-    let info: Vec<u8> = info.into_iter().filter(|byte| *byte != 0).collect();
-    let info = String::from_utf8_lossy(&info);
-    match () {
-        () if line::value(&line, "BOOT_IMAGE").is_some() => Booted::Grub,
-        () if info.contains("systemd-boot") => Booted::SystemdBoot,
-        () if info.to_uppercase().contains("GRUB") => Booted::Grub,
-        () if info.len() > 4 => Booted::Other,
-        () if line::kernel_words(&line).any(by_stub) => Booted::Stub,
-        () => Booted::Unknown,
-    }
-}
-
-fn variable() -> String {
-    format!("sys/firmware/efi/efivars/LoaderInfo-{VENDOR}")
-}
-
-/// The unified kernel image that runs, as systemd-boot noted the entry it took.
-fn image_that_runs(tree: &mut Tree) -> bool {
-    let selected = tree.hint_bytes(&format!("sys/firmware/efi/efivars/LoaderEntrySelected-{VENDOR}"));
-    let selected: Vec<u8> =
-        selected.unwrap_or_default().into_iter().skip(4).filter(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&selected).to_lowercase().ends_with(".efi")
-}
-
-fn found(loader: Loader, seen: &[&str], folder: &str) -> DetectedLoader {
-    let seen = seen.iter().filter(|path| !path.is_empty()).map(|path| format!("/{path}")).collect();
-    DetectedLoader { loader, seen, folder: format!("/{folder}") }
-}
-
-/// Which loader booted this machine.
-pub(super) fn find(tree: &mut Tree) -> DetectedLoader {
-    let booted = booted(tree);
-    if tree.exists("run/ostree-booted") {
-        return found(Loader::Ostree, &["run/ostree-booted"], "boot/loader/entries");
-    }
-    let by_board = if matches!(booted, Booted::Unknown | Booted::Stub) { board(tree) } else { None };
-    let by_firmware =
-        if matches!(booted, Booted::Grub | Booted::Other) { None } else { systemd_boot(tree, booted) };
-    if let Some(found) = by_board.or(by_firmware) {
-        return found;
-    }
-    if booted == Booted::SystemdBoot {
-        // Its files are on a partition that is not mounted.
-        return found(Loader::SystemdBoot, &[&variable()], "boot/loader");
-    }
-    if matches!(booted, Booted::Stub | Booted::Other) {
-        return found(Loader::Unknown, &[], "boot");
-    }
-    if let Some(found) = grub(tree) {
-        return found;
-    }
-    // Alpine's lies in /boot itself.
-    for folder in ["boot/extlinux", "boot"] {
-        let path = format!("{folder}/extlinux.conf");
-        if tree.exists(&path) {
-            return found(Loader::Extlinux, &[&path], folder);
-        }
-    }
-    let environment = read::environments(tree).into_iter().next();
-    for path in ["etc/fw_env.config", environment.as_deref().unwrap_or_default(), "boot/boot.scr"] {
-        if !path.is_empty() && tree.exists(path) {
-            return found(Loader::UBoot, &[path], "boot");
-        }
-    }
-    let scripts =
-        ["boot/firmware/boot.scr", "boot/firmware/boot.scr.uimg", "boot/boot.scr.uimg", "boot/boot.ini"];
-    if let Some(path) = scripts.into_iter().find(|path| tree.exists(path)) {
-        return found(Loader::UBoot, &[path], "boot");
-    }
-    found(Loader::Unknown, &[], "boot")
-}
-
-/// Boards whose own firmware reads files.
-fn board(tree: &mut Tree) -> Option<DetectedLoader> {
-    if tree.exists("boot/extlinux/extlinux.conf") && tree.exists("etc/nv_tegra_release") {
-        let seen = ["boot/extlinux/extlinux.conf", "etc/nv_tegra_release"];
-        return Some(found(Loader::L4tExtlinux, &seen, "boot/extlinux"));
-    }
-    let model =
-        tree.hint("proc/device-tree/model").or_else(|| tree.hint("sys/firmware/devicetree/base/model"));
-    let a_pi = model.as_deref().map(|model| model.contains("Raspberry Pi"));
-    for folder in ["boot/firmware", "boot"] {
-        let [line, config] = ["cmdline.txt", "config.txt"].map(|name| format!("{folder}/{name}"));
-        if a_pi == Some(false) || !tree.exists(&config) || (a_pi.is_none() && !tree.exists(&line)) {
-            continue;
-        }
-        let read = Settings::read(tree, folder);
-        if read.as_ref().is_ok_and(|read| read.another_loader) {
-            return None;
-        }
-        let line = read.map_or(line, |read| format!("{folder}/{}", read.line));
-        let line = if tree.exists(&line) { line.as_str() } else { "" };
-        return Some(found(Loader::RaspberryPi, &[line, &config], folder));
-    }
-    None
-}
-
-fn grub(tree: &mut Tree) -> Option<DetectedLoader> {
-    let path = ["boot/grub2/grub.cfg", "boot/grub/grub.cfg"].into_iter().find(|path| tree.exists(path));
-    let folder = path.map_or("boot/grub2", |path| path.trim_end_matches("/grub.cfg"));
-    // Entries may lie on the EFI system partition, as openSUSE's grub2-bls has them.
-    let usual = tree.names("boot/loader/entries").iter().any(|name| name.ends_with(".conf"));
-    let partition = PARTITIONS.into_iter().find(|partition| {
-        (usual && *partition == "boot") || has_entries(tree, &format!("{partition}/loader/entries"))
-    });
-    let entries = partition.map(|partition| format!("{partition}/loader/entries"));
-    // A menu with entries of its own that does not ask for files has no use for them.
-    let menu = path.and_then(|path| tree.hint(path)).unwrap_or_default();
-    let by_files = menu.contains("blscfg") || !menu.contains("menuentry ");
-    if let Some(entries) = entries.filter(|_| by_files && (path.is_some() || tree.exists("etc/default/grub")))
-    {
-        return Some(found(Loader::GrubBls, &[&entries, path.unwrap_or_default()], folder));
-    }
-    if tree.exists("etc/default/grub") {
-        // The folder of drop-ins is Debian's: elsewhere grub-mkconfig does not read it.
-        let debian = tree.exists("etc/debian_version") || of_debian(tree);
-        let loader = if debian { Loader::GrubDebian } else { Loader::Grub };
-        let folder = path.map_or("boot/grub", |path| path.trim_end_matches("/grub.cfg"));
-        return Some(found(loader, &["etc/default/grub", path.unwrap_or_default()], folder));
-    }
-    None
-}
-
-fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<DetectedLoader> {
-    let says = booted == Booted::SystemdBoot;
-    for partition in PARTITIONS {
-        let conf = format!("{partition}/loader/loader.conf");
-        let program = format!("{partition}/EFI/systemd");
-        let here = tree.exists(&conf) && (says || tree.exists(&program));
-        let images = format!("{partition}/EFI/Linux");
-        let unified = tree.hint_names(&images).iter().any(|name| name.to_lowercase().ends_with(".efi"));
-        let typed = PARTITIONS.iter().find(|other| has_entries(tree, &format!("{other}/loader/entries")));
-        match typed.filter(|_| !(unified && image_that_runs(tree))) {
-            Some(entries) if here => {
-                return Some(DetectedLoader {
-                    loader: Loader::SystemdBoot,
-                    seen: vec![format!("/{conf}"), format!("/{entries}/loader/entries")],
-                    folder: format!("/{entries}/loader"),
-                });
-            }
-            None if unified && (here || says || !tree.exists("etc/default/grub")) => {
-                return Some(found(Loader::UnifiedKernelImage, &[&images], partition));
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Whether a folder has files of entries.
-fn has_entries(tree: &mut Tree, folder: &str) -> bool {
-    tree.hint_names(folder).iter().any(|name| name.ends_with(".conf"))
-}
-
-fn of_debian(tree: &mut Tree) -> bool {
-    let release = tree.hint("etc/os-release").or_else(|| tree.hint("usr/lib/os-release")).unwrap_or_default();
-    let ids = release.lines().filter_map(|line| line.strip_prefix("ID=").or(line.strip_prefix("ID_LIKE=")));
-    ids.flat_map(|ids| ids.trim_matches('"').split(' ')).any(|id| id == "debian" || id == "ubuntu")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an audit and a plan need beyond the bundle's [`Snapshot`]: settings as they stand, threads,
-//! interrupts, services, devices, limits, the kernel's log.
+//! Facts that an audit and a plan need beyond the bundle's [`Snapshot`](crate::Snapshot): settings as they
+//! stand, threads, interrupts, services, devices, limits, the kernel's log.
 //!
 //! A file that was looked at is in [`Inventory::files`], with its text, as absent, or with the reason why it
 //! could not be read: an audit that calls "may not be read" a fault is worse than none. What a captured tree
@@ -11,37 +11,24 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::boot::{self, Boot};
-use crate::tree::Tree;
-use crate::{CpuSet, Snapshot};
+use crate::CpuSet;
+use crate::boot::Boot;
 
-mod devices;
-mod files;
+mod hardware;
 mod irqbalance;
-mod irqs;
-mod live;
-mod log;
-mod power;
 mod sample;
-mod sampling;
 mod services;
-mod session;
 mod system;
 mod threads;
-mod units;
 
-pub use crate::reading::Reading;
-pub use devices::{Coalescing, NetworkInterface};
+pub use hardware::{Coalescing, CpuPower, DmaLatencyLimit, Frequency, Irq, NetworkInterface};
 pub use irqbalance::{BANNED, BANNED_MASK, BannedBy, Irqbalance, Spares};
-pub use irqs::Irq;
-pub use log::KernelLog;
-pub use power::{CpuPower, DmaLatencyLimit, Frequency};
 pub use sample::{CpuSample, MachineSample, ThreadSample};
-pub use sampling::sample;
 pub use services::{ControlGroup, Services};
-pub use session::{ProgramCopy, SessionLimit, UserSession};
-pub use system::{Distribution, Installed, RootDevice};
-pub use threads::{Thread, ThreadPolicy, live_thread};
+pub use system::{
+    Distribution, Installed, KernelLog, ProgramCopy, RootDevice, SessionLimit, UserSession, line_matches,
+};
+pub use threads::{Thread, ThreadPolicy};
 
 /// Further facts for an audit and a plan, beyond the rest of the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,35 +102,17 @@ impl Inventory {
     }
 }
 
-pub(crate) fn read(tree: &mut Tree, machine: &Snapshot) -> Inventory {
-    let cpuinfo = tree.hint("proc/cpuinfo").unwrap_or_default();
-    let (threads, threads_unread) = threads::read(tree);
-    let root_device = system::root_device(tree, machine.kernel.release.as_deref());
-    let mut inventory = Inventory {
-        whole: tree.whole(),
-        as_root: tree.live() && live::is_root(),
-        files: files::read(tree, machine),
-        boot: boot::read_tree(tree),
-        log: log::read(tree),
-        threads,
-        threads_unread,
-        irqs: irqs::read(tree),
-        workqueues: irqs::workqueues(tree),
-        frequencies: power::frequencies(tree),
-        cpu_power: power::cpus(tree, machine),
-        dma_latency: power::dma_latency(tree),
-        session: session::read(tree),
-        modules: system::modules(tree),
-        interfaces: devices::interfaces(tree),
-        graphics: devices::graphics(tree),
-        distribution: system::distribution(tree),
-        kernels: system::kernels(tree, &root_device),
-        root_device,
-        cpu_vendor: crate::identity::field(&cpuinfo, "vendor_id").map(str::to_string),
-        cpu_flags: system::cpu_flags(&cpuinfo),
-        clock_resolution_ns: tree.live().then(live::clock_resolution_ns).flatten(),
-        ..Inventory::default()
-    };
-    inventory.services = services::read(tree, &inventory.threads);
-    inventory
+/// The content of a file, or the reason why it has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Reading {
+    /// Its text, without surrounding space; empty for a folder.
+    Text(String),
+    /// It could not be read.
+    Unreadable {
+        /// Why.
+        unreadable: String,
+    },
+    /// The machine has no such file.
+    Absent,
 }

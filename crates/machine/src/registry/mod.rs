@@ -276,17 +276,5 @@ impl Setting {
     }
 }
 
-/// Whether `line` of a log is one that `pattern` means; `*` stands for anything, and both ends are open.
-pub fn line_matches(pattern: &str, line: &str) -> bool {
-    let mut rest = line;
-    pattern.split('*').all(|part| match rest.find(part) {
-        Some(at) => {
-            rest = &rest[at + part.len()..];
-            true
-        }
-        None => false,
-    })
-}
-
 #[cfg(test)]
 mod tests;

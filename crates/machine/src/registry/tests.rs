@@ -91,12 +91,3 @@ fn says_how_to_set_and_undo() {
     let printk = runtime_setting("kernel.printk").unwrap();
     assert_eq!(printk.how_to_undo("4 4 1 7"), "sysctl -w kernel.printk=\"4 4 1 7\"");
 }
-
-#[test]
-fn matches_lines_of_the_log() {
-    let line = "[    0.0] NO_HZ: Full dynticks CPUs: 2-3.";
-    assert!(line_matches("NO_HZ: Full dynticks CPUs: *", line));
-    assert!(line_matches("NO_HZ:*CPUs", line));
-    assert!(!line_matches("CPUs*NO_HZ", line));
-    assert!(!line_matches("Housekeeping", line));
-}

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use evidence::taint;
+use inspect::cgroup::{Stops, stops};
 use machine::CpuSet;
-use machine::cgroup::{Stops, stops};
 use rt::clock::{boottime_ns, monotonic_ns, realtime_ns};
 
 use super::GrantDifference;

@@ -55,7 +55,7 @@ impl Watch {
         }
         let choice: Choice = name.parse()?;
         let asked = WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Sleeping };
-        match cause::start(choice, &asked, &machine::read(Path::new("/")))? {
+        match cause::start(choice, &asked, &inspect::read(Path::new("/")))? {
             Started::Events(collector) => Ok(Watch::Collector(collector)),
             _ => Err("this guest has no collector of events".into()),
         }

@@ -30,7 +30,7 @@ pub fn interrupted(
     choice: Choice,
     rounds: usize,
 ) -> Result<InterruptionResult, Box<dyn Error>> {
-    let machine = machine::read(Path::new("/"));
+    let machine = inspect::read(Path::new("/"));
     let asked = cause::WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Busy };
     let mut explainer = Explainer::start(choice, &asked, &machine)?;
     has_events(&mut explainer)?;

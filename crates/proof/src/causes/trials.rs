@@ -42,7 +42,7 @@ pub fn in_guest() -> Result<(), Box<dyn Error>> {
     println!("release {}", release.trim());
     // From a housekeeping CPU, as a run does.
     rt::thread::set_affinity(&[0])?;
-    let machine = machine::read(Path::new("/"));
+    let machine = inspect::read(Path::new("/"));
     let collectors = [
         ("`bpf`", Choice::Bpf, Depth::Busy),
         ("`tracefs`", Choice::Tracefs, Depth::Busy),

@@ -35,7 +35,7 @@ pub(crate) fn tree(data: &[u8]) {
             let _ = fs::write(folder.path().join(path), bytes);
         }
     }
-    look(&machine::read_whole(folder.path()), folder.path());
+    look(&inspect::read_whole(folder.path()), folder.path());
 }
 
 /// The findings and the plan of a machine.

@@ -3,13 +3,13 @@
 
 use ethercat::segment::frame::Frame;
 use ethercat::segment::{Fate, Segment};
+use inspect::boot::bls::EntryFile;
+use inspect::boot::extlinux::Extlinux;
+use inspect::boot::grub::{GrubEnvironment, default_entry, default_of, menu, settings};
+use inspect::boot::{Variables, pi, shell};
+use inspect::counters::Counters;
 use machine::CpuSet;
-use machine::boot::bls::EntryFile;
-use machine::boot::extlinux::Extlinux;
-use machine::boot::grub::{GrubEnvironment, default_entry, default_of, menu, settings};
 use machine::boot::line::{all_words, kernel_words, value, with_words, without_words};
-use machine::boot::{Variables, pi, shell};
-use machine::counters::Counters;
 use machine::registry::{ValueKind, known, list};
 use measure::response::board::Board;
 

@@ -6,9 +6,9 @@
 //! `kernelopts` where entries use it (RHEL 8); and what the next kernel will get, `/etc/kernel/cmdline` and
 //! `/etc/default/grub`.
 
+use inspect::boot::bls::EntryFile;
+use inspect::boot::grub::GrubEnvironment;
 use machine::boot::BootEntry;
-use machine::boot::bls::EntryFile;
-use machine::boot::grub::GrubEnvironment;
 use machine::boot::line::with_words;
 
 use super::grubenv::arm;

@@ -2,8 +2,8 @@
 //! extlinux.conf on NVIDIA Jetson: one more label, a copy of the default with our words; no label that was
 //! there changes. Nothing boots only once here, so the menu must be shown long enough to choose the old one.
 
+use inspect::boot::extlinux::{Extlinux, MAX_LABELS};
 use machine::boot::BootEntry;
-use machine::boot::extlinux::{Extlinux, MAX_LABELS};
 use machine::boot::line::with_words;
 
 use super::spec::{BootLoader, BootMethod, BootSpec, lasts, text};

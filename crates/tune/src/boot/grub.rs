@@ -6,7 +6,8 @@
 //! `/etc/default/grub.d` for `GRUB_CMDLINE_LINUX_DEFAULT`, which entries for repair do not get, and the menu
 //! made anew.
 
-use machine::boot::{BootEntry, grub};
+use inspect::boot::grub;
+use machine::boot::BootEntry;
 
 use super::grubenv::arm;
 use super::spec::{BootLoader, BootMethod, BootSpec, file, lasts, text, untouched};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! GRUB's block of variables, in which an entry is armed for one boot.
 
-use machine::boot::grub::GrubEnvironment;
+use inspect::boot::grub::GrubEnvironment;
 
 use super::guard;
 use crate::record::Step;

@@ -2,8 +2,8 @@
 //! Raspberry Pi: `tryboot.txt`, which the firmware reads instead of `config.txt` for one boot when it is
 //! asked to.
 
+use inspect::boot::pi::{PiConfig, has_more_lines};
 use machine::boot::BootEntry;
-use machine::boot::pi::{PiConfig, has_more_lines};
 
 use super::spec::{BootLoader, BootMethod, BootSpec, file, first_line_with, lasts, text};
 use crate::record::Step;

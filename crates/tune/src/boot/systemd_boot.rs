@@ -7,8 +7,8 @@
 //! blesses none. Lasting: the options of every entry, and `/etc/kernel/cmdline`, from which the next kernel gets its
 //! own.
 
+use inspect::boot::bls::EntryFile;
 use machine::boot::BootEntry;
-use machine::boot::bls::EntryFile;
 use machine::boot::line::value;
 
 use super::spec::{BootLoader, BootMethod, BootSpec, file, first_line_with, lasts, text, untouched};

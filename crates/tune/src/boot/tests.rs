@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use inspect::boot::grub;
 use machine::Boot;
-use machine::boot::{Loader, grub};
+use machine::boot::Loader;
 
 use super::*;
 use crate::places::TRIAL;
@@ -26,7 +27,7 @@ const WORDS: [&str; 3] = ["isolcpus=managed_irq,domain,2-3", "irqaffinity=0-1", 
 pub(crate) const WRITTEN: [&str; 6] = ["debian", "fedora", "rhel8", "l4t", "systemd-boot", "pi"];
 
 fn tree(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/fixtures/boot").join(name)
 }
 
 pub(crate) fn boot_words() -> Vec<String> {
@@ -39,7 +40,7 @@ pub(crate) fn asked<'a>(boot: &'a Boot, words: &'a [String]) -> BootSpec<'a> {
 
 /// A fixture as a machine, with the kernels that its entries name and a generator like GRUB's.
 pub(crate) fn machine(name: &str) -> (MemoryMachine, Boot) {
-    let boot = machine::boot::read(&tree(name));
+    let boot = inspect::boot::read(&tree(name));
     let mut system = MemoryMachine::of_folder(&tree(name));
     for entry in &boot.entries {
         for path in entry.kernel.iter().chain(&entry.initrd) {
@@ -162,7 +163,7 @@ fn boots(system: &MemoryMachine, known: &mut BTreeMap<Files, Boots>) -> Boots {
     let read = || {
         let folder = tempfile::tempdir().unwrap();
         system.dump(folder.path());
-        let boot = machine::boot::read(folder.path());
+        let boot = inspect::boot::read(folder.path());
         let default = boot.default_entry().map(|entry| format!("{} {}", entry.id, entry.options));
         (default, boot.next)
     };

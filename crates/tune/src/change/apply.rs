@@ -191,7 +191,7 @@ fn boot_change(
         return Ok(None);
     }
     boot::guard::line_counts(here.machine)?;
-    let boot = machine::boot::read(here.root);
+    let boot = inspect::boot::read(here.root);
     let (words, there) = words.without(|word| boot.default_has(word));
     let there = there.into_iter().map(|word| format!("{word} in the boot line, set by another program"));
     applied.already.extend(there);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is in force: a boot line in its files and in the boot that runs, settings in the kernel.
 
-use machine::accounts;
+use inspect::accounts;
 use machine::boot::line;
 
 use super::here::Here;

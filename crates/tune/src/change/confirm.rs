@@ -76,7 +76,7 @@ fn lasting_line(
     if record.part != RecordKind::Trial {
         return Ok((Vec::new(), Vec::new()));
     }
-    let mut boot = machine::boot::read(here.root);
+    let mut boot = inspect::boot::read(here.root);
     without_trial(&mut boot);
     let method = boot::lasting(here.system, &BootSpec::of(here.machine, &boot, &record.words))?;
     applied.announce(&method);

@@ -19,7 +19,7 @@ use crate::system::{self, System};
 use crate::transaction::Restoration;
 
 fn debian() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot/debian")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/fixtures/boot/debian")
 }
 
 /// A machine, and the folder in which what reads files finds them.
@@ -103,7 +103,7 @@ fn mkconfig(system: &MemoryMachine) -> String {
     for name in system.names("/etc/default/grub.d").unwrap() {
         texts.push(system::text(system, &format!("/etc/default/grub.d/{name}")).unwrap());
     }
-    let (line, _, _) = machine::boot::grub::generator(&texts);
+    let (line, _, _) = inspect::boot::grub::generator(&texts);
     let menu = std::fs::read_to_string(debian().join("boot/grub/grub.cfg")).unwrap();
     menu.replace("ro  quiet", &format!("ro  {}", line.unwrap()))
 }

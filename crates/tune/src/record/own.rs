@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Our part of a file, so that it can be taken out of a file that another program has changed since.
 
-use machine::boot::bls::EntryFile;
-use machine::boot::extlinux::Extlinux;
-use machine::boot::grub::GrubEnvironment;
+use inspect::boot::bls::EntryFile;
+use inspect::boot::extlinux::Extlinux;
+use inspect::boot::grub::GrubEnvironment;
 use machine::boot::line::without_words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

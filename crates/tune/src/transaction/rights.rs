@@ -8,7 +8,7 @@
 
 use std::io;
 
-use machine::accounts::{self, members};
+use inspect::accounts::{self, members};
 
 use super::files;
 use crate::accounts::attribute;

@@ -3,8 +3,8 @@
 
 use std::io;
 
+use inspect::boot::grub;
 use machine::CpuSet;
-use machine::boot::grub;
 use machine::boot::line::{kernel_words, without_words};
 
 use super::words::without_tokens;

@@ -93,7 +93,7 @@ fn an_entry_that_keeps_the_words_is_named() {
 fn a_variable_of_grub_loses_words_that_came_back() {
     let (mut system, mut record) = applied("rhel8");
     let path = "/boot/grub2/grubenv";
-    let mut block = machine::boot::grub::GrubEnvironment::read(&text(&system, path)).unwrap();
+    let mut block = inspect::boot::grub::GrubEnvironment::read(&text(&system, path)).unwrap();
     let twice = format!("{} {}", block.get("kernelopts").unwrap(), record.words.join(" "));
     block.set("kernelopts", Some(&twice));
     system.put(path, block.text().unwrap().as_bytes());

@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use machine::boot::grub::GrubEnvironment;
-use machine::boot::statement::{Dialect, statements};
+use inspect::boot::grub::GrubEnvironment;
+use inspect::boot::statement::{Dialect, statements};
 
 use super::files;
 use crate::record::kept::Lossless;

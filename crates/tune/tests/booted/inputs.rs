@@ -154,7 +154,7 @@ fn plans_only_cpus_that_are_present() {
         ("0-127", "2-3", None),
     ] {
         let root = boots::plain_debian().file("sys/devices/system/cpu/possible", possible).lay_out();
-        let machine = machine::read_whole(root.path());
+        let machine = inspect::read_whole(root.path());
         let intent = Intent::new(Profile::Periodic, WantedCpus::Cpus(wanted.parse().unwrap()));
         let planned = plan(&machine, &MadeFor::here(root.path(), &machine), &intent);
         match (planned, refused) {

@@ -13,14 +13,14 @@ use tune::plan::{Intent, MadeFor, Plan, Profile, WantedCpus, plan};
 use tune::system::Real;
 
 fn planned(root: &Path) -> Plan {
-    let machine = machine::read_whole(root);
+    let machine = inspect::read_whole(root);
     let intent = Intent::new(Profile::Periodic, WantedCpus::Cpus("3".parse().unwrap()));
     plan(&machine, &MadeFor::here(root, &machine), &intent).unwrap()
 }
 
 /// Applies a plan for CPU 3 below `root`.
 fn applied(root: &Path, options: Options) -> Result<Applied> {
-    let machine = machine::read_whole(root);
+    let machine = inspect::read_whole(root);
     let plan = planned(root);
     let mut system = Real::new(root).unwrap();
     let mut here = Here { system: &mut system, root, machine: &machine, stamp: "20260101-000000".into() };
@@ -28,7 +28,7 @@ fn applied(root: &Path, options: Options) -> Result<Applied> {
 }
 
 fn rolled_back(root: &Path) {
-    let machine = machine::read_whole(root);
+    let machine = inspect::read_whole(root);
     let mut system = Real::new(root).unwrap();
     let mut here = Here { system: &mut system, root, machine: &machine, stamp: "20260102-000000".into() };
     let left = roll_back(&mut here, None).unwrap().left;
@@ -501,7 +501,7 @@ fn an_image_that_runs_beside_entries_gets_instructions() {
     };
     let instructions = wet(&entry("arch-linux.efi")).1.unwrap().boot;
     assert!(matches!(instructions, BootChange::Instructions { .. }), "{instructions:?}");
-    let machine = machine::boot::read(entry("arch.conf").lay_out().path());
+    let machine = inspect::boot::read(entry("arch.conf").lay_out().path());
     let default = machine.default_entry().map(|entry| entry.id.as_str());
     assert_eq!((machine.entries.len(), default), (1, Some("arch")));
 }

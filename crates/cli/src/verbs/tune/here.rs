@@ -22,12 +22,12 @@ pub struct LocalMachine {
 impl LocalMachine {
     /// The machine below `root`; to change the one that runs takes root, which `what` needs.
     pub fn open(root: &Path, what: &str, changes: bool) -> Result<LocalMachine, Error> {
-        LocalMachine::of(root, what, changes, machine::read)
+        LocalMachine::of(root, what, changes, inspect::read)
     }
 
     /// As [`LocalMachine::open`], read with all that `tune verify` looks at.
     pub fn open_whole(root: &Path, what: &str) -> Result<LocalMachine, Error> {
-        LocalMachine::of(root, what, true, machine::read_whole)
+        LocalMachine::of(root, what, true, inspect::read_whole)
     }
 
     fn of(

@@ -69,7 +69,7 @@ pub fn run(args: &TuneMeasureArgs) -> VerbResult {
 
 /// The plan in the file, or the one that is wanted.
 fn the_plan(args: &TuneMeasureArgs) -> Result<Plan> {
-    let machine = machine::read(Path::new("/"));
+    let machine = inspect::read(Path::new("/"));
     let here = MadeFor::here(Path::new("/"), &machine);
     let Some(path) = &args.plan else {
         return Ok(plan(&machine, &here, &intent(&args.wanted)?)?);

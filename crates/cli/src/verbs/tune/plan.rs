@@ -42,7 +42,7 @@ fn answer(args: &TunePlanArgs) -> Result<PlanAnswer, Box<dyn std::error::Error>>
                     Error::on("read the machine below", args.root.display(), why, "check the path").into()
                 );
             }
-            let machine = machine::read(&args.root);
+            let machine = inspect::read(&args.root);
             let made_for = MadeFor::here(&args.root, &machine);
             (machine, made_for)
         }

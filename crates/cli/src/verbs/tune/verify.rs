@@ -23,7 +23,7 @@ pub fn run(args: &TuneVerifyArgs) -> VerbResult {
     args.out.ready()?;
     let path = if args.plan == "last" { last(&args.root)? } else { PathBuf::from(&args.plan) };
     let plan = read(&path)?;
-    let machine = machine::read_whole(&args.root);
+    let machine = inspect::read_whole(&args.root);
     // Another boot of the same machine is what one verifies after a reboot.
     if let Some(refusal) = plan.made_for.refuses_machine(&MadeFor::here(&args.root, &machine)) {
         return Err(refused(&path, "use the plan", refusal).into());

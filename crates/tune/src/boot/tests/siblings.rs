@@ -9,7 +9,7 @@ use crate::system::memory::MemoryMachine;
 fn read_again(system: &MemoryMachine) -> Boot {
     let folder = tempfile::tempdir().unwrap();
     system.dump(folder.path());
-    machine::boot::read(folder.path())
+    inspect::boot::read(folder.path())
 }
 
 fn has_ours(line: &str) -> bool {
