@@ -118,7 +118,7 @@ fn a_stated_worse_value_is_never_lost() {
 }
 
 #[test]
-fn a_statement_of_loss_failure_or_doubt_always_taints() {
+fn a_loss_failure_or_doubt_always_taints() {
     const DEATH: &str = "Segmentation fault (core dumped)";
     for fixture in fixtures().iter().filter(|fixture| has_lines(fixture)) {
         let said = |question| fixture.format.answer(question).0;
@@ -174,7 +174,7 @@ fn a_cut_file_is_never_better_in_silence() {
 }
 
 #[test]
-fn two_runs_in_one_text_are_refused_or_the_same() {
+fn two_runs_are_refused_or_the_same() {
     for fixture in fixtures() {
         match parse(&fixture.text.repeat(2), None) {
             Ok(twice) => assert_eq!(figures(&twice), figures(&fixture.whole), "{}", fixture.name),
@@ -238,4 +238,34 @@ fn files_in_utf16_have_the_same_figures() {
             assert_eq!(figures(&bundle), figures(&fixture.whole), "{}", fixture.name);
         }
     }
+}
+
+#[test]
+fn a_thread_that_never_ran_yet_has_no_figures() {
+    let text = "T: 0 ( 7087) P:80 C:      0 Min:1000000 Act:    0 Avg:    0 Max:-1000000\n\
+                \u{1b}[3AT: 0 ( 7087) P:80 C:     48 Min:      6 Act:    7 Avg:   12 Max:     165\n";
+    let bundle = parse(text, None).unwrap();
+    let row = &figures(&bundle)[0];
+    assert_eq!((row.count, row.min_ns, row.max_ns), (48, Some(6_000), 165_000));
+    let never = text.lines().next().unwrap().to_string() + "\n";
+    assert_eq!(parse(&never, None).unwrap().manifest.not_run.len(), 1);
+}
+
+#[test]
+fn the_break_value_is_of_its_thread() {
+    let thread = |number: u32, max: u32| {
+        format!("T: {number} (20441{number}) I:1000 C: 36218 Min: 1 Act: 11 Avg: 6 Max: {max}\n")
+    };
+    let text = format!("{}{}# Break thread: 204411\n# Break value: 51\n", thread(0, 33), thread(1, 13));
+    let maxima = figures(&parse(&text, None).unwrap()).iter().map(|row| row.max_ns).collect::<Vec<_>>();
+    assert_eq!(maxima, [33_000, 51_000]);
+}
+
+#[test]
+fn totals_of_all_rows_count_where_they_are_worse() {
+    let top = "x IRQ Timer Latency (us) | Thread Timer Latency (us)\nCPU COUNT | cur | cur\n\
+               2 #601003 | 1 0 1 13 | 6 2 6 24\nALL #120200 e1 | 0 1 13 | 2 6 99\n";
+    let bundle = parse(top, None).unwrap();
+    assert_eq!(worst_ns(&bundle), 99_000);
+    assert_eq!(bundle.missing.len(), 1);
 }

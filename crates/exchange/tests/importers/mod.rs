@@ -197,18 +197,6 @@ fn overruns_are_periods_missed_and_never_hold() {
 }
 
 #[test]
-fn a_measurement_that_its_tool_distrusts_is_tainted() {
-    let unreliable = text("latmus-table.txt").replace("|     0|    00:", "|     4|    00:")
-        + "*** WARNING: unexpected switches to in-band mode detected,\n\
-           latency figures displayed are NOT reliable.\n";
-    let switched = text("latmus-gnuplot.txt").replace("# OVERRUNS: 2", "# IN-BAND SWITCHES: 4");
-    for text in [unreliable, switched] {
-        let bundle = parse(&text, None).unwrap();
-        assert_eq!(bundle.manifest.taints[0].code, "tool-failed");
-    }
-}
-
-#[test]
 fn figures_without_a_number_of_samples_prove_nothing() {
     for name in ["linuxcnc-latency-test.txt", "linuxcnc-histogram.txt"] {
         let mut bundle = imported(name);
