@@ -6,7 +6,6 @@
 //! its entry, the interrupted ones below: these have the CPU until the kernel lets another thread have it.
 //! Nothing is below where the interrupt came in user mode, which cannot delay the wakeup.
 
-use std::fs;
 use std::path::Path;
 
 use evidence::cause::{Cause, Owner, PREEMPTION_OFF};
@@ -68,7 +67,7 @@ pub fn scheduled_as(prio: i32) -> String {
 
 /// The kernel's priority of a thread (`/proc/TID/stat` has it less 100); `None` if the thread is gone.
 pub fn priority(root: &Path, thread: u32) -> Option<i32> {
-    let stat = fs::read(root.join(format!("proc/{thread}/stat"))).ok()?;
+    let stat = untrusted::bytes(root.join(format!("proc/{thread}/stat"))).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     let shown: i32 = stat.rsplit_once(')')?.1.split_whitespace().nth(15)?.parse().ok()?;
     Some(shown + 100)
@@ -121,6 +120,7 @@ pub fn owner(thread: u32, name: &str) -> Option<Owner> {
 mod tests {
     use super::*;
     use evidence::cause::CauseKind;
+    use std::fs;
 
     const TEXT: u64 = 0xffff_ffff_8100_0000;
 

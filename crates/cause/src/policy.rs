@@ -3,7 +3,6 @@
 //! version is too new: a collector must pass its trial before use (`trial`), and is stopped if the kernel
 //! complained meanwhile.
 
-use std::fs;
 use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capabilities};
@@ -90,7 +89,7 @@ pub fn unharmed(root: &Path, what: &'static str, before: u64) -> Result<()> {
 }
 
 fn text(root: &Path, path: &str) -> String {
-    fs::read_to_string(root.join(path)).unwrap_or_default().trim().to_string()
+    untrusted::text(root.join(path)).unwrap_or_default().trim().to_string()
 }
 
 /// `6.12.117+deb12-rt-amd64` is 6.12.
@@ -102,6 +101,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_cure_names_the_capabilities_that_are_needed() {

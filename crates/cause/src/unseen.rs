@@ -11,7 +11,6 @@
 //! spikes, once for all that are over by then, since the kernel reads it on the CPU itself, by an IPI.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -90,7 +89,7 @@ impl Unseen {
         }
         // The time before the read, so that the values are from after all that ended by then.
         let at_ns = monotonic_ns();
-        let text = fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
+        let text = untrusted::text(self.root.join("proc/stat")).unwrap_or_default();
         let counters = Counters::parse(["", "", "", &text], &self.cpus);
         let of = |cpu| Some((cpu, steal_ns(counters.count(CounterClass::Steal, "hypervisor", cpu)?)));
         if self.steal.len() == READINGS {
@@ -176,6 +175,7 @@ const SMI: &str = "system management interrupt";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::FileExt;
 
     /// A machine with so many stolen steps and so many SMIs on cpu 1.

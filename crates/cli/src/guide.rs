@@ -5,7 +5,6 @@
 //! is shown before it runs. What was done stands in a folder, so that the same command goes on there, also
 //! after a boot.
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::Command;
@@ -206,7 +205,7 @@ pub fn run() -> VerbResult {
 /// The guide that was begun in this folder, or a new one with the answers to both questions. `None` where the
 /// input ended.
 fn begin() -> Result<Option<(Folder, Guide)>, Box<dyn std::error::Error>> {
-    if Path::new(FOLDER).join(STATE).exists() {
+    if untrusted::is_there(Path::new(FOLDER).join(STATE)) {
         let folder = Folder::ours(Path::new(FOLDER))
             .map_err(|error| Error::io("go on in", Path::new(FOLDER), &error))?;
         let guide = load(&folder)?;
@@ -290,7 +289,7 @@ fn command(step: GuideStep, guide: &Guide, folder: &Folder, plan: Option<&Plan>)
 /// Starts the service that a confirmed plan has, which makes its settings of this boot; says whether they are
 /// made. A plan of the boot line alone has none.
 fn start_service() -> Result<bool, Box<dyn std::error::Error>> {
-    if !Path::new(UNIT).exists() {
+    if !untrusted::is_there(UNIT) {
         return Ok(true);
     }
     let service = Path::new(UNIT).file_name().unwrap_or_default();
@@ -408,7 +407,7 @@ fn plan(folder: &Folder) -> Option<Plan> {
 
 /// The number of this boot.
 fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
+    untrusted::text("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ pub fn judged(
 ) -> VerbResult {
     let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
     // A run that is refused since the folder holds another one has saved nothing.
-    let is_new = !folder.join(MANIFEST).exists();
+    let is_new = !untrusted::is_there(folder.join(MANIFEST));
     let bundle = run::prove_in(setting, spec, &folder).inspect_err(|_| {
         if is_new {
             kept(&folder, out)

@@ -30,7 +30,7 @@ pub fn can_write(path: &Path) -> evidence::Result<()> {
     }
     match rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) {
         // A device or a pipe is written where it is.
-        Err(why) if !path.exists() => refuse(why.to_string(), "choose another path"),
+        Err(why) if !untrusted::is_there(path) => refuse(why.to_string(), "choose another path"),
         _ => Ok(()),
     }
 }

@@ -180,7 +180,7 @@ fn find(
         check_bounds(bounds, target)?;
     }
     if let Ok(process) = target.parse::<u32>()
-        && Path::new("/proc").join(target).exists()
+        && untrusted::is_there(Path::new("/proc").join(target))
         && (choice.follows() || !hands_over(process))
     {
         let is_starting = matches!(choice.target, ProgramTarget::Command(_));
@@ -256,7 +256,7 @@ fn follow(
 /// Whether a program publishes its loops, or will when it has made them.
 fn hands_over(process: u32) -> bool {
     let links_library = || {
-        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        let maps = untrusted::text(format!("/proc/{process}/maps")).unwrap_or_default();
         maps.contains("/libisolator.so")
     };
     match choose(process, None) {
@@ -321,7 +321,10 @@ fn open(target: &str, stop: &AtomicBool) -> rt::Result<Option<(Reader, Option<u3
             },
             Err(error) => (error.clone(), error.errno == Errno::NOENT.raw_os_error()),
         };
-        if !may_come || began.elapsed() > BEGINS || !Path::new("/proc").join(process.to_string()).exists() {
+        if !may_come
+            || began.elapsed() > BEGINS
+            || !untrusted::is_there(Path::new("/proc").join(process.to_string()))
+        {
             return Err(error);
         }
         std::thread::sleep(LOOK_AGAIN);

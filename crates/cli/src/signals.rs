@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ends a run in order: by signals, and with the session that started it.
 
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -78,7 +77,7 @@ fn ancestors(process: u32, parent: &dyn Fn(i32) -> Option<i32>) -> Vec<i32> {
 
 /// The parent of a process, as `/proc/PID/stat` has it behind the name.
 fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = untrusted::text(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 

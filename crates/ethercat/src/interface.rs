@@ -4,7 +4,6 @@
 //! EtherCAT floods its wire, and SubDevices forward any frame: an interface with an address, or the one that
 //! leads to everybody else, is refused unless forced. All is read from the network of the calling thread.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
@@ -56,7 +55,7 @@ pub fn look(name: &str) -> Result<Interface> {
             .map(|v6| v6.ip().to_string());
         found.addresses.extend(v4.or(v6));
     }
-    let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+    let read = |file: &str| untrusted::text(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
     found.is_default_route = leads_out(&read("route"), &read("ipv6_route"), name);
     Ok(found)
 }

@@ -32,10 +32,10 @@ pub fn snapshot(from: &Path, to: &Path, note: &str) -> Result<()> {
         let cure = "give another folder, or wait until the row has ended";
         Error::on("take a snapshot of", from.display(), why, cure)
     };
-    if to.exists() {
+    if untrusted::is_there(to) {
         return Err(cannot("there is one of that name already"));
     }
-    let made = to.with_extension(format!("part-{}", std::process::id()));
+    let made = to.with_extension(format!("part-{:016x}", untrusted::random()));
     let mut copied = Ok(false);
     for _ in 0..TRIES {
         copied = copy(from, &made, note);

@@ -51,7 +51,7 @@ const SPIKES_BEYOND: usize = 2_000;
 
 /// Refuses a folder that holds a bundle already.
 pub fn may_write(folder: &Path) -> Result<()> {
-    if folder.join("manifest.json").exists() {
+    if untrusted::is_there(folder.join("manifest.json")) {
         let cure = "choose another folder with -o";
         return Err(Error::on("write a bundle to", folder.display(), "it holds one already", cure));
     }
@@ -119,7 +119,7 @@ impl BundleWriter {
     /// there already must be this user's, and not everybody may write it.
     pub fn create(path: &Path, manifest: &Manifest) -> Result<Self> {
         may_write(path)?;
-        let made = !path.exists();
+        let made = !untrusted::is_there(path);
         let failed = |e: io::Error| Error::io("write a bundle to", path, &e);
         let folder = Folder::ours(path).map_err(failed)?;
         let series = Arc::new(folder.ours_within("series").map_err(failed)?);

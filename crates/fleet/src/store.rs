@@ -6,7 +6,7 @@
 //! `unread`, since a report must say it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -68,7 +68,7 @@ pub fn store(folder: &Path, paths: &[PathBuf]) -> Result<Stored> {
 /// A column of text of a part's table.
 fn column(part: &Path, table: &str, name: &str) -> Result<Vec<String>> {
     let path = part.join(format!("{table}.parquet"));
-    let file = File::open(&path).map_err(|e| Error::io("read", &path, &e))?;
+    let file = untrusted::open(&path).map_err(|e| Error::io("read", &path, &e))?;
     let broken = |e: parquet::errors::ParquetError| {
         let cure = "the store is damaged: remove this part and store its bundles again";
         Error::on("read", path.display(), e, cure)
@@ -101,7 +101,7 @@ fn find(
         return Ok(());
     }
     // A bundle that is named twice is known already the second time.
-    if path.join("manifest.json").exists() {
+    if untrusted::is_there(path.join("manifest.json")) {
         found.push(path.to_path_buf());
         return Ok(());
     }
@@ -112,7 +112,7 @@ fn find(
     let mut below = entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>();
     below.sort();
     // A link that leads nowhere is no bundle.
-    let there = below.iter().filter(|path| path.exists());
+    let there = below.iter().filter(|path| untrusted::is_there(path));
     for path in there {
         find(path, store, depth + 1, visited, found)?;
     }

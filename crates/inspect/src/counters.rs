@@ -8,7 +8,6 @@
 //! kept.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -174,7 +173,7 @@ pub fn steal_ns(count: u64) -> u64 {
 pub fn smi_count(root: &Path, cpu: u32) -> io::Result<u64> {
     const MSR_SMI_COUNT: u64 = 0x34;
     let mut value = [0; 8];
-    let msr = File::open(root.join(format!("dev/cpu/{cpu}/msr")))?;
+    let msr = untrusted::open(root.join(format!("dev/cpu/{cpu}/msr")))?;
     msr.read_exact_at(&mut value, MSR_SMI_COUNT)?;
     // The upper half is reserved.
     Ok(u64::from_ne_bytes(value) & 0xffff_ffff)

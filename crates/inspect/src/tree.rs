@@ -299,13 +299,9 @@ impl Tree {
 
     fn open(&self, path: &str) -> io::Result<File> {
         let real = self.inside(path)?;
-        // Opening a pipe waits for its writer, and opening a device may do anything.
-        if !fs::metadata(&real)?.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
         match &self.folder {
             Some(folder) => folder.file(self.beneath(&real)),
-            None => File::open(&real),
+            None => untrusted::regular(&real),
         }
     }
 

@@ -12,7 +12,7 @@ fn file(guest: &Guest<'_>) -> Result<PathBuf> {
     let scope = guest.scope.as_deref().unwrap_or_default();
     // The plugin's path is followed by commas and arguments; its bytes count, and so do those of its symbols.
     let files = scope.split(',').map(|part| part.trim_start_matches("symbols="));
-    let files = files.filter_map(|file| std::fs::read(file).ok()).collect::<Vec<_>>();
+    let files = files.filter_map(|file| crate::files::bytes(file).ok()).collect::<Vec<_>>();
     let (version, how) = (qemu::version(guest.kernel.architecture)?, guest.how);
     let how = if how == How::default() { String::new() } else { format!(" {how:?}") };
     let mode = format!("{:?} {} {version}{how}", guest.mode, guest.cpus);
@@ -32,7 +32,7 @@ pub fn forget(guest: &Guest<'_>) -> Result<()> {
 /// one; and whether it is an earlier run's, which its user is to be told.
 pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<(Left, bool)> {
     let file = file(guest)?;
-    if !fresh && let Some(left) = std::fs::read(&file).ok().and_then(|bytes| parse(&bytes)) {
+    if !fresh && let Some(left) = crate::files::bytes(&file).ok().and_then(|bytes| parse(&bytes)) {
         return Ok((left, true));
     }
     let left = qemu::run(guest)?;

@@ -60,7 +60,7 @@ pub struct Parts<'a> {
 
 /// The bytes of an initramfs; the job in it names the modules as the guest finds them.
 pub fn build(parts: &Parts<'_>, job: &GuestJob) -> Result<Vec<u8>> {
-    let read = |path: &Path| fs::read(path).map_err(|e| Error::io("read", path, &e));
+    let read = |path: &Path| crate::files::bytes(path).map_err(|e| Error::io("read", path, &e));
     let as_here = |path: &Path| path.display().to_string().trim_start_matches('/').to_string();
     let mut files = vec![("init".to_string(), read(parts.program)?)];
     for module in parts.modules.iter().chain(&parts.carried) {

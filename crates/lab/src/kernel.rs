@@ -54,7 +54,7 @@ fn given(asked: &str, architecture: Architecture) -> Result<GuestKernel> {
     })?;
     let refuse =
         |why| Error::on("use the kernel", asked, why, format!("give a kernel image of {architecture}"));
-    let bytes = fs::read(&image).map_err(|e| Error::io("read", &image, &e))?;
+    let bytes = crate::files::bytes(&image).map_err(|e| Error::io("read", &image, &e))?;
     if let Some(why) = image::fault(&bytes, architecture) {
         return Err(refuse(why));
     }

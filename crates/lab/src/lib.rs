@@ -34,6 +34,7 @@ mod debian;
 pub mod disk;
 pub mod edges;
 pub mod exchange;
+mod files;
 mod finished;
 pub mod frame;
 pub mod gate;

@@ -145,7 +145,7 @@ pub fn measure(memory: &SharedFile, edges: SignalEdges, mode: Mode, gone: &Atomi
     }
     let archive = folder.0.with_extension("tar.zst");
     evidence::archive::pack(&folder.0, &archive)?;
-    let bytes = std::fs::read(&archive).map_err(|e| Error::io("read", &archive, &e));
+    let bytes = crate::files::bytes(&archive).map_err(|e| Error::io("read", &archive, &e));
     let _ = std::fs::remove_file(&archive);
     bytes
 }
@@ -171,8 +171,7 @@ struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
     fn make() -> Result<TemporaryFolder> {
-        let name = format!("{}-{:?}", std::process::id(), std::thread::current().id());
-        let name = name.replace(['(', ')'], "-");
+        let name = format!("{:016x}", untrusted::random());
         Ok(TemporaryFolder(store::folder("outside")?.join(name)))
     }
 }

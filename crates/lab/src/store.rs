@@ -33,7 +33,7 @@ pub fn digest(parts: &[&[u8]]) -> String {
 
 /// The SHA-256 of a file.
 pub fn digest_of(file: &Path) -> Result<String> {
-    Ok(digest(&[&std::fs::read(file).map_err(|e| Error::io("read", file, &e))?]))
+    Ok(digest(&[&crate::files::bytes(file).map_err(|e| Error::io("read", file, &e))?]))
 }
 
 /// The files below a folder, in order; links are left out, and what git keeps.

@@ -43,7 +43,7 @@ fn look(process: u32, descriptor: u32) -> OpenOn {
     let Ok(target) = std::fs::read_link(&link) else { return OpenOn::Other };
     let target = target.to_string_lossy().into_owned();
     if target.contains("[timerfd]") {
-        let about = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{descriptor}"));
+        let about = untrusted::text(format!("/proc/{process}/fdinfo/{descriptor}"));
         let is_settable = about.unwrap_or_default().lines().any(is_real_time);
         return if is_settable { OpenOn::SettableTimer } else { OpenOn::Other };
     }

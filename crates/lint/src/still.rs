@@ -26,7 +26,7 @@ pub fn irq_threads() -> Vec<IrqThread> {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_irq = |number: &u32| {
-        let name = std::fs::read_to_string(format!("/proc/{number}/comm"));
+        let name = untrusted::text(format!("/proc/{number}/comm"));
         name.is_ok_and(|name| name.starts_with("irq/"))
     };
     let thread = |number| {
@@ -61,7 +61,7 @@ pub fn of_thread(thread: &Thread, irqs: &[IrqThread]) -> Vec<BrokenRule> {
 pub fn frequency(root: &Path, cpus: &CpuSet) -> Option<BrokenRule> {
     cpus.iter().find_map(|cpu| {
         let file = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
-        let governor = std::fs::read_to_string(root.join(file)).ok()?;
+        let governor = untrusted::text(root.join(file)).ok()?;
         let governor = governor.trim();
         (governor != "performance")
             .then(|| (Rule::Frequency, format!("the governor of CPU {cpu} is {governor}")))

@@ -55,7 +55,9 @@ fn has_device(root: &Path) -> bool {
     let nodes = fs::read_dir(root.join("dev/dri")).into_iter().flatten().flatten();
     let is_node = |name: &str| name.starts_with("renderD");
     nodes.into_iter().any(|node| node.file_name().to_str().is_some_and(is_node))
-        || ["dev/nvidia0", "dev/nvhost-gpu", "dev/nvgpu"].iter().any(|path| root.join(path).exists())
+        || ["dev/nvidia0", "dev/nvhost-gpu", "dev/nvgpu"]
+            .iter()
+            .any(|path| untrusted::is_there(root.join(path)))
 }
 
 /// Whether a device is none: what renders or computes by the CPUs.

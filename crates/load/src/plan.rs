@@ -85,11 +85,12 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<LoadOrder>, LoadEr
 fn empty(place: &Placement) -> LoadOrder {
     static ORDERS: AtomicU32 = AtomicU32::new(0);
     let number = ORDERS.fetch_add(1, Ordering::Relaxed);
+    // Named by number: a cgroup, where other users make nothing.
+    let name = format!("{}{}-{number}", cgroup::NAME, std::process::id());
     LoadOrder {
         house_keeping: place.house_keeping.clone(),
         folder: 0,
-        // The kernel's file system, where other users make nothing.
-        cgroup: cgroup::folder(&format!("{}{}-{number}", cgroup::NAME, std::process::id())),
+        cgroup: cgroup::folder(&name),
         parts: Vec::new(),
         saturates: false,
         prepares: None,

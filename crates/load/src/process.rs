@@ -35,7 +35,7 @@ pub struct Process {
 
 /// A file of `/proc`. A process may call itself what is no UTF-8.
 fn text(path: impl AsRef<Path>) -> Option<String> {
-    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    untrusted::bytes(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 const SCHED_FIFO: u32 = 1;
@@ -149,7 +149,7 @@ fn outside(status: &str, allowed: &CpuSet) -> Option<CpuSet> {
 
 /// Clock ticks for which the CPUs of `cpus` did nothing, idle or waiting for a disk (`/proc/stat`).
 pub fn idle_ticks(cpus: &CpuSet) -> u64 {
-    idle_in(&fs::read_to_string("/proc/stat").unwrap_or_default(), cpus)
+    idle_in(&untrusted::text("/proc/stat").unwrap_or_default(), cpus)
 }
 
 fn idle_in(stat: &str, cpus: &CpuSet) -> u64 {

@@ -203,7 +203,7 @@ fn share(now: Busy, before: Option<&Busy>, passed_s: f64) -> f64 {
 /// The clients of GPU drivers that a process has open.
 fn clients(root: &Path, process: u32) -> Vec<Client> {
     let files = fs::read_dir(root.join(format!("proc/{process}/fdinfo"))).into_iter().flatten().flatten();
-    files.filter_map(|file| client(&fs::read_to_string(file.path()).ok()?)).collect()
+    files.filter_map(|file| client(&untrusted::text(file.path()).ok()?)).collect()
 }
 
 /// The client in a file of `fdinfo`, where it is a GPU's.
@@ -251,7 +251,7 @@ fn devices(root: &Path) -> Vec<(String, f64)> {
         names
     };
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let read = |path: PathBuf| fs::read_to_string(path).ok();
+    let read = |path: PathBuf| untrusted::text(path).ok();
     let mut found = Vec::new();
     // A card's connectors stand beside it as card0-DP-1.
     for card in entries("sys/class/drm").iter().filter(|path| !name(path).contains('-')) {

@@ -23,7 +23,7 @@ pub struct Privilege {
 impl Privilege {
     /// The present rights of this process.
     pub fn of_this_process() -> Privilege {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let status = untrusted::text("/proc/self/status").unwrap_or_default();
         let capable = |capability| capabilities(None).is_ok_and(|sets| sets.effective.contains(capability));
         Privilege {
             cap_sys_nice: capable(CapabilitySet::SYS_NICE),

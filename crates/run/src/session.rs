@@ -191,7 +191,7 @@ pub fn default_folder() -> PathBuf {
     let mut folder = PathBuf::from("evidence").join(now.replace([':', '-'], ""));
     let first = folder.clone();
     for n in 2.. {
-        if !folder.exists() {
+        if !untrusted::is_there(&folder) {
             break;
         }
         folder = first.with_extension(n.to_string());

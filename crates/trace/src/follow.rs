@@ -117,7 +117,7 @@ impl Follower {
 
     /// The name of the process, if it goes on.
     pub fn goes_on_as(&self) -> Option<String> {
-        let name = std::fs::read(format!("/proc/{}/comm", self.process)).ok()?;
+        let name = untrusted::bytes(format!("/proc/{}/comm", self.process)).ok()?;
         process::lives(self.process).then(|| String::from_utf8_lossy(&name).trim_end().to_string())
     }
 
@@ -188,7 +188,7 @@ impl Follower {
         let Some(thread) = thread else { return };
         let is_known =
             self.owners.contains(&thread) || self.loops.iter().any(|found| found.thread.id == thread);
-        let is_of_process = Path::new(&format!("/proc/{}/task/{thread}", self.process)).exists();
+        let is_of_process = untrusted::is_there(format!("/proc/{}/task/{thread}", self.process));
         if !is_known && is_of_process && self.owners.len() < OWNERS && self.bpf.watch(thread).is_ok() {
             self.owners.insert(thread);
         }
@@ -252,7 +252,7 @@ impl Follower {
         let is_alive = process::lives(self.process);
         for found in &mut self.loops {
             let task = format!("/proc/{}/task/{}", self.process, found.thread.id);
-            found.is_over |= !is_alive || !Path::new(&task).exists();
+            found.is_over |= !is_alive || !untrusted::is_there(&task);
         }
         look.is_over = self.loops.iter().all(|found| found.is_over);
         look

@@ -115,7 +115,7 @@ impl Scene<'_> {
 /// A thread's name, while it runs.
 pub fn live_name(thread: u32) -> String {
     let path = format!("/proc/{thread}/comm");
-    let name = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
+    let name = untrusted::text(Path::new(&path)).unwrap_or_default();
     name.trim_end().to_string()
 }
 

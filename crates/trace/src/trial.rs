@@ -249,7 +249,7 @@ fn wake_again(cpu: u32, thread: u32, wake: &Sender<()>, said: &Receiver<Said>) -
 
 /// Whether a thread of this process sleeps.
 fn sleeps_now(thread: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    let stat = untrusted::text(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
 }
 

@@ -15,7 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::open::{is_there, no_file, regular, whole};
+use crate::open::{is_there, no_file, regular_of, whole};
 use crate::place;
 use crate::replace::swap;
 
@@ -74,7 +74,7 @@ impl Folder {
 
     /// Opens the regular file `name` beneath this folder for reading.
     pub fn file(&self, name: impl AsRef<Path>) -> io::Result<File> {
-        regular(&self.beneath(name.as_ref(), OFlags::PATH)?)
+        regular_of(&self.beneath(name.as_ref(), OFlags::PATH)?)
     }
 
     /// The bytes of the file `name` beneath this folder; more than `most` is an error.

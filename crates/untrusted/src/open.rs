@@ -20,12 +20,13 @@ use rustix::io::Errno;
 
 use crate::place::{Place, PlaceKind, same};
 
-/// The most bytes that [`text`] reads. The longest file of that kind is a process' `smaps`.
+/// The most bytes that [`bytes`] and [`text`] read. The longest file of that kind is a process' `smaps`.
 pub const TEXT: u64 = 64 << 20;
 
 /// Opens the file at `path` for reading: a regular one, or a pipe or device that no other user can have put
 /// there.
-pub fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    let path = path.as_ref();
     let found = find(CWD, path)?;
     let seen = fstat(&found)?;
     if is_file(&seen) {
@@ -39,38 +40,46 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The bytes of the file at `path`, opened as by [`open`]; more than `most` is an error.
-pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub fn read(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     whole(open(path)?, most)
 }
 
-/// The text of the file at `path`, opened as by [`open`]; more than [`TEXT`] bytes is an error, and so is a
-/// text that is not UTF-8.
+/// The bytes of the file at `path`, opened as by [`open`]; more than [`TEXT`] bytes is an error.
+pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    read(path, TEXT)
+}
+
+/// The text of the file at `path`, as by [`bytes`]; a text that is not UTF-8 is an error.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
-    let bytes = read(path.as_ref(), TEXT)?;
-    String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    String::from_utf8(bytes(path)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+/// Opens the regular file at `path`; never a pipe or a device, not even one of ours.
+pub fn regular(path: impl AsRef<Path>) -> io::Result<File> {
+    regular_at(CWD, path)
 }
 
 /// Opens the regular file that `name` leads to from `folder`, through links too: for folders in which only
 /// the kernel makes links, as `/proc/PID/map_files`.
 pub fn regular_at(folder: impl AsFd, name: impl AsRef<Path>) -> io::Result<File> {
-    regular(&find(folder, name.as_ref())?)
+    regular_of(&find(folder, name.as_ref())?)
 }
 
 /// Opens the regular file that a process with this root folder sees at `path`. No link leads out of the root.
 pub fn within_root(root: impl AsFd, path: impl AsRef<Path>) -> io::Result<File> {
     let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    regular(&openat2(root, path.as_ref(), flags, Mode::empty(), how)?)
+    regular_of(&openat2(root, path.as_ref(), flags, Mode::empty(), how)?)
 }
 
-/// Whether there is anything at `path`, a link that leads nowhere too. For messages and hints: a decision
-/// belongs to the call that opens or makes the file, and to its error.
+/// Whether `path` leads to anything. For files of the kernel, for messages and for hints: a decision about
+/// another file belongs to the call that opens or makes it, and to its error.
 pub fn is_there(path: impl AsRef<Path>) -> bool {
-    statat(CWD, path.as_ref(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    statat(CWD, path.as_ref(), AtFlags::empty()).is_ok()
 }
 
 /// Opens what an `O_PATH` descriptor leads to, where that is a regular file.
-pub(crate) fn regular(found: &OwnedFd) -> io::Result<File> {
+pub(crate) fn regular_of(found: &OwnedFd) -> io::Result<File> {
     if !is_file(&fstat(found)?) {
         return Err(no_file());
     }
@@ -173,7 +182,7 @@ mod tests {
         // Replaced by a pipe after the look, as another user would.
         fs::remove_file(folder.path().join("file")).unwrap();
         fs::rename(folder.path().join("pipe"), folder.path().join("file")).unwrap();
-        assert_eq!(whole(regular(&found).unwrap(), 4).unwrap(), b"data");
+        assert_eq!(whole(regular_of(&found).unwrap(), 4).unwrap(), b"data");
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.is_lent {
-            // What cannot be removed is of no use to others, and of no harm.
+            // Files that cannot be removed are of no use to others, and of no harm.
             let _ = self.remove();
         }
     }

@@ -14,7 +14,6 @@ mod osnoise;
 mod page;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use evidence::cause::Collector;
@@ -172,11 +171,11 @@ impl Tracefs {
         }
         tracefs.here.write("tracing_cpumask", &cpus.to_mask(0))?;
         if !ARM.is_empty()
-            && let Ok(text) = fs::read_to_string(tracing.join("printk_formats"))
+            && let Ok(text) = untrusted::text(tracing.join("printk_formats"))
         {
             tracefs.texts = texts(&text);
         }
-        if let Ok(text) = fs::read_to_string(tracing.join("events/ftrace/kernel_stack/format")) {
+        if let Ok(text) = untrusted::text(tracing.join("events/ftrace/kernel_stack/format")) {
             tracefs.stack = Format::parse(&text).unwrap_or_default();
         }
         let interrupts = match by {
@@ -430,7 +429,7 @@ impl Tracefs {
     /// has neither.
     fn task(&mut self, pid: u32) -> (String, bool) {
         let read = || {
-            let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let stat = untrusted::bytes(format!("/proc/{pid}/stat")).unwrap_or_default();
             let stat = String::from_utf8_lossy(&stat);
             let (name, rest) =
                 stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).unwrap_or_default();
@@ -528,6 +527,7 @@ fn folder(root: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn finds_texts_by_address() {

@@ -27,7 +27,7 @@ const WHAT: &str = "watch with osnoise";
 /// Makes an instance with that tracer.
 pub fn instance(tracing: &Path) -> Result<Instance> {
     let refuse = |why: String, cure| Err(Error::new(WHAT, why, cure));
-    let Ok(options) = fs::read_to_string(tracing.join(OSNOISE_OPTIONS)) else {
+    let Ok(options) = untrusted::text(tracing.join(OSNOISE_OPTIONS)) else {
         let why = "this kernel has no osnoise tracer with options (CONFIG_OSNOISE_TRACER, 6.2)";
         return refuse(why.into(), "use --causes bpf or tracefs");
     };
@@ -52,7 +52,7 @@ fn user(tracing: &Path) -> Option<String> {
     let instances = fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten();
     let folders = std::iter::once(tracing.to_path_buf()).chain(instances.map(|entry| entry.path()));
     let has = |folder: &Path| {
-        let tracer = fs::read_to_string(folder.join("current_tracer")).unwrap_or_default();
+        let tracer = untrusted::text(folder.join("current_tracer")).unwrap_or_default();
         matches!(tracer.trim(), "osnoise" | "timerlat")
     };
     folders.into_iter().find(|folder| has(folder)).map(|folder| folder.display().to_string())

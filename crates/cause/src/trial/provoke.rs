@@ -243,7 +243,7 @@ fn woken(cpu: u32, shared: &Shared, seat: Inside<bool>) {
 
 /// Whether a thread of this process sleeps.
 fn sleeps_now(thread: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    let stat = untrusted::text(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
 }
 
@@ -285,6 +285,6 @@ impl Counted {
 fn idle(root: &Path, cpu: u32) -> u64 {
     let folder = root.join(format!("sys/devices/system/cpu/cpu{cpu}/cpuidle"));
     let states = fs::read_dir(folder).into_iter().flatten().flatten();
-    let usage = states.filter_map(|state| fs::read_to_string(state.path().join("usage")).ok());
+    let usage = states.filter_map(|state| untrusted::text(state.path().join("usage")).ok());
     usage.filter_map(|text| text.trim().parse::<u64>().ok()).sum()
 }

@@ -24,7 +24,7 @@ use crate::output::note;
 use crate::values::policy_named;
 
 pub fn run(args: &RunArgs) -> VerbResult {
-    if args.best_effort && !Path::new(isolation::DEVICE).exists() {
+    if args.best_effort && !untrusted::is_there(isolation::DEVICE) {
         let cpus = args.cpus.as_ref().ok_or("cannot isolate by settings: no CPUs are named; give --cpus")?;
         std::process::exit(best_effort::run(cpus)?.into());
     }

@@ -25,7 +25,7 @@ type Needed = BTreeMap<String, String>;
 /// The needs of a kernel from which the machine below `root` boots.
 pub fn needed(root: &Path) -> Result<Needed> {
     let mounts = root.join("proc/mounts");
-    let text = fs::read_to_string(&mounts).map_err(|e| Error::io("read", &mounts, &e))?;
+    let text = untrusted::text(&mounts).map_err(|e| Error::io("read", &mounts, &e))?;
     let mut words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let last = words.rfind(|words| words.len() > 2 && words[1] == "/");
     let Some((device, kind)) = last.map(|words| (words[0].to_string(), words[2].to_string())) else {
@@ -56,7 +56,7 @@ pub fn needed(root: &Path) -> Result<Needed> {
 /// The drivers of a block device, and of those that it is made of.
 fn disk(root: &Path, name: &str, needed: &mut Needed) {
     let Ok(mut device) = fs::canonicalize(root.join("sys/class/block").join(name)) else { return };
-    let read = |path: PathBuf| fs::read_to_string(path).map(|text| text.trim().to_string()).ok();
+    let read = |path: PathBuf| untrusted::text(path).map(|text| text.trim().to_string()).ok();
     if device.join("partition").is_file() {
         device.pop();
     }
@@ -131,7 +131,7 @@ fn options(tree: &Path) -> BTreeMap<String, BTreeSet<String>> {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push(entry.path());
             } else if ["Makefile", "Kbuild"].iter().any(|name| entry.file_name() == *name) {
-                let text = fs::read_to_string(entry.path()).unwrap_or_default().replace("\\\n", " ");
+                let text = untrusted::text(entry.path()).unwrap_or_default().replace("\\\n", " ");
                 text.lines().filter_map(rule).for_each(|(option, modules)| {
                     for module in modules {
                         options.entry(plain(module)).or_default().insert(option.to_string());

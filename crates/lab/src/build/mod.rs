@@ -294,7 +294,7 @@ impl ConfigRequest {
             make.ask(&["olddefconfig"])?;
         }
         let file = make.objects.join(".config");
-        let got = fs::read_to_string(&file).map_err(|e| Error::io("read", &file, &e))?;
+        let got = untrusted::text(&file).map_err(|e| Error::io("read", &file, &e))?;
         let got = BuildConfig::parse(&got);
         let missing = self.ours.missing_in(&got);
         if missing.is_empty() {
@@ -404,7 +404,7 @@ const NOTE: &str = "kernel.json";
 
 /// The kernel that lies in a folder, if one does.
 pub fn read(folder: &Path) -> Option<Built> {
-    let built: Built = serde_json::from_slice(&fs::read(folder.join(NOTE)).ok()?).ok()?;
+    let built: Built = serde_json::from_slice(&crate::files::bytes(folder.join(NOTE)).ok()?).ok()?;
     Some(Built { folder: folder.display().to_string(), ..built })
 }
 
@@ -490,12 +490,12 @@ impl BuildFolder {
         say: &dyn Fn(&str),
     ) -> Result<PathBuf> {
         let (tree, mark) = (self.folder.join("source"), self.folder.join("key"));
-        if fs::read_to_string(&mark).is_ok_and(|text| text == key) {
+        if untrusted::text(&mark).is_ok_and(|text| text == key) {
             return Ok(tree);
         }
         // Objects go with it: make judges by times, and those of the new tree may be older.
         let _ = fs::remove_file(&mark);
-        if tree.exists() {
+        if untrusted::is_there(&tree) {
             fs::remove_dir_all(&tree).map_err(|e| Error::io("remove", &tree, &e))?;
         }
         say(&format!("unpacks {}", source.name()));

@@ -90,7 +90,7 @@ impl PatchSeries {
                     folders.push(path);
                 } else {
                     let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-                    files.push((name, fs::read(&path).map_err(|e| Error::io("read", &path, &e))?));
+                    files.push((name, crate::files::bytes(&path).map_err(|e| Error::io("read", &path, &e))?));
                 }
             }
         }

@@ -18,7 +18,6 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -98,7 +97,7 @@ impl SentCalls {
 }
 
 fn interrupts() -> String {
-    fs::read_to_string("/proc/interrupts").unwrap_or_default()
+    untrusted::text("/proc/interrupts").unwrap_or_default()
 }
 
 /// Interrupts at the measured CPUs since the machine started, one number for each of them.

@@ -162,7 +162,7 @@ impl Board {
                 Board::parse(described).map_err(|why| Error::new(what(), why, "report this"))
             }
             None if name.contains(['/', '.']) => {
-                let described = std::fs::read_to_string(name).map_err(|error| {
+                let described = untrusted::text(name).map_err(|error| {
                     Error::os(format!("read the board {name}"), &error, "give another file")
                 })?;
                 Board::parse(&described).map_err(|why| Error::new(what(), why, "correct the file"))
@@ -283,7 +283,7 @@ impl Board {
     pub fn map(&self) -> Result<Registers> {
         match (&self.device, self.address) {
             (Some(device), None) => Registers::device(device, self.size),
-            (Some(device), Some(_)) if device.exists() => Registers::device(device, self.size),
+            (Some(device), Some(_)) if untrusted::is_there(device) => Registers::device(device, self.size),
             (_, address) => Registers::physical(address.unwrap_or(0), self.size),
         }
     }

@@ -21,7 +21,7 @@
 //!   that this side took. From edge to edge is an oscilloscope's, or a generator's on another machine.
 
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -325,7 +325,7 @@ impl Wiring {
 /// `FILE` or `FILE:OFFSET`.
 fn signal(text: &str) -> Result<EdgeMedium> {
     let (path, offset) = match text.rsplit_once(':') {
-        Some((path, offset)) if !Path::new(text).exists() => (path, offset),
+        Some((path, offset)) if !untrusted::is_there(text) => (path, offset),
         _ => (text, "0"),
     };
     let digits = offset.strip_prefix("0x");

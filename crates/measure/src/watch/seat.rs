@@ -3,7 +3,6 @@
 //! what of it changed.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evidence::taint;
@@ -111,7 +110,7 @@ impl ThreadStanding {
     fn of(process: u32, id: u32) -> Option<ThreadStanding> {
         let folder = format!("/proc/{process}/task/{id}");
         // A name need not be UTF-8.
-        let text = |name: &str| Some(lossy(&fs::read(format!("{folder}/{name}")).ok()?));
+        let text = |name: &str| Some(lossy(&untrusted::bytes(format!("{folder}/{name}")).ok()?));
         let (nice, last_cpu) = in_stat(&text("stat")?)?;
         Some(ThreadStanding {
             policy: Policy::of(id).ok()?,

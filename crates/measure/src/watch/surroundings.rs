@@ -3,7 +3,6 @@
 //! quotas of control groups.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use evidence::taint;
 use inspect::cgroup::{Stops, stops};
@@ -157,7 +156,7 @@ fn seconds(ns: i128) -> String {
 
 impl SurroundingState {
     fn now() -> SurroundingState {
-        let word = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_string());
+        let word = |path: &str| untrusted::text(path).ok().map(|text| text.trim().to_string());
         SurroundingState {
             online: word(ONLINE).and_then(|text| text.parse().ok()),
             clock: word(CLOCK),

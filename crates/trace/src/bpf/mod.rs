@@ -130,7 +130,7 @@ impl ThreadWatch {
             return;
         }
         // A thread that has ended takes no further fault.
-        let has_ended = || !std::path::Path::new(&format!("/proc/{thread}")).exists();
+        let has_ended = || !untrusted::is_there(format!("/proc/{thread}"));
         if let Err(error) = self.attach_fault_over(thread)
             && !has_ended()
         {

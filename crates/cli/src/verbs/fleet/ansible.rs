@@ -61,7 +61,7 @@ fn job(verb: AnsibleVerb, on: &FleetHosts) -> Result<AnsibleJob, Error> {
     on.out.ready()?;
     let folder = on.output.clone().unwrap_or_else(run::default_folder);
     // A run that measures may be gone on with; what was applied is measured anew.
-    if verb != AnsibleVerb::Prove && folder.join("bundles").exists() {
+    if verb != AnsibleVerb::Prove && untrusted::is_there(folder.join("bundles")) {
         let why = "it holds the evidence of another run";
         return Err(Error::on("write to", folder.display(), why, "choose another folder"));
     }

@@ -7,7 +7,6 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -120,7 +119,7 @@ fn interpreted(script: &Path, line: &[u8]) -> Result<()> {
 fn head(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     if path.is_file() {
-        File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+        untrusted::open(path)?.take(HEAD).read_to_end(&mut head)?;
     }
     Ok(head)
 }

@@ -2,8 +2,6 @@
 //! The boot line that a plan gives a guest of the lab: the lab knows nothing of plans, so it is made here and
 //! handed to it.
 
-use std::fs;
-
 use ::lab::architecture::Architecture;
 use ::lab::boot;
 use ::lab::kernel::GuestKernel;
@@ -62,5 +60,5 @@ fn config(kernel: &GuestKernel) -> Option<String> {
         Some(beside.join("config")),
         package.map(|root| root.join("boot").join(&name)),
     ];
-    places.into_iter().flatten().find_map(|path| fs::read_to_string(path).ok())
+    places.into_iter().flatten().find_map(|path| untrusted::text(path).ok())
 }

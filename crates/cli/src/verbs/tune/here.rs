@@ -57,6 +57,7 @@ fn lock(root: &Path, live: bool, what: &str) -> Result<File, Error> {
     let path = if live { Path::new("/run/isolator-tune.lock") } else { root };
     // Only root may open it, and so hold the lock.
     let create = || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    // Opened directly: it is a folder, which is locked and not read.
     let file = if live { create() } else { File::open(path) };
     let file = file.map_err(|error| failed("lock", &path.display().to_string(), &error))?;
     match file.try_lock() {
