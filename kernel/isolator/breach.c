@@ -2,7 +2,8 @@
 /*
  * Interrupt isolator: senders of interrupts to a CPU that has an owner. They
  * may defer more than calls, by the owner's mask. What they deliver to an owner
- * in user mode is a breach, which is counted with its sender.
+ * in user mode is a breach, which is counted with its sender. What they read of
+ * owners lies here, below all files that change it.
  */
 #include <linux/export.h>
 #include <linux/init.h>
@@ -16,6 +17,8 @@
 #include <trace/events/isolator.h>
 
 DEFINE_PER_CPU_SHARED_ALIGNED(struct isolator_cpu, isolator_cpu);
+DEFINE_RAW_SPINLOCK(isolator_lock);
+struct cpumask isolator_cpus;
 DEFINE_STATIC_KEY_FALSE(isolator_used);
 EXPORT_SYMBOL_GPL(isolator_used);
 

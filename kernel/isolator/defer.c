@@ -61,34 +61,6 @@ unsigned int isolator_work_of(smp_call_func_t func)
 	return find(func)->work;
 }
 
-/**
- * isolator_post() - add work to a CPU's word if the CPU is in user mode
- * @word: the word
- * @in: flag that the word must have: ISOLATOR_PENDING_USER, or _OWNER for work
- *	that waits only for an owner
- * @work: ISOLATOR_PENDING_*
- *
- * The function does the exchange even if the bits are set already. The exchange
- * orders the caller's writes (text, page tables, flags) before the entry that
- * will clear the bits.
- *
- * Return: the word before, if the work was added; 0 if the CPU is not in user
- * mode, so that the caller must send the interrupt.
- */
-int isolator_post(atomic_t *word, unsigned int in, unsigned int work)
-{
-	int old;
-
-	/* Pairs with isolator_do_work(). */
-	smp_mb();
-	old = atomic_read(word);
-	do {
-		if (!(old & in))
-			return 0;
-	} while (!atomic_try_cmpxchg(word, &old, old | work));
-	return old;
-}
-
 bool __isolator_defer_call(int cpu, smp_call_func_t func)
 {
 	unsigned int work = isolator_work_of(func);

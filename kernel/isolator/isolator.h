@@ -79,6 +79,35 @@ static inline void isolator_count(struct isolator_cpu *ic,
 	atomic64_inc((atomic64_t *)&ic->page->stat[what]);
 }
 
+/**
+ * isolator_post() - add work to a CPU's word if the CPU is in user mode
+ * @word: the word
+ * @in: flag that the word must have: ISOLATOR_PENDING_USER, or _OWNER for work
+ *	that waits only for an owner
+ * @work: ISOLATOR_PENDING_*
+ *
+ * The function does the exchange even if the bits are set already. The exchange
+ * orders the caller's writes (text, page tables, flags) before the entry that
+ * will clear the bits.
+ *
+ * Return: the word before, if the work was added; 0 if the CPU is not in user
+ * mode, so that the caller must send the interrupt.
+ */
+static inline int isolator_post(atomic_t *word, unsigned int in,
+				unsigned int work)
+{
+	int old;
+
+	/* Pairs with isolator_do_work(). */
+	smp_mb();
+	old = atomic_read(word);
+	do {
+		if (!(old & in))
+			return 0;
+	} while (!atomic_try_cmpxchg(word, &old, old | work));
+	return old;
+}
+
 /* Bits of START's mask whose parts are built in */
 #define ISOLATOR_MASK_BUILT						\
 	(ISOLATOR_MASK_DEFAULT |					\
@@ -100,7 +129,6 @@ void isolator_do_work_test(struct isolator_entry *entry, int keep);
 bool isolator_supported(void);
 
 /* defer.c */
-int isolator_post(atomic_t *word, unsigned int in, unsigned int work);
 unsigned int isolator_work_of(smp_call_func_t func);
 
 /* breach.c */
@@ -117,10 +145,15 @@ static inline bool isolator_may_defer(int cpu, unsigned int work)
 static inline void isolator_deferred(int cpu, int old, unsigned int work) { }
 #endif
 
-/* owner.c */
+/* start.c */
 enum isolator_reason isolator_take(u32 mask, struct file *file);
-enum isolator_reason isolator_give(void);
 enum isolator_reason isolator_work(u32 flags);
+
+/* owner.c */
+bool isolator_watched(int cpu);
+bool isolator_in_domain(int cpu);
+int isolator_cpu_of(struct task_struct *owner);
+enum isolator_reason isolator_give(void);
 enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner);
 bool isolator_end(int cpu, struct task_struct *owner,
 		  enum isolator_reason why);
