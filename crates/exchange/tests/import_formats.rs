@@ -6,7 +6,7 @@ use std::path::Path;
 
 use evidence::{Bundle, Summary, Verdict};
 use exchange::import::text::plain;
-use exchange::import::{ImportFormat, Question, import, parse, set_limit};
+use exchange::import::{FormatQuestion, ImportFormat, import, parse, set_limit};
 
 /// A figure that is worse than all of the fixtures, with the digits of a nanosecond.
 const WORSE_US: &str = "7777777.77";
@@ -78,7 +78,7 @@ fn every_format_has_a_fixture_and_answers() {
     let fixtures = fixtures();
     for format in ImportFormat::ALL {
         assert!(fixtures.iter().any(|fixture| fixture.format == format), "{}", format.name());
-        for question in Question::ALL {
+        for question in FormatQuestion::ALL {
             let (lines, reason) = format.answer(question);
             let is_told = reason.is_some_and(|reason| !reason.is_empty()) || !lines.is_empty();
             assert!(is_told, "{}: {question:?}", format.name());
@@ -89,7 +89,7 @@ fn every_format_has_a_fixture_and_answers() {
 #[test]
 fn a_stated_worse_value_is_never_lost() {
     for fixture in fixtures() {
-        let (patterns, _) = fixture.format.answer(Question::Worse);
+        let (patterns, _) = fixture.format.answer(FormatQuestion::Worse);
         for pattern in
             patterns.iter().filter(|pattern| pattern.contains("{us}") || pattern.contains("{units}"))
         {
@@ -122,8 +122,8 @@ fn a_loss_failure_or_doubt_always_taints() {
     const DEATH: &str = "Segmentation fault (core dumped)";
     for fixture in fixtures().iter().filter(|fixture| has_lines(fixture)) {
         let said = |question| fixture.format.answer(question).0;
-        let failed = [said(Question::Aborts), said(Question::Doubts), vec![DEATH]].concat();
-        let lost = said(Question::Losses).into_iter().map(|pattern| (pattern, "samples-lost"));
+        let failed = [said(FormatQuestion::Aborts), said(FormatQuestion::Doubts), vec![DEATH]].concat();
+        let lost = said(FormatQuestion::Losses).into_iter().map(|pattern| (pattern, "samples-lost"));
         for (pattern, code) in failed.into_iter().map(|pattern| (pattern, "tool-failed")).chain(lost) {
             for (n, text) in with_line(fixture, &line(pattern)).iter().enumerate() {
                 let name = format!("{}, {pattern}, place {n}", fixture.name);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::column::{ImportedFile, ImportedSeries};
 use super::command::{Syntax, ToolCommand};
 use super::format::{
-    Answer, Cpus, Description, End, Half, ImportFormat, Mark, Missed, Rounding, Samples, Told, Unit,
+    Answer, Cpus, Description, End, Half, ImportFormat, Mark, Missed, Rounding, StatedSamples, Told, Unit,
 };
 use super::scan::{Line, Scan, once, plain_number, second_run};
 use super::table::Table;
@@ -32,7 +32,7 @@ pub(super) const HISTOGRAM: Description = Description {
     unit: Unit::Untold,
     rounding: Rounding::Cut,
     cpus: Cpus::Threads,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Field("# Total: counts the buckets, # Histogram Overflows: the others"),
     missed: Missed::Skipped,
     end: End::Marked,
@@ -69,7 +69,7 @@ pub(super) const SUMMARY: Description = Description {
     name: "cyclictest summary",
     told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Cyclictest).then_some(Mark::Sure)),
     parts: &[],
-    samples: Samples::Extremes,
+    samples: StatedSamples::Extremes,
     totals: Answer::Field("C: of a thread's line"),
     end: End::Unmarked,
     read: read_summary,
@@ -257,8 +257,8 @@ fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
     let width = table.width();
     table.check_width(width)?;
     // Of the figures below the table, these two never have a column for the sum.
-    let threads = [MIN, AVG].iter().find_map(|name| table.words(name)).map(<[&str]>::len);
-    let threads = threads.unwrap_or_else(|| match table.words(MAX) {
+    let threads = [MIN, AVG].iter().find_map(|name| table.cells(name)).map(<[&str]>::len);
+    let threads = threads.unwrap_or_else(|| match table.cells(MAX) {
         // Neither is there where an export does not know them.
         Some(max) if table.rows.is_empty() => max.len(),
         _ if ends_in_sum(&table) => width - 1,
@@ -267,12 +267,12 @@ fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
     if !table.rows.is_empty() && !(threads..=threads + 1).contains(&width) {
         return Err(format!("its table has {width} columns for {threads} threads"));
     }
-    let more = |name: &&&str| table.words(name).is_some_and(|words| words.len() > threads + 1);
+    let more = |name: &&&str| table.cells(name).is_some_and(|words| words.len() > threads + 1);
     if let Some(name) = [TOTAL, MIN, AVG, MAX, OVERFLOWS].iter().find(more) {
         return Err(format!("'{name}' has figures of more than {threads} threads"));
     }
     // The maxima come after the minima: an export may leave those out.
-    let required = if table.words(MIN).is_none() && table.words(MAX).is_some() { 1.. } else { 0.. };
+    let required = if table.cells(MIN).is_none() && table.cells(MAX).is_some() { 1.. } else { 0.. };
     table.require(&[MIN, MAX, OVERFLOWS][required], threads..=threads + 1, &mut found.missing);
     for thread in 0..threads {
         let mut column = around.column(thread as u32);

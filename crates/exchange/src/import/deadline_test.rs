@@ -6,7 +6,9 @@
 //! rows are numbered in the order of the text: neither CPU nor histogram is in it.
 
 use super::column::{ImportedFile, ImportedSeries};
-use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
+};
 use super::scan::{Scan, second_run};
 use super::threads;
 
@@ -18,7 +20,7 @@ pub(super) const FORMAT: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Cut,
     cpus: Cpus::Threads,
-    samples: Samples::Extremes,
+    samples: StatedSamples::Extremes,
     totals: Answer::Field("nr_periods"),
     missed: Missed::Counted,
     end: End::Marked,

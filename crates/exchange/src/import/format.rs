@@ -25,7 +25,7 @@ pub(super) struct Description {
     pub unit: Unit,
     pub rounding: Rounding,
     pub cpus: Cpus,
-    pub samples: Samples,
+    pub samples: StatedSamples,
     /// Where it states how many samples there were.
     pub totals: Answer<&'static str>,
     pub missed: Missed,
@@ -132,7 +132,7 @@ pub(super) enum Cpus {
 
 /// How much of the samples the text holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Samples {
+pub(super) enum StatedSamples {
     /// Their distribution; the reader says so where it lacks.
     Distribution,
     /// Minimum, mean and maximum alone.

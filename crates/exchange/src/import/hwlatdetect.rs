@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::column::{ImportedFile, ImportedSeries, cpus};
-use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
+};
 use super::scan::{Scan, second_run};
 
 use machine::units::whole_us;
@@ -24,7 +26,7 @@ pub(super) const FORMAT: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Cut,
     cpus: Cpus::Stated,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Field("Samples recorded: and Samples exceeding threshold:"),
     missed: Missed::NoPeriods,
     end: End::Marked,

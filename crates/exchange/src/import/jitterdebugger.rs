@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::column::{ImportedFile, ImportedSeries};
-use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, Samples, Told, Unit, Worse};
+use super::format::{
+    Answer, Cpus, Description, End, Half, Missed, Rounding, StatedSamples, Told, Unit, Worse,
+};
 use super::json;
 use super::rt_tests::Sysinfo;
 use super::scan::Scan;
@@ -25,7 +27,7 @@ pub(super) const FORMAT: Description = Description {
     unit: Unit::Untold,
     rounding: Rounding::Cut,
     cpus: Cpus::Stated,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Field("count"),
     missed: Missed::Counted,
     end: End::Marked,

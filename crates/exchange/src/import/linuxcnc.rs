@@ -23,7 +23,9 @@ use std::collections::BTreeMap;
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
-use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
+};
 use super::scan::{Scan, second_run};
 
 pub(super) const TEST: Description = Description {
@@ -38,7 +40,7 @@ pub(super) const TEST: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Exact,
     cpus: Cpus::Threads,
-    samples: Samples::Extremes,
+    samples: StatedSamples::Extremes,
     totals: Answer::Never("it does not state how many runs there were"),
     missed: Missed::NoPeriods,
     end: End::Unmarked,

@@ -73,7 +73,7 @@ mod unpack;
 mod xenomai;
 
 pub use self::format::ImportFormat;
-pub use self::says::Question;
+pub use self::says::FormatQuestion;
 
 use std::io::Read;
 use std::path::Path;

@@ -10,7 +10,7 @@
 use super::column::{ImportedFile, ImportedSeries, cpus};
 use super::command::Syntax;
 use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit, Worse,
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit, Worse,
 };
 use super::scan::Scan;
 use super::table::Table;
@@ -37,7 +37,7 @@ pub(super) const FORMAT: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Up,
     cpus: Cpus::Stated,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Never("the buckets hold every sample"),
     missed: Missed::NoPeriods,
     end: End::Marked,
@@ -133,7 +133,7 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         }
     }
     let numbers = (0..table.width()).map(|n| n.to_string()).collect::<Vec<_>>();
-    let cores = match table.words("Core") {
+    let cores = match table.cells("Core") {
         Some(cores) => cores.to_vec(),
         None if numbers.is_empty() => {
             return Err("it has neither a line 'Core:' with the CPUs nor a table".into());

@@ -16,7 +16,9 @@ use serde::Deserialize;
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::{ToolScreen, after};
-use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
+};
 use super::scan::{Scan, second_run};
 use super::threads;
 
@@ -30,7 +32,7 @@ pub(super) const FORMAT: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Cut,
     cpus: Cpus::Stated,
-    samples: Samples::Extremes,
+    samples: StatedSamples::Extremes,
     totals: Answer::Field("Cycles of each pair"),
     missed: Missed::Counted,
     end: End::Unmarked,

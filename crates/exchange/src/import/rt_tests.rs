@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::column::{ImportedFile, ImportedSeries, kernel};
 use super::command::{Syntax, ToolCommand};
 use super::figures::ToolScreen;
-use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, Samples, Told, Unit};
+use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, StatedSamples, Told, Unit};
 use super::scan::Scan;
 use super::threads::{self, ThreadTool};
 use super::{cyclictest, json, oslat, pairs};
@@ -27,7 +27,7 @@ pub(super) const CYCLICTEST: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Cut,
     cpus: Cpus::Stated,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Field("cycles"),
     missed: Missed::Skipped,
     end: End::Marked,
@@ -56,7 +56,7 @@ pub(super) const OTHERS: Description = Description {
     name: "rt-tests JSON",
     program: "rt-tests",
     told: Told::Json(is_of_another_tool),
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     missed: Missed::Counted,
     totals: Answer::Field("cycles, or samples of the sender"),
     losses: Answer::Never("every cycle is in its figures"),

@@ -12,7 +12,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 use super::column::{ImportedFile, ImportedSeries, kernel};
 use super::cyclictest;
 use super::figures::thousandths;
-use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, Samples, Told, Unit};
+use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, StatedSamples, Told, Unit};
 use super::scan::{Scan, second_run};
 
 pub(super) const FORMAT: Description = Description {
@@ -23,7 +23,7 @@ pub(super) const FORMAT: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Cut,
     cpus: Cpus::Stated,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Field("samples of each core, and the maximum of system"),
     missed: Missed::Counted,
     end: End::Marked,

@@ -8,7 +8,7 @@
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit, Worse,
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit, Worse,
 };
 use super::scan::{Line, Scan, second_run};
 use super::table::Table;
@@ -22,7 +22,7 @@ pub(super) const TIMERLAT: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Cut,
     cpus: Cpus::Stated,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Field("count: of each column, and max: below ALL:"),
     missed: Missed::Skipped,
     // Below the table the analysis may follow, and how many events were missed.
@@ -107,7 +107,7 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         } else if first == "ALL:" {
             all = Some(words.collect());
         } else if first.starts_with(|c: char| c.is_ascii_digit())
-            && FIGURES.iter().all(|name| table.words(name).is_none())
+            && FIGURES.iter().all(|name| table.cells(name).is_none())
         {
             let label = line.number(first)?;
             if table.rows.last_key_value().is_some_and(|last| *last.0 >= label) {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::{Screens, ToolScreen};
-use super::format::{Answer, Description, Mark, Rounding, Samples, Told};
+use super::format::{Answer, Description, Mark, Rounding, StatedSamples, Told};
 use super::rtla;
 use super::scan::{Line, Scan, second_run};
 
@@ -23,7 +23,7 @@ pub(super) const TIMERLAT: Description = Description {
         if is_head(line, "COUNT") && line.contains('|') { Some(Mark::Kind(0)) } else { is_unit() }
     }),
     rounding: Rounding::Cut,
-    samples: Samples::Extremes,
+    samples: StatedSamples::Extremes,
     totals: Answer::Field("#COUNT of each CPU, and the line ALL"),
     read: read_timerlat,
     ..rtla::TIMERLAT
@@ -35,7 +35,7 @@ pub(super) const OSNOISE: Description = Description {
         let is_unit = || line.starts_with("duration:") && line.contains("time is in us");
         if heads_osnoise(line) { Some(Mark::Kind(0)) } else { is_unit().then_some(Mark::Kind(1)) }
     }),
-    samples: Samples::Extremes,
+    samples: StatedSamples::Extremes,
     totals: Answer::Field("the counts of each CPU by origin"),
     read: read_osnoise,
     ..rtla::OSNOISE

@@ -203,7 +203,7 @@ fn literal<'l>(words: &str, line: &'l str) -> Option<&'l str> {
 
 /// A question about a format's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub enum FormatQuestion {
     /// Where the text states how many samples there were.
     Totals,
     /// Which lines state a sample that the table may lack.
@@ -218,22 +218,22 @@ pub enum Question {
     Doubts,
 }
 
-impl Question {
+impl FormatQuestion {
     /// All of them.
-    pub const ALL: [Question; 6] = [
-        Question::Totals,
-        Question::Worse,
-        Question::Stops,
-        Question::Aborts,
-        Question::Losses,
-        Question::Doubts,
+    pub const ALL: [FormatQuestion; 6] = [
+        FormatQuestion::Totals,
+        FormatQuestion::Worse,
+        FormatQuestion::Stops,
+        FormatQuestion::Aborts,
+        FormatQuestion::Losses,
+        FormatQuestion::Doubts,
     ];
 }
 
 impl ImportFormat {
     /// The lines that answer a question, as patterns. Absent: the second text says which field of the file
     /// answers it, or why the tool never states such a thing.
-    pub fn answer(self, question: Question) -> (Vec<&'static str>, Option<&'static str>) {
+    pub fn answer(self, question: FormatQuestion) -> (Vec<&'static str>, Option<&'static str>) {
         fn text<T>(
             answer: &Answer<T>,
             pattern: fn(&T) -> &'static str,
@@ -245,15 +245,15 @@ impl ImportFormat {
         }
         let format = self.description();
         match question {
-            Question::Totals => text(&format.totals, |line| line),
-            Question::Worse => text(&format.worse, |worse| {
+            FormatQuestion::Totals => text(&format.totals, |line| line),
+            FormatQuestion::Worse => text(&format.worse, |worse| {
                 let (Worse::Sample(pattern, _) | Worse::Place(pattern)) = worse;
                 pattern
             }),
-            Question::Stops => text(&format.stops, |line| line),
-            Question::Aborts => text(&format.aborts, |line| line),
-            Question::Losses => text(&format.losses, |line| line),
-            Question::Doubts => text(&format.doubts, |line| line),
+            FormatQuestion::Stops => text(&format.stops, |line| line),
+            FormatQuestion::Aborts => text(&format.aborts, |line| line),
+            FormatQuestion::Losses => text(&format.losses, |line| line),
+            FormatQuestion::Doubts => text(&format.doubts, |line| line),
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::ops::Deref;
 
 use super::column::ImportedFile;
-use super::format::{Cpus, Description, End, Half, Missed, Samples, Told};
+use super::format::{Cpus, Description, End, Half, Missed, StatedSamples, Told};
 use super::says::Said;
 use super::text::split_cut;
 
@@ -145,7 +145,7 @@ impl<'a> Scan<'a> {
         if self.format.end == End::Unmarked {
             found.unmarked();
         }
-        if self.format.samples == Samples::Extremes {
+        if self.format.samples == StatedSamples::Extremes {
             found.extremes_alone();
         }
         found

@@ -8,7 +8,9 @@
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
-use super::format::{Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit};
+use super::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
+};
 use super::scan::{Scan, second_run};
 
 pub(super) const FORMAT: Description = Description {
@@ -24,7 +26,7 @@ pub(super) const FORMAT: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Exact,
     cpus: Cpus::Threads,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Field("the samples of its line 'sched'"),
     missed: Missed::NoPeriods,
     end: End::Marked,

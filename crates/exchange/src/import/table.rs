@@ -43,7 +43,7 @@ impl<'a> Table<'a> {
     }
 
     /// The words of a figure, one for each column.
-    pub fn words(&self, name: &str) -> Option<&[&'a str]> {
+    pub fn cells(&self, name: &str) -> Option<&[&'a str]> {
         self.figures.get(name).map(Vec::as_slice)
     }
 
@@ -80,7 +80,7 @@ impl<'a> Table<'a> {
         missing: &mut Vec<String>,
     ) {
         for name in names {
-            if self.words(name).is_none_or(|words| !columns.contains(&words.len())) {
+            if self.cells(name).is_none_or(|words| !columns.contains(&words.len())) {
                 missing.push(format!("the file has no '{name}' for every column: it was cut short"));
                 self.figures.remove(name);
             }

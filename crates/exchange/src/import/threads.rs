@@ -17,7 +17,8 @@ use super::command::{Syntax, ToolCommand};
 use super::cyclictest::sample;
 use super::figures::{Screens, ToolScreen};
 use super::format::{
-    Answer, Cpus, Description, End, Half, ImportFormat, Mark, Missed, Rounding, Samples, Told, Unit, Worse,
+    Answer, Cpus, Description, End, Half, ImportFormat, Mark, Missed, Rounding, StatedSamples, Told, Unit,
+    Worse,
 };
 use super::scan::{Line, Scan, plain_number, second_run};
 
@@ -50,7 +51,7 @@ pub(super) const SIGNALTEST: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Cut,
     cpus: Cpus::Threads,
-    samples: Samples::Extremes,
+    samples: StatedSamples::Extremes,
     totals: Answer::Field("C: of a thread's line"),
     missed: Missed::NoPeriods,
     end: End::Unmarked,

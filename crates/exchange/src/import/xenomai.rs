@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
 use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, Samples, Told, Unit, Worse,
+    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit, Worse,
 };
 use super::scan::{Line, Scan, second_run};
 
@@ -30,7 +30,7 @@ pub(super) const FORMAT: Description = Description {
     unit: Unit::Known,
     rounding: Rounding::Exact,
     cpus: Cpus::Stated,
-    samples: Samples::Distribution,
+    samples: StatedSamples::Distribution,
     totals: Answer::Field("the line RTS"),
     missed: Missed::Counted,
     end: End::Marked,
