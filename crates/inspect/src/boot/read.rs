@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bls::EntryFile;
 use super::extlinux::Extlinux;
 use super::grub::{self, GrubEnvironment};
+use super::statement::grub_word;
 use super::{bls, pi};
 use crate::tree::Tree;
 use machine::boot::{Boot, BootEntry, EntrySource, UnclearStatement, line};
@@ -124,7 +125,11 @@ fn generator(tree: &mut Tree) -> (super::Variables, Vec<EntrySource>) {
     }
     let mut sources = Vec::new();
     for (name, recovery) in [("GRUB_CMDLINE_LINUX", true), ("GRUB_CMDLINE_LINUX_DEFAULT", false)] {
-        sources.extend(shell_sources(&variables, &read, name, recovery));
+        // What the generator writes into its menu, GRUB reads once more.
+        sources.extend(shell_sources(&variables, &read, name, recovery).into_iter().map(|source| {
+            let line = source.line.as_ref().map(|line| grub_line(line));
+            EntrySource { line, ..source }
+        }));
         sources.extend(unread.iter().map(|file| EntrySource {
             file: file.clone(),
             variable: Some(name.to_string()),
@@ -134,6 +139,14 @@ fn generator(tree: &mut Tree) -> (super::Variables, Vec<EntrySource>) {
         }));
     }
     (variables, sources)
+}
+
+/// A line as GRUB gives it to the kernel.
+fn grub_line(line: &str) -> String {
+    if !line.contains(['\\', '\'', '"']) {
+        return line.to_string();
+    }
+    line::all_words(line).map(|word| grub_word(word.raw)).collect::<Vec<_>>().join(" ")
 }
 
 /// Where the words of a shell's variable stand: one source for each file that gives some.
@@ -352,4 +365,26 @@ pub(super) fn environments(tree: &mut Tree) -> Vec<String> {
         found.extend(names.map(|name| format!("{folder}/{name}")));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tree::made_of;
+
+    #[test]
+    fn a_generators_line_is_read_as_the_kernel_gets_it() {
+        let files = [
+            ("etc/debian_version", "13\n"),
+            ("etc/default/grub", "GRUB_CMDLINE_LINUX=\"memmap=1G\\\\\\$1G dyndbg=\\\"file a +p\\\"\"\n"),
+            (
+                "boot/grub/grub.cfg",
+                "menuentry a {\n linux /v root=a memmap=1G\\$1G dyndbg=\"file a +p\"\n}\nset default=0\n",
+            ),
+        ];
+        let boot = crate::boot::read_tree(&mut made_of(&files).1);
+        let running = "root=a memmap=1G$1G \"dyndbg=file a +p\"";
+        let drift = boot.drift(running).unwrap();
+        assert_eq!(drift.never_generated, Vec::<String>::new());
+        assert_eq!((drift.not_running, drift.not_configured, drift.by_hand), Default::default());
+    }
 }
