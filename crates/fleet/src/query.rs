@@ -91,18 +91,19 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
             query.select()
         )
     };
-    // DuckDB opens its files there through links, so it gets the folder itself, not a path that may lead
-    // elsewhere by then.
-    let scratch = Scratch::temporary("isolator-fleet-").map_err(|error| {
+    // DuckDB opens its files there through links. Its launcher from PyPI closes descriptors, so it gets a path.
+    let cannot = |error: std::io::Error| {
         let cure = "set TMPDIR to a folder of this user";
         Error::on("make", "a temporary folder", error::reason(&error), cure)
-    })?;
+    };
+    let scratch = Scratch::temporary("isolator-fleet-").map_err(cannot)?;
+    let temporary = scratch.named_path().map_err(cannot)?.display().to_string().replace('\'', "''");
     let text = format!(
         "SET memory_limit = '{MEMORY}';\nSET temp_directory = '{}';\n{VIEWS}\n{}",
-        scratch.path().display(),
+        temporary,
         asked.iter().map(one).collect::<String>()
     );
-    let answer = duckdb(folder, &scratch, &text)?;
+    let answer = duckdb(folder, &text)?;
     let strange = |why: String| {
         Error::on("read the answer of", PROGRAM, why, "take DuckDB 1.2 or newer, or report this as a defect")
     };
@@ -122,13 +123,12 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
     serde_json::from_value(Value::Object(document)).map_err(|e| strange(e.to_string()))
 }
 
-/// The output of `duckdb` for `text`, a line an answer; `scratch` is lent to it.
-fn duckdb(folder: &Path, scratch: &Scratch, text: &str) -> Result<String> {
+/// The output of `duckdb` for `text`, a line an answer.
+fn duckdb(folder: &Path, text: &str) -> Result<String> {
     let cannot = |e: std::io::Error| match e.kind() {
         ErrorKind::NotFound => Error::on("run", PROGRAM, "it is not installed", CURE),
         _ => Error::on("run", PROGRAM, error::reason(&e), CURE),
     };
-    let lent = scratch.lend().map_err(cannot)?;
     // Settings of the user (~/.duckdbrc) may not change the answer.
     let mut child = Command::new(PROGRAM)
         .args(["-init", "/dev/null", "-bail", "-batch", "-noheader", "-list"])
@@ -138,7 +138,6 @@ fn duckdb(folder: &Path, scratch: &Scratch, text: &str) -> Result<String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(cannot)?;
-    drop(lent);
     // It reads all before it answers, and ends early where the text is wrong: its message says more than our
     // pipe.
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));

@@ -88,6 +88,12 @@ impl Scratch {
         PathBuf::from(format!("/proc/self/fd/{}", self.number()))
     }
 
+    /// Its path by names, for a program that a launcher starts which closes descriptors. No other user can
+    /// rename a folder on the way.
+    pub fn named_path(&self) -> io::Result<PathBuf> {
+        path_of(self.folder.descriptor())
+    }
+
     /// Its descriptor's number, which a process has that it was lent to.
     pub fn number(&self) -> u32 {
         self.folder.descriptor().as_raw_fd().unsigned_abs()
@@ -245,6 +251,7 @@ mod tests {
         drop(lent);
         assert!(!touch(&two).status().unwrap().success());
         assert!(scratch.folder().has("one") && scratch.folder().has("two"));
+        assert!(scratch.named_path().unwrap().join("two").exists());
     }
 
     #[test]
