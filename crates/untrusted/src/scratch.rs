@@ -109,7 +109,11 @@ impl Scratch {
     /// Removes the folder with its content; nothing happens where that was done.
     pub fn remove(&self) -> io::Result<()> {
         let own = fstat(self.folder.descriptor())?;
-        self.folder.clear()?;
+        match self.folder.clear() {
+            // A folder that was removed has no entries, and no parent.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            cleared => cleared?,
+        }
         // Both by descriptor: the folder's present parent, and the entry that is this folder.
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let parent = match openat(self.folder.descriptor(), "..", flags, Mode::empty()) {
