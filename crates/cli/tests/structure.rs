@@ -274,13 +274,6 @@ fn circles(all: &BTreeMap<Module, String>) -> Vec<String> {
         .collect()
 }
 
-/// Crates whose circles are known; empty this list.
-const CIRCLES_TO_CLEAR: &[&str] = &[
-    // The types of a format's description, and the list of formats.
-    "exchange", // The record of a change, and the system that it is written to.
-    "tune",
-];
-
 #[test]
 fn files_of_a_crate_use_each_other_in_no_circle() {
     let mut all = Vec::new();
@@ -288,7 +281,7 @@ fn files_of_a_crate_use_each_other_in_no_circle() {
         let files = files(&root().join("crates").join(name).join("src"));
         assert!(!files.is_empty(), "{name} has no files");
         let circles = circles(&files);
-        if !circles.is_empty() && !CIRCLES_TO_CLEAR.contains(&name.as_str()) {
+        if !circles.is_empty() {
             all.push(format!("{name}: {}", circles.join("; ")));
         }
     }
@@ -378,9 +371,6 @@ fn circles_of_c(files: &[(String, String)]) -> Vec<String> {
     in_circles(&uses.collect())
 }
 
-/// Folders of C whose circles are known; empty this list.
-const C_CIRCLES_TO_CLEAR: &[&str] = &["kernel/isolator"];
-
 #[test]
 fn files_in_c_call_each_other_in_no_circle() {
     for folder in ["kernel/isolator", "lab/scope"] {
@@ -391,10 +381,7 @@ fn files_in_c_call_each_other_in_no_circle() {
         let count = files.iter().map(|(_, text)| functions_of_c(text).0.len()).sum::<usize>();
         assert!(count > 20, "{folder}: only {count} functions were found");
         let circles = circles_of_c(&files);
-        assert!(
-            circles.is_empty() || C_CIRCLES_TO_CLEAR.contains(&folder),
-            "{folder}: files that call each other: {circles:?}"
-        );
+        assert!(circles.is_empty(), "{folder}: files that call each other: {circles:?}");
     }
 }
 

@@ -11,6 +11,7 @@ use error::Error;
 use machine::CpuSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 #[cfg(test)]
 pub(crate) mod memory;
@@ -198,4 +199,9 @@ pub fn folder(path: &str) -> &str {
         Some(0) | None => "/",
         Some(at) => &path[..at],
     }
+}
+
+/// SHA-256, hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    machine::hexadecimal(&Sha256::digest(bytes))
 }

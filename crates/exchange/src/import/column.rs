@@ -12,7 +12,6 @@ use machine::{CpuSet, Snapshot};
 
 use super::UNKNOWN_LOAD;
 use super::figures::ToolScreen;
-use super::format::Rounding;
 use evidence::fact;
 use evidence::histogram::Histogram;
 use evidence::kind::RowKind;
@@ -24,6 +23,17 @@ use evidence::row::Row;
 use evidence::series::Series;
 use evidence::taint::{self, Taint};
 use evidence::writer::stem;
+
+/// How the tool brings a latency to the digits that it prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rounding {
+    /// Down: a latency is less than one unit above its figure.
+    Cut,
+    /// Up: a latency is at most its figure.
+    Up,
+    /// All digits that the clock has.
+    Exact,
+}
 
 /// One measured series as the source states it.
 #[derive(Debug, Clone, Default)]

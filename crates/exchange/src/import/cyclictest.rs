@@ -8,15 +8,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::column::{ImportedFile, ImportedSeries};
+use super::column::{ImportedFile, ImportedSeries, Rounding};
 use super::command::{Syntax, ToolCommand};
-use super::format::{
-    Answer, Cpus, Description, End, Half, ImportFormat, Mark, Missed, Rounding, StatedSamples, Told, Unit,
-};
-use super::scan::{Line, Scan, once, plain_number, second_run};
+use super::figures::{once, second_run};
+use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
+use super::scan::{Line, Scan, plain_number};
 use super::table::Table;
 use super::text::is_row;
-use super::threads::{self, SampleLines, ThreadLine, ThreadTool, Threads};
+use super::threads::{self, SampleLines, ThreadLine, ThreadTool, Threads, sample};
 
 pub(super) const HISTOGRAM: Description = Description {
     name: "cyclictest histogram",
@@ -28,7 +27,7 @@ pub(super) const HISTOGRAM: Description = Description {
         let is_bucket = is_count() && is_count();
         Mark::beginning(line, &["# Histogram", MIN, AVG, MAX, TOTAL]).or(is_bucket.then_some(Mark::Kind(9)))
     }),
-    parts: &[ImportFormat::CyclictestSummary, ImportFormat::CyclictestVerbose],
+    parts: &["cyclictest summary", "cyclictest -v"],
     unit: Unit::Untold,
     rounding: Rounding::Cut,
     cpus: Cpus::Threads,
@@ -58,7 +57,7 @@ pub(super) const SAMPLES: Description = Description {
         Some((_, cycle, _)) => Some(Mark::Kind((cycle % 255) as u8)),
         None => line.starts_with("Thread 0 Interval:").then_some(Mark::Kind(255)),
     }),
-    parts: &[ImportFormat::CyclictestSummary],
+    parts: &["cyclictest summary"],
     totals: Answer::Never("a line is a sample"),
     end: End::Unmarked,
     read: read_samples,
@@ -126,19 +125,6 @@ pub(super) fn asked(found: &mut ImportedFile, command: &ToolCommand) {
         (true, None, _) => {}
         (_, _, policy) => found.scheduled(policy.or(Some("other")), None),
     }
-}
-
-/// A line of `-v`: thread, cycle and latency.
-pub(super) fn sample(line: &str) -> Option<(u32, u64, u64)> {
-    let mut fields = line.split(':').map(str::trim);
-    let fields = (fields.next()?, fields.next()?, fields.next()?, fields.next());
-    let (thread, cycle, latency, None) = fields else { return None };
-    // A time of day, as `date` prints it between two programs.
-    let is_time = line.len() == 8 && [thread, cycle, latency].iter().all(|field| field.len() == 2);
-    if is_time {
-        return None;
-    }
-    Some((thread.parse().ok()?, plain_number(cycle)?, plain_number(latency)?))
 }
 
 /// Whether a line that cannot be read should be a sample.

@@ -5,11 +5,10 @@
 //! `execution` of a cycle. Deadlines that it missed and periods that it began late are periods missed. Its
 //! rows are numbered in the order of the text: neither CPU nor histogram is in it.
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
-};
-use super::scan::{Scan, second_run};
+use super::column::{ImportedFile, ImportedSeries, Rounding};
+use super::figures::second_run;
+use super::scan::Scan;
+use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
 use super::threads;
 
 pub(super) const FORMAT: Description = Description {

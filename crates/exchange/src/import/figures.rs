@@ -3,7 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use super::scan::second_run;
+/// Refuses a text with more than one run.
+pub(super) fn second_run<T>() -> Result<T, String> {
+    Err("it holds more than one run".into())
+}
+
+/// Puts a value in that a run states once.
+pub(super) fn once<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
+    match place.replace(value) {
+        Some(_) => second_run(),
+        None => Ok(()),
+    }
+}
 
 /// A number that may have a fraction, in thousandths: `12.345` is 12345. More digits are rounded up, so that
 /// a figure never gets smaller. `None` where it is no plain decimal number, as with a decimal comma.

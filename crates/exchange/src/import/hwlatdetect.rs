@@ -7,11 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries, cpus};
-use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
-};
-use super::scan::{Scan, second_run};
+use super::column::{ImportedFile, ImportedSeries, Rounding, cpus};
+use super::figures::second_run;
+use super::scan::Scan;
+use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
 
 use machine::units::whole_us;
 

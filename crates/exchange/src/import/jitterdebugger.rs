@@ -11,13 +11,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::format::{
-    Answer, Cpus, Description, End, Half, Missed, Rounding, StatedSamples, Told, Unit, Worse,
-};
+use super::column::{ImportedFile, ImportedSeries, Rounding};
 use super::json;
 use super::rt_tests::Sysinfo;
 use super::scan::Scan;
+use super::scan::format::{Answer, Cpus, Description, End, Half, Missed, StatedSamples, Told, Unit, Worse};
 
 pub(super) const FORMAT: Description = Description {
     name: "jitterdebugger JSON",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::scan::second_run;
+use super::figures::second_run;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 /// The document that a plain text holds, be it between a shell's lines; `None` where there is none. An error

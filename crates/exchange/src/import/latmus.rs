@@ -15,9 +15,9 @@
 //! latmus prints may stand in the same text: its worst latency and overruns count where they are worse.
 
 use super::column::{ImportedFile, ImportedSeries, kernel};
-use super::figures::thousandths;
-use super::format::{Answer, Description, ImportFormat, Mark, Told};
-use super::scan::{Scan, second_run};
+use super::figures::{second_run, thousandths};
+use super::scan::Scan;
+use super::scan::format::{Answer, Description, Mark, Told};
 use super::xenomai;
 
 pub(super) const FORMAT: Description = Description {
@@ -26,7 +26,7 @@ pub(super) const FORMAT: Description = Description {
     told: Told::Lines(|line| {
         Mark::beginning(line, &["# sample count:", "# max latency:", "# sampling period:"])
     }),
-    parts: &[ImportFormat::Xenomai],
+    parts: &["Xenomai latency"],
     totals: Answer::Field("# sample count:"),
     read,
     ..xenomai::FORMAT

@@ -21,12 +21,10 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::figures::thousandths;
-use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
-};
-use super::scan::{Scan, second_run};
+use super::column::{ImportedFile, ImportedSeries, Rounding};
+use super::figures::{second_run, thousandths};
+use super::scan::Scan;
+use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
 
 pub(super) const TEST: Description = Description {
     name: "LinuxCNC latency-test",
@@ -49,7 +47,7 @@ pub(super) const TEST: Description = Description {
     stops: Answer::Never("it has no threshold"),
     aborts: Answer::Lines(&["{}Can't find RTAI{}", "{}Realtime system did not load{}"]),
     losses: Answer::Never("every run is in its figures"),
-    // A period that was overrun, which is said once a session.
+    // A period that was overrun: LinuxCNC prints this once a session.
     doubts: Answer::Lines(&["{}nexpected realtime delay on task {}"]),
     read: read_test,
 };

@@ -31,7 +31,7 @@
 //! that was cut short gives what it still holds and a line in [`Bundle::missing`]. Seconds, spikes and jitter
 //! are in none of these formats.
 //!
-//! A new format is one file here with its description and its `read`, one line in the list of `format.rs`,
+//! A new format is one file here with its description and its `read`, one line in the list of `formats.rs`,
 //! and one fixture. The tests `import_formats` then hold for it too.
 //!
 //! Most of these tools state extremes alone: then there is no bucket, and everything is overflow from the
@@ -49,7 +49,7 @@ mod command;
 mod cyclictest;
 mod deadline_test;
 mod figures;
-mod format;
+mod formats;
 mod hwlatdetect;
 mod jitterdebugger;
 mod json;
@@ -61,7 +61,6 @@ mod rt_tests;
 mod rteval;
 mod rtla;
 mod rtla_top;
-mod says;
 mod scan;
 mod stamps;
 mod stress_ng;
@@ -72,8 +71,8 @@ mod threads;
 mod unpack;
 mod xenomai;
 
-pub use self::format::ImportFormat;
-pub use self::says::FormatQuestion;
+pub use self::formats::ImportFormat;
+pub use self::scan::says::FormatQuestion;
 
 use std::io::Read;
 use std::path::Path;
@@ -112,7 +111,7 @@ impl FigureUnit {
 impl ImportFormat {
     /// Whether a text of it may leave its unit out.
     fn has_untold_unit(self) -> bool {
-        self.description().unit == format::Unit::Untold
+        self.description().unit == scan::format::Unit::Untold
     }
 
     /// The format of a text, from its content.

@@ -7,12 +7,12 @@
 //! labelled, and the average computed, 1 us too high while minimum and maximum are right: where the lowest
 //! bucket lies exactly 1 us above the stated minimum, both are put back and that is noted.
 
-use super::column::{ImportedFile, ImportedSeries, cpus};
+use super::column::{ImportedFile, ImportedSeries, Rounding, cpus};
 use super::command::Syntax;
-use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit, Worse,
-};
 use super::scan::Scan;
+use super::scan::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit, Worse,
+};
 use super::table::Table;
 use super::text::is_row;
 use super::threads;

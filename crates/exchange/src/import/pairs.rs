@@ -14,12 +14,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::figures::{ToolScreen, after};
-use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
-};
-use super::scan::{Scan, second_run};
+use super::column::{ImportedFile, ImportedSeries, Rounding};
+use super::figures::{ToolScreen, after, second_run};
+use super::scan::Scan;
+use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
 use super::threads;
 
 pub(super) const FORMAT: Description = Description {

@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
-use super::column::{ImportedFile, ImportedSeries, kernel};
+use super::column::{ImportedFile, ImportedSeries, Rounding, kernel};
 use super::command::{Syntax, ToolCommand};
 use super::figures::ToolScreen;
-use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, StatedSamples, Told, Unit};
 use super::scan::Scan;
+use super::scan::format::{Answer, Cpus, Description, End, Half, Missed, StatedSamples, Told, Unit};
 use super::threads::{self, ThreadTool};
 use super::{cyclictest, json, oslat, pairs};
 use evidence::taint;

@@ -9,11 +9,11 @@
 use machine::units::whole_us;
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::column::{ImportedFile, ImportedSeries, kernel};
+use super::column::{ImportedFile, ImportedSeries, Rounding, kernel};
 use super::cyclictest;
-use super::figures::thousandths;
-use super::format::{Answer, Cpus, Description, End, Half, Missed, Rounding, StatedSamples, Told, Unit};
-use super::scan::{Scan, second_run};
+use super::figures::{second_run, thousandths};
+use super::scan::Scan;
+use super::scan::format::{Answer, Cpus, Description, End, Half, Missed, StatedSamples, Told, Unit};
 
 pub(super) const FORMAT: Description = Description {
     name: "rteval XML",

@@ -6,11 +6,12 @@
 //! left out, so that overflow begins somewhere after the last row. Neither period nor priority is in the
 //! file. Since 6.14 rtla states below any table how many events it missed.
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit, Worse,
+use super::column::{ImportedFile, ImportedSeries, Rounding};
+use super::figures::second_run;
+use super::scan::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit, Worse,
 };
-use super::scan::{Line, Scan, second_run};
+use super::scan::{Line, Scan};
 use super::table::Table;
 use super::text::is_row;
 

@@ -8,11 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::figures::{Screens, ToolScreen};
-use super::format::{Answer, Description, Mark, Rounding, StatedSamples, Told};
+use super::column::{ImportedFile, ImportedSeries, Rounding};
+use super::figures::{Screens, ToolScreen, second_run};
 use super::rtla;
-use super::scan::{Line, Scan, second_run};
+use super::scan::format::{Answer, Description, Mark, StatedSamples, Told};
+use super::scan::{Line, Scan};
 
 use machine::units::whole_us;
 

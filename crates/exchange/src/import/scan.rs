@@ -2,13 +2,16 @@
 //! The one way through a text: its lines with their numbers, without statements and without half a line.
 //!
 //! A reader takes the lines that are left. It refuses one that should be a row and is none with
-//! [`Line::unreadable`], and a second run with [`second_run`].
+//! [`Line::unreadable`], and a second run with [`super::figures::second_run`].
+
+pub mod format;
+pub mod says;
 
 use std::ops::Deref;
 
+use self::format::{Cpus, Description, End, Half, Missed, StatedSamples, Told};
+use self::says::Said;
 use super::column::ImportedFile;
-use super::format::{Cpus, Description, End, Half, Missed, StatedSamples, Told};
-use super::says::Said;
 use super::text::split_cut;
 
 /// A text on its way through a reader.
@@ -68,19 +71,6 @@ impl<'a> Line<'a> {
 /// A number without sign and separators.
 pub(super) fn plain_number(word: &str) -> Option<u64> {
     word.bytes().all(|byte| byte.is_ascii_digit()).then(|| word.parse().ok())?
-}
-
-/// Refuses a text with more than one run.
-pub(super) fn second_run<T>() -> Result<T, String> {
-    Err("it holds more than one run".into())
-}
-
-/// Puts a value in that a run states once.
-pub(super) fn once<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
-    match place.replace(value) {
-        Some(_) => second_run(),
-        None => Ok(()),
-    }
 }
 
 impl<'a> Scan<'a> {

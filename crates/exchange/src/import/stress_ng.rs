@@ -6,12 +6,10 @@
 //! samples, and what lies between two of them is counted at the upper one. Only the first instance prints,
 //! without its CPU; samples beyond its buffer are not in its figures.
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::figures::thousandths;
-use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit,
-};
-use super::scan::{Scan, second_run};
+use super::column::{ImportedFile, ImportedSeries, Rounding};
+use super::figures::{second_run, thousandths};
+use super::scan::Scan;
+use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
 
 pub(super) const FORMAT: Description = Description {
     name: "stress-ng --cyclic",

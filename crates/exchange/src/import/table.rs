@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::scan::{Line, second_run};
+use super::figures::second_run;
+use super::scan::Line;
 
 /// The table. A figure is kept as the word that the tool wrote.
 #[derive(Debug, Default)]

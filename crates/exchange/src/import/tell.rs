@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::ImportFormat;
-use super::format::{Mark, Told};
+use super::scan::format::{Mark, Told};
 
 /// The formats whose results are in a text; more than one where it holds results of several tools.
 pub(super) fn all(text: &str) -> Vec<ImportFormat> {
@@ -33,7 +33,8 @@ pub(super) fn all(text: &str) -> Vec<ImportFormat> {
             }
         }
     }
-    let is_part = |format: &ImportFormat| told.iter().any(|whole| whole.description().parts.contains(format));
+    let is_part =
+        |format: &ImportFormat| told.iter().any(|whole| whole.description().parts.contains(&format.name()));
     told.iter().copied().filter(|format| !is_part(format)).collect()
 }
 

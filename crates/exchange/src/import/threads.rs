@@ -12,15 +12,13 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries};
+use super::column::{ImportedFile, ImportedSeries, Rounding};
 use super::command::{Syntax, ToolCommand};
-use super::cyclictest::sample;
-use super::figures::{Screens, ToolScreen};
-use super::format::{
-    Answer, Cpus, Description, End, Half, ImportFormat, Mark, Missed, Rounding, StatedSamples, Told, Unit,
-    Worse,
+use super::figures::{Screens, ToolScreen, second_run};
+use super::scan::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit, Worse,
 };
-use super::scan::{Line, Scan, plain_number, second_run};
+use super::scan::{Line, Scan, plain_number};
 
 /// The latency at which a tool of rt-tests ended (`-b`), and the thread that had it.
 pub(super) const BREAK: Answer<Worse> =
@@ -47,7 +45,7 @@ pub(super) const SIGNALTEST: Description = Description {
     name: "signaltest text",
     program: "signaltest",
     told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Signaltest).then_some(Mark::Sure)),
-    parts: &[ImportFormat::CyclictestVerbose],
+    parts: &["cyclictest -v"],
     unit: Unit::Known,
     rounding: Rounding::Cut,
     cpus: Cpus::Threads,
@@ -306,4 +304,17 @@ pub(super) fn remarks(tool: ThreadTool, found: &mut ImportedFile) {
         ThreadTool::Cyclicdeadline => found.scheduled(Some("deadline"), None),
         ThreadTool::Cyclictest => {}
     }
+}
+
+/// A line of `-v`: thread, cycle and latency.
+pub(super) fn sample(line: &str) -> Option<(u32, u64, u64)> {
+    let mut fields = line.split(':').map(str::trim);
+    let fields = (fields.next()?, fields.next()?, fields.next()?, fields.next());
+    let (thread, cycle, latency, None) = fields else { return None };
+    // A time of day, as `date` prints it between two programs.
+    let is_time = line.len() == 8 && [thread, cycle, latency].iter().all(|field| field.len() == 2);
+    if is_time {
+        return None;
+    }
+    Some((thread.parse().ok()?, plain_number(cycle)?, plain_number(latency)?))
 }

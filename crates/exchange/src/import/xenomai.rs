@@ -15,12 +15,12 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::figures::thousandths;
-use super::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, Rounding, StatedSamples, Told, Unit, Worse,
+use super::column::{ImportedFile, ImportedSeries, Rounding};
+use super::figures::{second_run, thousandths};
+use super::scan::format::{
+    Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit, Worse,
 };
-use super::scan::{Line, Scan, second_run};
+use super::scan::{Line, Scan};
 
 pub(super) const FORMAT: Description = Description {
     name: "Xenomai latency",

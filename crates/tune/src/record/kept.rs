@@ -5,10 +5,9 @@ use std::io;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::Result;
-use crate::system::{self, Stat, System, failed};
+use crate::system::{self, Stat, System, failed, sha256};
 
 /// A file's bytes, bits and owner, kept in a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,9 +83,4 @@ impl Lossless {
             false => text.as_bytes().to_vec(),
         }
     }
-}
-
-/// SHA-256, hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    machine::hexadecimal(&Sha256::digest(bytes))
 }

@@ -12,8 +12,7 @@ use std::path::Path;
 
 use machine::CpuSet;
 
-use super::{CommandResult, FileAccess, Stat, System, folder};
-use crate::record::kept::sha256;
+use super::{CommandResult, FileAccess, Stat, System, folder, sha256};
 use crate::system::SUFFIX;
 
 /// What happens at the change that is to fail.

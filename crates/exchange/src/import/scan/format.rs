@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is to be known of a format, and the list of all formats.
+//! The description of a format.
 //!
 //! A format is a [`Description`]: how its text is told from others, which figures it has, and the lines in
 //! which its tool states a worse value, stops, fails, loses samples or doubts itself. No part has a default:
 //! a format that leaves a question open does not compile. A question whose answer is "never" says why.
 //! `read` is the rest: it puts the lines that are left into columns.
 
-use super::column::ImportedFile;
-use super::scan::Scan;
-use super::{
-    cyclictest, deadline_test, hwlatdetect, jitterdebugger, latmus, linuxcnc, oslat, pairs, rt_tests, rteval,
-    rtla, rtla_top, stress_ng, threads, xenomai,
-};
+use super::Scan;
+use crate::import::column::{ImportedFile, Rounding};
 
 /// A format.
-pub(super) struct Description {
+pub(in crate::import) struct Description {
     /// Its name for people.
     pub name: &'static str,
     /// The tool that writes it.
     pub program: &'static str,
     pub told: Told,
-    /// Formats whose lines one run of the tool may print besides.
-    pub parts: &'static [ImportFormat],
+    /// The names of formats whose lines one run of the tool may print besides.
+    pub parts: &'static [&'static str],
     pub unit: Unit,
     pub rounding: Rounding,
     pub cpus: Cpus,
@@ -46,7 +42,7 @@ pub(super) struct Description {
 }
 
 /// How a format is told from others.
-pub(super) enum Told {
+pub(in crate::import) enum Told {
     /// By what each line of the text shows.
     Lines(fn(&str) -> Option<Mark>),
     /// By the JSON document in the text.
@@ -57,7 +53,7 @@ pub(super) enum Told {
 
 /// What a line shows of a format. One that prose may quote is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(in crate::import) enum Mark {
     /// No other text has such a line.
     Sure,
     /// Two such lines tell the format.
@@ -74,7 +70,7 @@ impl Mark {
 }
 
 /// The answer to a question about a format.
-pub(super) enum Answer<T: 'static> {
+pub(in crate::import) enum Answer<T: 'static> {
     /// These lines, and where else.
     Lines(&'static [T]),
     /// A field that the reader takes.
@@ -94,7 +90,7 @@ impl<T> Answer<T> {
 
 /// A line that states a sample, or the thread or CPU of the samples in the lines that follow.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Worse {
+pub(in crate::import) enum Worse {
     /// A pattern with `{us}` or `{units}`, and the probe of the sample; absent: the file's only one.
     Sample(&'static str, Option<&'static str>),
     /// A pattern with `{cpu}` or `{tid}`.
@@ -103,27 +99,16 @@ pub(super) enum Worse {
 
 /// In which unit the figures are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(in crate::import) enum Unit {
     /// The text states it, or the tool has but one.
     Known,
     /// The text may leave it out.
     Untold,
 }
 
-/// How the tool brings a latency to the digits that it prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rounding {
-    /// Down: a latency is less than one unit above its figure.
-    Cut,
-    /// Up: a latency is at most its figure.
-    Up,
-    /// All digits that the clock has.
-    Exact,
-}
-
 /// Which CPU a column is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cpus {
+pub(in crate::import) enum Cpus {
     /// The text states it; the reader says so where it does not.
     Stated,
     /// Columns are numbered in the order of the threads.
@@ -132,7 +117,7 @@ pub(super) enum Cpus {
 
 /// How much of the samples the text holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StatedSamples {
+pub(in crate::import) enum StatedSamples {
     /// Their distribution; the reader says so where it lacks.
     Distribution,
     /// Minimum, mean and maximum alone.
@@ -141,7 +126,7 @@ pub(super) enum StatedSamples {
 
 /// What becomes of periods that the tool missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missed {
+pub(in crate::import) enum Missed {
     /// It passes over them in silence.
     Skipped,
     /// It counts them, or each is a sample.
@@ -152,7 +137,7 @@ pub(super) enum Missed {
 
 /// How the end of a whole text is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(in crate::import) enum End {
     /// By what the text has to hold.
     Marked,
     /// Not at all.
@@ -161,84 +146,11 @@ pub(super) enum End {
 
 /// A last line without a line end that does not show by its columns that it is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Half {
+pub(in crate::import) enum Half {
     /// It is whole all the same, or half of it changes no figure in silence.
     Whole,
     /// It is read, and told: half of its figure says something, too.
     Doubtful,
     /// It is left out, and told.
     Dropped,
-}
-
-macro_rules! formats {
-    ($($(#[doc = $doc:literal])+ $name:ident = $description:expr;)+) => {
-        /// A format that can be read.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum ImportFormat { $($(#[doc = $doc])+ $name,)+ }
-
-        impl ImportFormat {
-            /// All of them.
-            pub const ALL: [ImportFormat; [$(stringify!($name)),+].len()] = [$(ImportFormat::$name),+];
-
-            pub(super) fn description(self) -> &'static Description {
-                match self { $(ImportFormat::$name => &$description,)+ }
-            }
-        }
-    };
-}
-
-formats! {
-    /// jitterdebugger's `results.json`.
-    Jitterdebugger = jitterdebugger::FORMAT;
-    /// `--json` of pmqtest, ptsematest, svsematest, sigwaittest, signaltest and cyclicdeadline.
-    RtTestsJson = rt_tests::OTHERS;
-    /// `cyclictest --json`.
-    CyclictestJson = rt_tests::CYCLICTEST;
-    /// `oslat --json`.
-    OslatJson = rt_tests::OSLAT;
-    /// `cyclictest -h`, `-H` or `--histfile`.
-    CyclictestHistogram = cyclictest::HISTOGRAM;
-    /// `cyclictest -v`: `thread:cycle:latency`, a line a sample.
-    CyclictestVerbose = cyclictest::SAMPLES;
-    /// cyclictest's `T: 0 ( 3407) P:80 …` lines alone.
-    CyclictestSummary = cyclictest::SUMMARY;
-    /// Lines that oslat prints.
-    OslatText = oslat::FORMAT;
-    /// `rtla timerlat hist`.
-    Timerlat = rtla::TIMERLAT;
-    /// `rtla osnoise hist`.
-    Osnoise = rtla::OSNOISE;
-    /// Lines that hwlatdetect prints.
-    Hwlatdetect = hwlatdetect::FORMAT;
-    /// Tables of Xenomai's `latency` and of EVL's `latmus`.
-    Xenomai = xenomai::FORMAT;
-    /// `latmus -g`.
-    Latmus = latmus::FORMAT;
-    /// Lines that pmqtest, ptsematest, svsematest and sigwaittest print.
-    PairsText = pairs::FORMAT;
-    /// Lines that signaltest prints.
-    Signaltest = threads::SIGNALTEST;
-    /// Lines that cyclicdeadline prints.
-    Cyclicdeadline = threads::CYCLICDEADLINE;
-    /// Lines that deadline_test prints.
-    DeadlineTest = deadline_test::FORMAT;
-    /// `rtla timerlat top`.
-    TimerlatTop = rtla_top::TIMERLAT;
-    /// `rtla osnoise top` and `rtla hwnoise`.
-    OsnoiseTop = rtla_top::OSNOISE;
-    /// `stress-ng --cyclic`.
-    StressNg = stress_ng::FORMAT;
-    /// LinuxCNC's latency-test.
-    LinuxcncTest = linuxcnc::TEST;
-    /// LinuxCNC's `latency-histogram --nox`.
-    LinuxcncHistogram = linuxcnc::HISTOGRAM;
-    /// rteval's `summary.xml`.
-    Rteval = rteval::FORMAT;
-}
-
-impl ImportFormat {
-    /// Its name for people.
-    pub fn name(self) -> &'static str {
-        self.description().name
-    }
 }

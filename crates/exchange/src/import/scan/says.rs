@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::column::{ImportedFile, ImportedSeries};
-use super::figures::thousandths;
-use super::format::{Answer, Description, ImportFormat, Rounding, Worse};
+use super::format::{Answer, Description, Worse};
+use crate::import::column::{ImportedFile, ImportedSeries, Rounding};
+use crate::import::figures::thousandths;
 use evidence::taint;
 use machine::units::us;
 
@@ -41,7 +41,7 @@ struct Largest {
 
 /// All statements of a text so far.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(in crate::import) struct Said {
     place: Option<Place>,
     worst: BTreeMap<(Option<&'static str>, Option<Place>), Largest>,
     /// Taints by code, each with the line that says so.
@@ -230,10 +230,10 @@ impl FormatQuestion {
     ];
 }
 
-impl ImportFormat {
+impl Description {
     /// The lines that answer a question, as patterns. Absent: the second text says which field of the file
     /// answers it, or why the tool never states such a thing.
-    pub fn answer(self, question: FormatQuestion) -> (Vec<&'static str>, Option<&'static str>) {
+    pub fn answer(&self, question: FormatQuestion) -> (Vec<&'static str>, Option<&'static str>) {
         fn text<T>(
             answer: &Answer<T>,
             pattern: fn(&T) -> &'static str,
@@ -243,17 +243,16 @@ impl ImportFormat {
                 Answer::Field(field) | Answer::Never(field) => (Vec::new(), Some(field)),
             }
         }
-        let format = self.description();
         match question {
-            FormatQuestion::Totals => text(&format.totals, |line| line),
-            FormatQuestion::Worse => text(&format.worse, |worse| {
+            FormatQuestion::Totals => text(&self.totals, |line| line),
+            FormatQuestion::Worse => text(&self.worse, |worse| {
                 let (Worse::Sample(pattern, _) | Worse::Place(pattern)) = worse;
                 pattern
             }),
-            FormatQuestion::Stops => text(&format.stops, |line| line),
-            FormatQuestion::Aborts => text(&format.aborts, |line| line),
-            FormatQuestion::Losses => text(&format.losses, |line| line),
-            FormatQuestion::Doubts => text(&format.doubts, |line| line),
+            FormatQuestion::Stops => text(&self.stops, |line| line),
+            FormatQuestion::Aborts => text(&self.aborts, |line| line),
+            FormatQuestion::Losses => text(&self.losses, |line| line),
+            FormatQuestion::Doubts => text(&self.doubts, |line| line),
         }
     }
 }
