@@ -34,7 +34,7 @@ pub enum RowsOf {
     Continuous,
     /// One for each loop of a program, where that runs, with its own period.
     Program,
-    /// Further rows of another kind's; nobody asks for them alone.
+    /// Further rows of another kind's, which cannot be asked for alone.
     Beside(RowKind),
     /// Those of another tool's file.
     Imported,

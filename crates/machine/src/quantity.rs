@@ -153,7 +153,7 @@ populations! {
     Nanoseconds = "ns", "ns";
 }
 
-/// How many there are: exactly, or between two numbers where a source does not tell.
+/// How many there are: exactly, or between two numbers where a source is not exact.
 #[derive(Debug)]
 pub struct Count<P> {
     least: u64,
