@@ -12,6 +12,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, openat, statat, unlinkat};
@@ -127,6 +128,8 @@ impl Scratch {
                 Err(Errno::NOENT) => Ok(()),
                 done => Ok(done?),
             },
+            // As the kernel calls a folder that was removed.
+            Err(Errno::NOENT) if name.as_bytes().ends_with(b" (deleted)") => Ok(()),
             _ => Err(io::Error::new(ErrorKind::NotFound, "it was moved away")),
         }
     }
