@@ -19,8 +19,6 @@ use crate::args::{CompareArgs, DoctorArgs, FleetReportArgs, GateArgs, LintArgs, 
 /// The command that plans.
 const PLAN: &str = "isolator tune plan";
 
-/// The probe of which other tools' latencies are.
-
 /// A run of this length bounds rare misses; after a shorter one a longer one is advised.
 const LONG_NS: u64 = 3_600_000_000_000;
 
