@@ -3,7 +3,7 @@
 //! count in another of the same population, and sentences with such figures in them.
 //!
 //! A producer hands over the figure, and the output writes it: a terminal, JSON and JUnit as [`Sign::Plain`],
-//! a page as [`Sign::Page`]. [`units`](crate::units) has the digits of each.
+//! a page as [`Sign::Page`]. [`crate::units`] has the digits of each.
 //!
 //! Limit: text that a bundle or another program brings is text, and stays as it is written.
 

@@ -3,7 +3,7 @@
 //!
 //! In guests: [`claims`]: the isolator's kernel part; [`causes`]: names of causes; [`repeats`] and
 //! [`responses`]: the lab; [`published`]: the lab's matrix beside published figures. Here: [`live`]: the page
-//! of a run; [`bench`]: isolator itself, against peers; [`foreign`]: every reader of foreign bytes. [`page`]
+//! of a run; [`mod@bench`]: isolator itself, against peers; [`foreign`]: every reader of foreign bytes. [`page`]
 //! puts a table between two comments of a page.
 #![forbid(unsafe_code)]
 

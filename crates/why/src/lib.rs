@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator why`: the spikes of a bundle by their causes, the worst first. Pure: evidence in, a document
-//! out. [`timeline`]: the course of one spike. The module `advice` says how to mend each cause; a new cause
+//! out. [`timeline()`]: the course of one spike. The module `advice` says how to mend each cause; a new cause
 //! gets its advice there.
 #![forbid(unsafe_code)]
 
