@@ -10,6 +10,14 @@
 //! says how a run ended (manifest, finished series, verdict) is on the disk before the run goes on. The
 //! compaction in between is not waited for: a slow disk would have the control thread lose samples, and a run
 //! that is still `running` claims nothing.
+//!
+//! - **Size** grows with the spread of the values, and by a line per second (in flight, per minute); not with
+//!   the number of samples.
+//! - **In flight** (`monitor --flight`) `spikes.jsonl` is written anew now and then with the longest and the
+//!   latest spikes of each series alone.
+//! - **A power failure.** Manifest, finished series and verdict are on the disk before the program goes on.
+//!   The move of a series' journal into its two files is not waited for, since a slow disk would have the
+//!   control thread lose samples; the manifest says `running` until the end.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -10,6 +10,17 @@
 //! that people run by hand.
 //!
 //! Limits: the report needs the program `duckdb`; no other program may write to a store meanwhile.
+//!
+//! # A roll-out
+//!
+//! 1. **Parse.** Options for `prove` and `tune plan` are parsed here, before any machine is contacted.
+//!    `ansible-inventory` lists the machines; a machine with two names is refused.
+//! 2. **Lay out.** The collection goes into the run's folder (`fleet`'s `build.rs` carries it), with a
+//!    playbook of one line.
+//! 3. **Play.** `ansible-playbook` does the rest: the roles `program`, `tune`, `prove` and `collect`. Its
+//!    callback `hosts` prints a line where a machine changes, and writes `events.jsonl`.
+//! 4. **Report.** A machine's outcome is its last failure, or the verdict on its bundle, or the result of
+//!    `tune verify` there.
 #![forbid(unsafe_code)]
 
 pub mod ansible;

@@ -10,6 +10,15 @@
 //! A period that the loop skipped is missed, by the cycle before it: the dues say so, and of a loop that is
 //! silent while its program lives the clock does. A cycle that is lost on the way is no sample, and taints
 //! the row. What a cycle takes is judged by the period: it ends before the next is due, or is late.
+//!
+//! # The way of a cycle
+//!
+//! A program stamps its cycles (`rt::monitor`) with number, due, begin, marks and end, one cache line each.
+//! They go into a ring of `rt::message` in a memfd that bears the loop's name. `isolator monitor PID` finds
+//! it in `/proc/PID/fd`, and sees that it is a memfd before it opens it. From there on it is the control
+//! thread of a row whose hot loop belongs to another process (`measure::monitor`), with the same recorder,
+//! bundle, causes and verdict. Neither side waits for the other, either may end at any time, and lost cycles
+//! are counted by their numbers. Data of the other process is checked before use.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};

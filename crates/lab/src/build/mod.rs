@@ -11,6 +11,28 @@
 //! A build is kept by the content of all that goes into it: source, series, configuration, compiler.
 //! The tree and its objects stay too, for the next configuration; a compiler cache is used where there is
 //! one.
+//!
+//! # A build
+//!
+//! `kernel build` takes a source (Debian's package, an archive or a folder), and lays our new files and a
+//! version's hooks over a copy. It configures and builds that, and keeps the result by the content of all
+//! inputs. `kernel/` is the series. The program carries it (`lab`'s `build.rs` lists the folder,
+//! `include_bytes!` does the rest), so that a copied binary can build too.
+//!
+//! 1. **Ask.** The build ends here for an unknown version, a missing tool (with its package), or an
+//!    unreadable configuration.
+//! 2. **Tree.** One for each version, in the cache, made anew where source or series changed: a patch that
+//!    does not apply is named.
+//! 3. **Configure.** Fragments over nothing (`lab`), over the distribution's (`debian`) or over a file. Each
+//!    option of ours must be there afterwards. Except for guests: what the machine's root file system and
+//!    disk hang on must be built in, or a module and an initrd.
+//! 4. **Build.** make counts its own steps first, without doing them; time left comes from those done.
+//! 5. **Keep.** Image, `System.map`, `vmlinux`, configuration, modules or packages, `kernel.json`. `lab
+//!    --kernel isolator` finds the last one.
+//!
+//! `lab/scope/` is C under GPL-2.0-only, apart from the crates; its README states markers, arguments and
+//! record. `lab::guest` runs inside of a guest only. The storms are its modules; each says in its head which
+//! kernel work it provokes.
 
 pub mod bootable;
 pub mod config;

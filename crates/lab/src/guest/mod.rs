@@ -4,6 +4,35 @@
 //! Init mounts what a kernel offers, loads the job's modules, does the job, sends what came of it through the
 //! port, says [`END`] on the console and powers the machine off. Failures are printed on the console and
 //! ends the guest.
+//!
+//! # From a job to a result
+//!
+//! `lab run` boots a kernel in QEMU with an initramfs that is made on the fly. It has this program as
+//! `/init`, a job (`/job.json`), modules, and for loads the programs that make them. Where a load or a storm
+//! writes files there is a scratch disk: ext4 on virtio, a file without a name on the host. Init mounts,
+//! loads modules and runs this program again, which measures as on any machine.
+//!
+//! 1. **Armed.** The measuring thread stands on the isolated CPU. At the first instruction of its loop it
+//!    executes a marker. From there on the scope, a plugin of QEMU outside of the guest, records every
+//!    excursion of that CPU to the kernel.
+//! 2. **Storms** are started before that, one process each on housekeeping CPUs, and begin when the window is
+//!    open. Each has a fixed number of rounds at a fixed pace, drawn from the seed. Storms in the owner's own
+//!    memory run in the measuring program. The window closes after the last of them, however slow the host
+//!    is, so that the same seed gives the same counts. A round that the kernel holds back, since per-CPU work
+//!    waits for the isolated CPU's thread, delays nothing else and is reported.
+//! 3. **Sent.** Bundle, storms' words, the kernel's log and the witness leave the guest as frames through a
+//!    virtio-serial port; the scope's record is a file of the host. The log is checked: a run with a kernel's
+//!    complaint, or with a storm without effect, has no result.
+//! 4. **Kept.** Results are cached by the content of all inputs (program, job, kernel, boot line, emulator,
+//!    scope).
+//!
+//! Where the guest's kernel has the isolator (`--isolate`), the measuring thread starts it last of all, and
+//! reads the kernel's own counters before and after its loop. The bundle has breaches and deferred work
+//! beside what the scope saw. With `exclusive` the owner is a process of a single thread that only spins: a
+//! program that records its measurements shares its memory with others.
+//!
+//! Counts do not depend on the host's load. Times do: in the mode `count` none is kept, and the mode
+//! `virtual` makes time of instructions.
 
 pub mod alone;
 pub mod measure;

@@ -19,6 +19,43 @@
 //! - `responder`: an outside generator, whose edge is not seen here. A sample is the time from the last
 //!   look that saw no edge to the answer written (of lines: from the kernel's stamp of the edge), the most
 //!   that this side took. From edge to edge is an oscilloscope's, or a generator's on another machine.
+//!
+//! # A row
+//!
+//! A program sees no wire. The meaning of a sample of `measure response` depends on the source of the edges;
+//! each row's note states it.
+//!
+//! | edges come from | a sample is | and not |
+//! |---|---|---|
+//! | another CPU here (`both`, shared memory) | from the edge to the answer, as that CPU saw both | free of that CPU's own stalls, which the row's note counts |
+//! | the measured CPU (`generator`) | from the write to the level that follows: with a wire from `--out` to `--in` the loop back through register and pin, with another machine in its place that one's response | split into the way there and back |
+//! | outside (`responder`): a signal generator, ivshmem's other side | from the last look that saw no edge to the answer written, the most that this side took | the wires: from edge to edge is an oscilloscope's |
+//! | outside, through lines of the kernel | from the kernel's stamp of the edge, taken in its interrupt, to the answer written | the way from the wire to that interrupt |
+//!
+//! 1. **Refuse.** Board, lines, chip and file are opened before a bundle is begun. An address that belongs to
+//!    no device or is memory of the machine is refused here, and so is a line that is in use according to the
+//!    kernel.
+//! 2. **Set up.** `measure::response::pins` makes one line an input and the other an output, low, and gives
+//!    back what it changed when the row ends. The data register of a board without set and clear is read and
+//!    written back: no other program may drive a line of the same controller.
+//! 3. **Poll.** One loop: look, compare, write (`measure::response::poll`), in memory (`rt::registers`) or
+//!    through registers by volatile accesses of 32 bits. Lines are the contrast: an interrupt, an event, a
+//!    wakeup and two system calls.
+//! 4. **Show.** The report lays all responses of a row over each other, from its histogram, so that a day has
+//!    its one latest in the picture.
+//!
+//! In the lab the scope is the oscilloscope (`isolator lab run response`). The isolated CPU answers edges of
+//! a housekeeping CPU through a signal, by the loop of 3. Each response is bounded in instructions of the CPU
+//! that answers, from outside of the guest. The plugin is told the signal's address before the guest runs, so
+//! a program maps its first signal always to the same one (`rt::registers::SIGNAL_AT`). On arm64 the machine
+//! has a PL061, whose lines `lab::edges` drives and hears from outside, through QEMU's test protocol. The
+//! scenario `registers` answers them by polling, `lines` through the kernel.
+//!
+//! In QEMU, `ivshmem-plain` is a signal between a guest (`--signal /sys/bus/pci/devices/ADDRESS/resource2
+//! --role responder`) and its host (`--signal /dev/shm/FILE --role generator`), started in that order. The
+//! lab does so in the scenario `ivshmem` (`lab::signal`): the host gives the edges. Where guests run on the
+//! processor (mode `real`) its clock tells the times, as rows of their own; where they are translated the
+//! scope counts instructions alone.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
