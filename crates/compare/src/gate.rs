@@ -485,8 +485,8 @@ fn list(not_judged: &mut Vec<NotJudged>, row: NotJudged) {
     }
 }
 
-/// Rows that were asked for and did not run: of the candidate all, of a baseline those that the candidate did not measure
-/// either. A row that is gone fails by itself.
+/// Rows that were asked for and did not run: of the candidate all, of a baseline those that the candidate did
+/// not measure either. A row that is gone fails by itself.
 fn not_run(baselines: &[Bundle], candidate: &Bundle, gone: &[RowKey]) -> Vec<NotRun> {
     let is = |key: &RowKey, row: &NotRun| (&key.probe, &key.load) == (&row.probe, &row.load);
     let mut all = candidate.manifest.rows_not_run();

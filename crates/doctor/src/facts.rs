@@ -195,8 +195,8 @@ impl<'a> CheckFacts<'a> {
         Conclusion::unknown(self.config_source(), "no configuration could be read", cure)
     }
 
-    /// The conclusion where an option would decide: the configuration could not be read, or this kernel need not
-    /// know it.
+    /// The conclusion where an option would decide: the configuration could not be read, or this kernel need
+    /// not know it.
     pub(crate) fn option_unknown(&self, name: &str) -> Conclusion {
         if self.machine.kernel.config_source.is_none() {
             return self.config_unknown();

@@ -3,8 +3,8 @@
 //!
 //! Checks are pure functions over a [`machine::Snapshot`] that was read whole: what they say of a snapshot is
 //! what they say of the machine. Each says what it found and where, why it matters, and how to change it.
-//! A fact that could not be read is [`FindingOutcome::Unknown`], never a fault; a captured tree that lacks a file
-//! is no machine that lacks it.
+//! A fact that could not be read is [`FindingOutcome::Unknown`], never a fault; a captured tree that lacks a
+//! file is no machine that lacks it.
 //!
 //! How much a finding weighs depends on what the machine is for ([`Profile`]): the tick that a program which
 //! polls must be rid of is no matter to one that sleeps each period. There is no score.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kinds of rows: one table of what a row can be, which everything that judges, shows or writes rows asks.
+//! The kinds of rows: one table of what a row can be, which everything that judges, shows or writes rows
+//! asks.
 //!
 //! ```text
 //! name ── RowKind::of ──► kind ──► cycles or gaps · which rows a run has · how its thread waits

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence: what every measurement becomes, and what everything shown is made from.
 //!
-//! - [`kind`]: what a row can be; [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed
-//!   it, by the [`fact`]s that do; [`series`]: the data of one row; [`histogram`] under it; [`known`]: the
-//!   facts that an imported row states.
+//! - [`kind`]: what a row can be; [`manifest`]: what was asked, granted and noticed; [`taint`]: what
+//!   disturbed it, by the [`fact`]s that do; [`series`]: the data of one row; [`histogram`] under it;
+//!   [`known`]: the facts that an imported row states.
 //! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off; [`snapshot`]
 //!   copies one that is being written.

@@ -50,7 +50,8 @@ fn named(key: &RowKey) -> String {
     }
 }
 
-/// The cause that took the row's CPU in its spikes; else what stopped it; `seconds` is for how long it began no cycle.
+/// The cause that took the row's CPU in its spikes; else what stopped it; `seconds` is for how long it began
+/// no cycle.
 fn because(key: &RowKey, seconds: f64, spikes: &[Spike], manifest: &Manifest) -> String {
     let most = most(key, spikes);
     let stopped =

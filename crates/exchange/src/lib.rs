@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Other tools' formats: [`import`] reads their result files as evidence, [`export`] writes evidence in theirs.
+//! Other tools' formats: [`import`] reads their result files as evidence, [`export`] writes evidence in
+//! theirs.
 //!
 //! A new format is one file of the folder `import`, and its arms in `import/mod.rs` and `import/tell.rs`.
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the control group of this process allows: CPUs, a quota of CPU time, real-time runtime.
+//! The limits of this process' control group: CPUs, a quota of CPU time, real-time runtime.
 //!
 //! Version 2 is one tree, at `/sys/fs/cgroup` or, beside version 1, at `/sys/fs/cgroup/unified`; version 1
 //! has a tree per controller. A limit may stand anywhere between the group and the root, and a container

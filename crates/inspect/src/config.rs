@@ -71,7 +71,7 @@ impl KernelConfig {
         }
     }
 
-    /// What each of the options that decide latency is set to, `n` where it is not; one that this kernel need
+    /// The value of each option that decides latency, `n` where it is not set; one that this kernel need
     /// not know and that is not named stays out.
     pub(crate) fn kept(&self, kernel: &Kernel) -> BTreeMap<String, String> {
         let set: BTreeMap<&str, &str> =

@@ -76,7 +76,7 @@ impl Counters {
         &self.cpus
     }
 
-    /// What could not be read, and why.
+    /// The counters that could not be read, and why.
     pub fn unread(&self) -> &[String] {
         &self.unread
     }
@@ -91,7 +91,7 @@ impl Counters {
         self.counts.get(&CounterSource { class, name: name.to_string() })?.get(&cpu).copied()
     }
 
-    /// What grew since `earlier`, by CPU. Of a CPU that came online meanwhile nothing is known.
+    /// The growth since `earlier`, by CPU. Of a CPU that came online meanwhile nothing is known.
     pub fn since(&self, earlier: &Counters) -> Vec<Grown> {
         let mut grown = Vec::new();
         for (source, counts) in &self.counts {

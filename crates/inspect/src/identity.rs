@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the machine is called and made of: host name, processor, memory, maker, firmware.
+//! The machine's name and parts: host name, processor, memory, maker, firmware.
 //!
 //! PCs and servers say it by DMI (`/sys/class/dmi/id`), most boards by the device tree.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the CPUs share beyond a core, and how fast they are: caches, clusters, frequency policies, core
+//! The parts that CPUs share beyond a core, and their speed: caches, clusters, frequency policies, core
 //! types.
 //!
 //! Sources are sysfs alone: `cache/index*` (the highest level that holds data), `topology/cluster_cpus`

@@ -44,8 +44,8 @@ pub fn read(root: &Path) -> Snapshot {
     machine
 }
 
-/// As [`read`], with the [`machine::inventory::Inventory`]: threads, interrupts, settings, services, devices, the
-/// kernel's log. Some of it needs root; what was kept from us is named where it would stand.
+/// As [`read`], with the [`machine::inventory::Inventory`]: threads, interrupts, settings, services, devices,
+/// the kernel's log. Some of it needs root; what was kept from us is named where it would stand.
 pub fn read_whole(root: &Path) -> Snapshot {
     let mut tree = Tree::new(root);
     let mut machine = basics(&mut tree);

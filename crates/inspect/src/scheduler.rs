@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What limits a real-time thread: throttling, the deadline server for ordinary tasks, RT group scheduling,
+//! The limits of a real-time thread: throttling, the deadline server for ordinary tasks, RT group scheduling,
 //! and the priorities of the interrupt threads.
 //!
 //! Since Linux 6.12, without RT group scheduling, `sched_rt_runtime_us` throttles nothing any more: a

@@ -73,7 +73,8 @@ impl Tree {
         }
     }
 
-    /// The text of a boot loader's file as it stands; unlike [`Tree::text`] without taking space off its ends.
+    /// The text of a boot loader's file as it stands; unlike [`Tree::text`] without taking space off its
+    /// ends.
     pub(crate) fn whole_text(&mut self, path: &str) -> Option<String> {
         let bytes = self.bytes(path, 4 << 20)?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -160,7 +161,7 @@ impl Tree {
         self.live() || self.exists("proc/sys/kernel/ostype")
     }
 
-    /// What `path` says, or why it says nothing; `None` where that cannot be known of a captured tree.
+    /// The content of `path`, or why it has none; `None` where that cannot be known of a captured tree.
     pub(crate) fn reading(&self, path: &str) -> Option<Reading> {
         let real = self.inside(path);
         match real
@@ -377,7 +378,7 @@ mod tests {
         assert_eq!(tree.text("folder"), None);
         assert_eq!(
             tree.unread(),
-            ["/status: a link leads out of the captured tree", "/folder: not a regular file"]
+            ["/status: a link leads out of the captured tree", "/folder: it is not a regular file"]
         );
     }
 

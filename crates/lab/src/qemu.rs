@@ -342,8 +342,8 @@ fn broken(kernel: &GuestKernel, words: &Words<'_>, ending: Ending) -> Error {
     }
 }
 
-/// The last words of a kernel before it panicked or was given up, in short: the first complaint, where it was, and
-/// the functions that led there.
+/// The last words of a kernel before it panicked or was given up, in short: the first complaint, where it
+/// was, and the functions that led there.
 fn oops(console: &str) -> String {
     const CALLERS: usize = 12;
     let lines = console.lines().map(unstamped).collect::<Vec<_>>();

@@ -229,8 +229,8 @@ fn gears(line: &str) -> Option<u64> {
     rest.ends_with("FPS").then(|| frames.parse().ok())?
 }
 
-/// The device in a line of glxgears and glmark2 (GL_RENDERER), vkmark (Device Name), clpeak (Device) or vkpeak
-/// (device).
+/// The device in a line of glxgears and glmark2 (GL_RENDERER), vkmark (Device Name), clpeak (Device) or
+/// vkpeak (device).
 fn renderer(line: &str) -> Option<String> {
     let names = ["GL_RENDERER", "Device Name", "Device", "device"];
     let rest = names.iter().find_map(|name| line.strip_prefix(name))?.trim_start();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What boots this machine: the loader, its entries and their lines, and the line that runs.
+//! The boot of this machine: the loader, its entries and their lines, and the line that runs.
 //!
 //! The crate `inspect` reads the files of loaders.
 
@@ -37,7 +37,8 @@ pub struct Boot {
     pub keeper: Option<Keeper>,
     /// Files that could not be read or understood, and why.
     pub unread: Vec<String>,
-    /// Whether this system is the one that a hypervisor gives the machine to (Xen's dom0); no part of documents.
+    /// Whether this system is the one that a hypervisor gives the machine to (Xen's dom0); no part of
+    /// documents.
     #[serde(skip)]
     pub under_hypervisor: bool,
 }

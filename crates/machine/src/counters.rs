@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a counter counts.
+/// The kind of event that a counter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Class")]
@@ -29,7 +29,7 @@ pub enum CounterClass {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Source")]
 pub struct CounterSource {
-    /// What it counts.
+    /// The kind of event.
     pub class: CounterClass,
     /// Which one: `45 nvme0q3`, `reschedule`, `NET_RX`.
     pub name: String,

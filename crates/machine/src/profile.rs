@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine is for: findings weigh by it, and plans differ.
+//! The purpose of a machine: findings weigh by it, and plans differ.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine is used for, as `--use` names it. Every verb takes its defaults from this one type: the
+//! The use of a machine, as `--use` names it. Every verb takes its defaults from this one type: the
 //! periods, a limit for each thread, the probes, the profile, and the scale that grades the result.
 
 use std::fmt;
@@ -340,7 +340,7 @@ impl Use {
         }
     }
 
-    /// What a missed period is called.
+    /// The use's name for a missed period.
     pub fn missed(&self) -> &'static str {
         if self.kind == UseKind::Audio { "xruns" } else { "missed" }
     }

@@ -41,7 +41,7 @@ pub struct Drain {
     new_spike: Option<Spike>,
 }
 
-/// What the measuring thread sends.
+/// The data that the measuring thread sends.
 #[derive(Debug)]
 enum DrainSource {
     /// Cycles that come each period, recorded here.

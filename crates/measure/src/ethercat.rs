@@ -47,7 +47,7 @@ const ASK_EVERY: NonZeroU64 = NonZeroU64::new(16).unwrap();
 /// The probe on one CPU.
 #[derive(Debug, Clone)]
 pub struct EthercatProbe {
-    /// What it drives.
+    /// The wire that it drives.
     pub wire: Wire,
     /// Its period, in nanoseconds.
     pub period: NonZeroU64,
@@ -127,7 +127,7 @@ impl HotLoop for Exchanger {
     }
 }
 
-/// What the probe drives.
+/// The wire that the probe drives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wire {
     /// The interface; absent: a simulated segment.
@@ -238,7 +238,7 @@ impl ReadySegment {
         self.exchange(cycles, sinks, stop).err()
     }
 
-    /// What the cycles did so far.
+    /// The work of the cycles so far.
     pub fn exchanged(&self) -> &Exchanged {
         &self.exchanged
     }
@@ -285,7 +285,7 @@ impl ReadySegment {
     }
 }
 
-/// What a cycle adds to the figures.
+/// A cycle's contribution to the figures.
 trait Add {
     /// Gives the time from the SYNC0 that the cycle's process data should have followed until they passed the
     /// reference SubDevice.

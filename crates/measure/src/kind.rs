@@ -149,7 +149,8 @@ impl ProbeKind {
     }
 
     /// The probe of one of its threads; `None` where no thread of ours measures. One that lacks what it needs
-    /// is an error: its row would be missing in silence. `clock` measures the rate of the processor's counter.
+    /// is an error: its row would be missing in silence. `clock` measures the rate of the processor's
+    /// counter.
     pub fn probe(
         &self,
         schedule: Schedule,

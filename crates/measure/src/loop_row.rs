@@ -209,8 +209,8 @@ mod tests {
 
     const GRID: Grid = Grid { period: NonZeroU64::new(1_000).unwrap(), is_kept: true };
 
-    /// The periods missed by each due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at each
-    /// of `cycles`.
+    /// The periods missed by each due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at
+    /// each of `cycles`.
     fn missed(cycles: &[(u64, u64)], until_ns: Option<u64>) -> Vec<(u64, u64)> {
         let (mut recorder, mut live) =
             recorder(u64::MAX, Schedule::Periodic(NonZeroU64::new(1_000).unwrap()));

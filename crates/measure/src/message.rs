@@ -148,7 +148,7 @@ impl HotLoop for Asker {
 #[repr(align(128))]
 struct MessageWord(AtomicU32);
 
-/// What the two threads share.
+/// The state that the two threads share.
 #[derive(Debug)]
 struct MessageLink {
     means: Means,

@@ -39,7 +39,7 @@ impl<'a> Pace<'a> {
         self
     }
 
-    /// What it goes by.
+    /// The cycles that it goes by.
     pub fn cycles(&self) -> &'a Cycles {
         self.cycles
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What differs between probes whose loop is a thread of ours: one value of [`Probe`] for each measuring
+//! The differences between probes whose loop is a thread of ours: one value of [`Probe`] for each measuring
 //! thread.
 //!
 //! ```text
@@ -34,7 +34,7 @@ pub trait Probe: fmt::Debug + Send {
     fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened>;
 }
 
-/// What a probe begins its series from.
+/// The data from which a probe begins its series.
 #[derive(Debug)]
 pub struct Opening<'a> {
     /// The probe's own series.
@@ -68,7 +68,7 @@ impl Opening<'_> {
 pub struct Opened {
     /// Called on the measuring thread.
     pub arm: Arm,
-    /// What the control thread drains: the probe's own series first.
+    /// The series that the control thread drains: the probe's own first.
     pub drained: Vec<(SeriesSpec, Drain)>,
 }
 
@@ -103,15 +103,15 @@ pub trait HotLoop {
     }
 }
 
-/// What a loop has to say beside its samples.
+/// The result of a loop beside its samples.
 #[derive(Debug, Default)]
 pub struct LoopOutcome {
     /// Why it ended before its time, or has no samples.
     pub failed: Option<rt::Error>,
-    /// What its samples do not tell, in words.
+    /// A note beside its samples, in words.
     pub note: Option<String>,
     /// How far the processor's counter was off: (its length of the row / CLOCK_MONOTONIC's) - 1.
     pub drift: Option<f64>,
-    /// What cycles of the EtherCAT probe did.
+    /// The work of the EtherCAT probe's cycles.
     pub exchanged: Option<Exchanged>,
 }

@@ -19,13 +19,13 @@ pub struct LoopFound {
     pub cpu: Option<u32>,
     /// The time between two cycles, in nanoseconds.
     pub period: NonZeroU64,
-    /// What its rows are told apart by, where the program did not name the loop itself.
+    /// The name by which its rows are told apart, where the program did not name the loop itself.
     pub thread_name: Option<String>,
     /// Its thread, where it is followed from outside.
     pub followed: Option<Followed>,
 }
 
-/// What a loop's thread has.
+/// The grants of a loop's thread.
 pub(crate) fn granted(thread: &Thread) -> Granted {
     Granted {
         policy: Some(thread.policy.name().to_string()),
@@ -49,7 +49,7 @@ pub trait Program: std::fmt::Debug {
     /// Its loops, one series each.
     fn loops(&self) -> Vec<LoopFound>;
 
-    /// What a reader of the evidence should know of it.
+    /// Notes for a reader of the evidence.
     fn notes(&self) -> Vec<String>;
 
     /// Whether it has ended; cycles that have come until now are thrown away.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one measuring thread records, and how the control thread reads it without stopping it.
+//! The records of one measuring thread, and how the control thread reads them without stopping it.
 //!
 //! The measuring side ([`Recorder`]) adds to flat arrays of counts and pushes finished seconds and spikes
 //! into two rings; it never allocates, locks, waits or calls the kernel. The control side ([`LiveSeries`])
@@ -326,7 +326,7 @@ impl Recorder {
         self.samples + self.missed
     }
 
-    /// What the present second has that was not handed on.
+    /// The part of the present second that was not handed on.
     pub fn second(&self) -> Second {
         Second { min_ns: if self.second.count > 0 { self.second.min_ns } else { 0 }, ..self.second }
     }

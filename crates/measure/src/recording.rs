@@ -9,7 +9,7 @@ use evidence::writer::BundleWriter;
 
 use crate::series::RowProgress;
 
-/// What a row is measured into.
+/// The place into which a row is measured.
 pub struct Recording<'a> {
     /// Takes the series and the spikes.
     pub bundle: &'a mut BundleWriter,

@@ -103,8 +103,8 @@ pub struct Cycles {
     pub loops: u64,
 }
 
-/// Periods that went by whole after a cycle that was due at `due_ns`, until `now_ns`, but for the one in which
-/// that is.
+/// Periods that went by whole after a cycle that was due at `due_ns`, until `now_ns`, but for the one in
+/// which that is.
 #[inline(always)]
 pub(crate) fn gone_by(due_ns: u64, now_ns: u64, period_ns: u64) -> u64 {
     now_ns.saturating_sub(due_ns + period_ns) / period_ns

@@ -11,7 +11,7 @@ use evidence::writer::stem;
 /// One series to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesSpec {
-    /// What identifies it.
+    /// Its identity.
     pub key: RowKey,
     /// The limit that judges it.
     pub limit_ns: u64,
@@ -59,7 +59,7 @@ pub struct SeriesProgress {
     pub thread: u32,
     /// Its real-time priority, 0 where it has none.
     pub priority: u32,
-    /// What was recorded so far, as if one second.
+    /// The record so far, as if one second.
     pub so_far: Second,
     /// The latest sample.
     pub last_ns: u64,

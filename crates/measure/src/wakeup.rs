@@ -24,7 +24,7 @@ use crate::schedule::{Cycles, Schedule, Window, gone_by};
 /// The probe on one CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct WakeupProbe {
-    /// What it sleeps with.
+    /// The timer that it sleeps with.
     pub timer: TimerKind,
     /// Its period, in nanoseconds.
     pub period: NonZeroU64,

@@ -47,7 +47,7 @@ fn set_up() -> bool {
     setup.apply().unwrap().memory.is_ok()
 }
 
-/// What the loop did to its thread: page faults and allocations.
+/// The effects of the loop on its thread: page faults and allocations.
 fn quietly(body: impl FnOnce()) -> (u64, u64) {
     let (faults, allocations) = (thread::page_faults(), ALLOCATIONS.get());
     body();

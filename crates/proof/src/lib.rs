@@ -3,8 +3,8 @@
 //!
 //! In guests: [`claims`]: the isolator's kernel part; [`causes`]: names of causes; [`repeats`] and
 //! [`responses`]: the lab; [`published`]: the lab's matrix beside published figures. Here: [`live`]: the page
-//! of a run; [`mod@bench`]: isolator itself, against peers; [`foreign`]: every reader of foreign bytes. [`page`]
-//! puts a table between two comments of a page.
+//! of a run; [`mod@bench`]: isolator itself, against peers; [`foreign`]: every reader of foreign bytes.
+//! [`page`] puts a table between two comments of a page.
 #![forbid(unsafe_code)]
 
 pub mod bench;

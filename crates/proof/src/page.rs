@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables in a page of the documentation, each between two comments that name it. The text around them is
-//! written by hand. Whatever makes a table, here or as a program of its own, it comes into its page by [`put`].
+//! written by hand. Whatever makes a table, here or as a program of its own, it comes into its page by
+//! [`put`].
 
 use std::error::Error;
 use std::fs;

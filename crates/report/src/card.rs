@@ -16,9 +16,9 @@ pub(crate) struct VerdictCard {
     /// Empty where nothing is judged.
     pub mark: &'static str,
     pub words: String,
-    /// What stands beside the words because it narrows them; may be empty.
+    /// A text beside the words that narrows them; may be empty.
     pub but: String,
-    /// What the run says of its use, and its grade: `good`, `usable` or `unfit`, where the use has a scale.
+    /// The run's result for its use, and its grade: `good`, `usable` or `unfit`, where the use has a scale.
     pub purpose: Option<String>,
     pub grade: Option<&'static str>,
     /// How much the samples support, in a sentence; empty where nothing is judged.
@@ -47,6 +47,6 @@ impl VerdictCard {
 pub(crate) struct Tile {
     pub name: &'static str,
     pub value: String,
-    /// What it is to be seen against.
+    /// A note to be seen beside it.
     pub note: String,
 }

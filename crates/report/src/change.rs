@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What changed from one run to another: a table with intervals, and distributions laid over each other.
+//! The change from one run to another: a table with intervals, and distributions laid over each other.
 //!
 //! An interval is drawn on an axis of ratios, which is logarithmic: half as much lies as far to the left of
 //! no change as twice as much lies to its right.
@@ -107,7 +107,7 @@ pub(crate) fn figure(row: &Change) -> String {
     name.replace('_', ".")
 }
 
-/// What is shown of `comparison`, whose runs are `runs`.
+/// The section of `comparison`, whose runs are `runs`.
 pub(crate) fn of(runs: &Runs, comparison: &Comparison) -> ChangeSection {
     let mut groups: Vec<(&RowKey, ChangeGroup)> = Vec::new();
     for row in &comparison.rows {

@@ -6,7 +6,7 @@ use evidence::verdict::{DEFAULT_CLAIM, RowVerdict, VerdictOutcome};
 use crate::runs::ShownRun;
 use crate::{taints, text};
 
-/// What a rate below `rate` is, in words that need no exponent: `1 in 3,333`.
+/// A rate below `rate`, in words that need no exponent: `1 in 3,333`.
 pub(crate) fn once_in(rate: f64) -> String {
     match rate {
         ..=0.0 => "none".to_string(),
@@ -60,7 +60,7 @@ pub(crate) fn supported(run: &ShownRun) -> String {
     }
 }
 
-/// What narrows a verdict that holds: it is to be seen beside it.
+/// A limit of a verdict that holds: it is to be seen beside it.
 pub(crate) fn but(run: &ShownRun) -> String {
     let accepted = taints::groups(&run.document.taints).iter().filter(|group| group.accepted()).count();
     match (run.document.verdict.outcome, accepted) {

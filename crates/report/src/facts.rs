@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of facts, a column for each run: the machine, what was asked, what was granted.
 //!
-//! What is unknown is called unknown; where runs differ the line is marked, since that is what a reader who
+//! An unknown fact is called unknown; where runs differ the line is marked, since that is what a reader who
 //! compares looks for.
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub(crate) struct Fact {
     pub differ: bool,
 }
 
-/// What some rows were granted, or what their load did.
+/// The grants of some rows, or the work of their load.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Grant {
     pub rows: String,
@@ -44,7 +44,7 @@ pub(crate) fn asked(bundles: &[Bundle]) -> Vec<Fact> {
     facts(bundles, asked_of)
 }
 
-/// What a verdict's card says of the run: machine, kernel, date, loads, and what measured.
+/// The facts on a verdict's card: machine, kernel, date, loads, and what measured.
 pub(crate) fn card(run: &ShownRun) -> Vec<(&'static str, String)> {
     let (manifest, machine) = (&run.bundle.manifest, &run.bundle.manifest.machine);
     let asked = &manifest.asked;
@@ -290,7 +290,7 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What the response probe polled and drove.
+/// The wiring of the response probe.
 fn wired(response: &ResponseSetup) -> String {
     let line = |what: &str, line: Option<u32>| line.map(|line| format!("{what} line {line}"));
     let named = |what: &str, value: &Option<String>| value.as_ref().map(|value| format!("{what} {value}"));
@@ -305,12 +305,12 @@ fn wired(response: &ResponseSetup) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What the measuring threads were granted, equal rows named together.
+/// The grants of the measuring threads, equal rows named together.
 pub(crate) fn granted(bundle: &Bundle) -> Vec<Grant> {
     merged(bundle, |entry| Some(granted_of(entry)))
 }
 
-/// What the loads did.
+/// The work of the loads.
 pub(crate) fn loads(bundle: &Bundle) -> Vec<Grant> {
     merged(bundle, |entry| entry.load_did.clone())
 }

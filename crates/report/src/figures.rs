@@ -20,7 +20,7 @@ use crate::{claim, facts, text};
 #[derive(Debug, Serialize)]
 pub(crate) struct FigureGroup {
     pub title: String,
-    /// What is measured, and where it is known how.
+    /// The meaning of the samples, where it is known.
     pub gloss: String,
     pub rows: Vec<FigureRow>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct FigureRow {
     pub result: String,
 }
 
-/// What the tail of some rows suggests, or why it says nothing.
+/// The suggestion of the tail of some rows, or why there is none.
 #[derive(Debug, Serialize)]
 pub(crate) struct TailRow {
     pub run: String,
@@ -132,7 +132,7 @@ pub(crate) fn rows(runs: &Runs) -> Vec<FigureGroup> {
     runs.kinds.iter().map(group).collect()
 }
 
-/// What a probe's samples are; of a loop that was followed from outside also how it waits.
+/// The meaning of a probe's samples; of a loop that was followed from outside also how it waits.
 fn gloss(runs: &Runs, kind: &ProbePeriod) -> String {
     let mut parts = vec![kind.row_kind().sentence().to_string()];
     let mut followed = runs.rows_of(kind).filter_map(|row| row.row.entry.followed.as_ref());
@@ -211,7 +211,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
     }
 }
 
-/// What the tails suggest; rows with the same text are named together.
+/// The suggestions of the tails; rows with the same text are named together.
 pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
     let mut rows: Vec<TailRow> = Vec::new();
     for run in &runs.all {

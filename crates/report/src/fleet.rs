@@ -208,7 +208,7 @@ fn card(document: &FleetDocument, parts: &[ListSection]) -> VerdictCard {
     }
 }
 
-/// What stands out, at most so many lines of each part.
+/// The parts that stand out, at most so many lines of each.
 pub(crate) fn parts(document: &FleetDocument, listed: usize, sign: Sign) -> Vec<ListSection> {
     let part = |id, title, lead, none, lines: Vec<String>| ListSection {
         id,

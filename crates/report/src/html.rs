@@ -46,7 +46,7 @@ struct BundlePage {
     several: bool,
     run_count: usize,
     verdicts: Vec<VerdictCard>,
-    /// What the lab saw, where any run is one of the lab.
+    /// The lab's section, where any run is one of the lab.
     lab: Option<LabSection>,
     /// Whether every run is.
     all_lab: bool,
@@ -54,7 +54,7 @@ struct BundlePage {
     latencies: bool,
     /// Whether any latency is in virtual time.
     virtual_time: bool,
-    /// What changed, where two runs are compared.
+    /// The changes, where two runs are compared.
     change: Option<ChangeSection>,
     overlaid: Vec<Panels>,
     loads: Vec<LegendEntry>,
@@ -100,7 +100,7 @@ struct LegendEntry {
     style: LoadStyle,
 }
 
-/// What one run was granted.
+/// The grants of one run.
 #[derive(Serialize)]
 struct RunGrants {
     run: String,

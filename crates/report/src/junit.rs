@@ -172,7 +172,7 @@ impl Suite {
     }
 }
 
-/// What groups the cases of a row: dots part groups in what reads JUnit.
+/// The group of a row's cases: dots part groups in what reads JUnit.
 fn class(key: &RowKey) -> String {
     key.to_string().replace('.', "·")
 }

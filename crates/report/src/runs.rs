@@ -126,7 +126,7 @@ impl<'a> ShownRun<'a> {
         ShownRun { letter, name, bundle, document, virtual_time, places }
     }
 
-    /// What marks it where there are `several`.
+    /// Its mark where there are `several`.
     pub fn mark(&self, several: bool) -> String {
         if several { self.letter.clone() } else { String::new() }
     }
@@ -213,7 +213,7 @@ impl RowView<'_> {
     }
 }
 
-/// What `key` names, shortly: `wakeup every 1 ms · io · cpu 2`.
+/// The short name of `key`: `wakeup every 1 ms · io · cpu 2`.
 pub(crate) fn place(key: &RowKey, virtual_time: bool) -> String {
     format!("{} · {} · cpu {}", kind(key, virtual_time), text::short(&key.load, 24), key.cpu)
 }

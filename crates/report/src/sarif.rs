@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lint found as SARIF 2.1.0, which editors and code hosts show beside the code
+//! The findings of lint as SARIF 2.1.0, which editors and code hosts show beside the code
 //! (<https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>).
 //!
 //! Written by hand: of the format's many types these few are needed.

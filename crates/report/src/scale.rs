@@ -8,7 +8,7 @@ use serde::Serialize;
 pub(crate) struct GridLine {
     /// Per cent of the axis.
     pub at: f64,
-    /// What is written beside it; may be empty.
+    /// Its label; may be empty.
     pub label: String,
 }
 

@@ -98,7 +98,7 @@ impl TaintGroup<'_> {
         }
     }
 
-    /// What was found, with the span of each figure: `the hypervisor took 10 to 250 ms`.
+    /// The reason, with the span of each figure: `the hypervisor took 10 to 250 ms`.
     pub fn reason(&self) -> String {
         let mut words = self.0[0].reason.split(' ').map(|word| (word, word)).collect::<Vec<_>>();
         for taint in &self.0[1..] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What interrupts CPUs, for the terminal and for a page: a line for each source, in the order of a column.
+//! Interrupts of CPUs, for the terminal and for a page: a line for each source, in the order of a column.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub enum WatchColumn {
 }
 
 impl WatchColumn {
-    /// What comes first: the most, and of names the first of the alphabet.
+    /// The order of lines: the most first, and of names the first of the alphabet.
     pub(crate) fn compare(self, a: &SourceLine, b: &SourceLine) -> Ordering {
         let first = match self {
             WatchColumn::Name => Ordering::Equal,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the terminal and the page say of causes: names, groups and bars, from the crate `why`.
+//! The texts on causes for the terminal and the page: names, groups and bars, from the crate `why`.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub(crate) fn summed(sum: &CauseTotal) -> String {
     if sum.suspect { format!("suspect: {name}") } else { name }
 }
 
-/// What is known of one occurrence: `woken by irq 45`, ``sent by cpu 0 `echo` (pid 4211) in
+/// The details of one occurrence: `woken by irq 45`, ``sent by cpu 0 `echo` (pid 4211) in
 /// text_poke_bp_batch``, `with 0.9 us of entry and exit` where that is a good part of it.
 pub(crate) fn detail(cause: &Cause, sign: Sign) -> String {
     let detail = cause.detail.as_deref().map(text::clean);
@@ -130,7 +130,7 @@ pub(crate) fn place(spike: &ExplainedSpike) -> String {
     format!("{row}cpu {} · load {}{time}{missed}", spike.cpu, text::short(&spike.load, 24))
 }
 
-/// What the program waited for: the first word of a spike's timeline.
+/// The event that the program waited for: the first word of a spike's timeline.
 pub(crate) fn due(spike: &ExplainedSpike) -> &'static str {
     if spike.period_ns.is_some() { "timer due" } else { "program stops" }
 }
@@ -141,7 +141,7 @@ pub(crate) fn over(spike: &ExplainedSpike) -> &'static str {
     RowKind::of(&spike.probe).ends()
 }
 
-/// What comes one by one of a spike's timed causes, and how many shorter ones of how much time do not.
+/// The timed causes of a spike that are shown one by one, and how many shorter ones of how much time are not.
 pub(crate) fn shown(spike: &ExplainedSpike) -> (Vec<&Cause>, usize, u64) {
     let timed = spike.causes.iter().filter(|cause| !cause.is_suspect());
     let mut lengths: Vec<_> = timed.clone().filter_map(|cause| cause.duration_ns).collect();
@@ -169,7 +169,7 @@ pub(crate) fn suspects(spike: &ExplainedSpike) -> String {
     suspects.map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What siblings did, a line for each.
+/// The work of siblings, a line for each.
 pub(crate) fn siblings(spike: &ExplainedSpike, sign: Sign) -> Vec<String> {
     let mut lines: Vec<(u32, Vec<String>)> = Vec::new();
     for one in &spike.siblings {
@@ -219,7 +219,7 @@ pub(crate) fn groups(document: &WhyDocument) -> Vec<CauseGroup<'_>> {
     groups
 }
 
-/// What stands over a group.
+/// The title of a group.
 pub(crate) fn title(group: &CauseGroup, document: &WhyDocument) -> String {
     let Some(mostly) = group.mostly else {
         let why = match document.collector {
@@ -311,7 +311,7 @@ pub(crate) struct SpikeList {
 pub(crate) struct Picture {
     pub length: String,
     pub place: String,
-    /// What took most of it, and how much of it in per cent.
+    /// The cause that took most of it, and how much of it in per cent.
     pub mostly: String,
     pub colour: usize,
     pub share: f64,
@@ -458,7 +458,7 @@ fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
     }
 }
 
-/// What took most of a spike, its colour, and its share in per cent.
+/// The cause that took most of a spike, its colour, and its share in per cent.
 fn mostly(spike: &ExplainedSpike) -> (String, usize, f64) {
     let Some(mostly) = &spike.mostly else {
         let words = if spike.causes.is_empty() { "no cause collected" } else { "suspects only" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a bundle has for people and programs beside its evidence.
+//! The files of a bundle for people and programs beside its evidence.
 
 use std::path::PathBuf;
 use std::slice::from_ref;

@@ -109,12 +109,12 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// What the browser laid out of `page` at `width`.
+/// The browser's layout of `page` at `width`.
 fn laid_out(browser: &str, page: &Path, width: u32) -> Value {
     measured(browser, page, MEASURE, width)
 }
 
-/// What `wrapper` measures in `page` at `width`.
+/// The measurements of `wrapper` in `page` at `width`.
 fn measured(browser: &str, page: &Path, wrapper: &str, width: u32) -> Value {
     let probe = page.with_extension(format!("{width}.html"));
     let measure = wrapper.replace("WIDTH", &width.to_string());

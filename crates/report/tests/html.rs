@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every page must be: whole, harmless, small, and the same for the same evidence.
+//! The demands on every page: whole, harmless, small, and the same for the same evidence.
 
 use crate::common::{Plan, lab};
 use base64::Engine;
@@ -10,7 +10,7 @@ use sha2::Digest;
 /// Bytes of a page, however long the run was.
 const LARGEST: usize = 2_600_000;
 
-/// What a page may take beside its rows, of which its styles and its script are a third, and for each of
+/// The most bytes of a page beside its rows, of which its styles and its script are a third, and for each of
 /// them: twelve CPUs under twelve loads then stay below [`LARGEST`].
 const BESIDE_ROWS: usize = 110_000;
 const FOR_A_ROW: usize = (LARGEST - BESIDE_ROWS) / (12 * 12);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the page says of a lab run: counts that are no latencies, and whether they are a result at all.
+//! The page of a lab run: counts that are no latencies, and whether they are a result at all.
 
 use crate::common::{Plan, lab};
 use evidence::Bundle;

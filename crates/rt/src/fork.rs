@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Objects that a child of fork() must not use: it has a copy of each object of its parent, whose locks, positions
-//! and shared memory are one.
+//! Objects that a child of fork() must not use: it has a copy of each object of its parent, whose locks,
+//! positions and shared memory are one.
 //!
 //! Where a call may cost nothing, the first word that it looks at lies in memory which a child finds all zero
 //! ([`Wiped`]). Elsewhere an object knows its process ([`Home`]).

@@ -134,8 +134,8 @@ struct FoundOn<T> {
     cpus: CpuSet,
 }
 
-/// The findings of `look` on the measured CPUs: said once where it is the same on all, else CPU by CPU, since a
-/// taint without a CPU disturbs every row.
+/// The findings of `look` on the measured CPUs: said once where it is the same on all, else CPU by CPU, since
+/// a taint without a CPU disturbs every row.
 fn on_measured<T: Ord + Clone>(
     machine: &Snapshot,
     request: &PreflightRequest,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rights of this process, as the kernel states them: capabilities (capget(2)), limits (getrlimit(2)), and
-//! the size of its address space (`/proc/self/status`; unknown, and so 0, where that cannot be read).
+//! The rights of this process, as the kernel states them: capabilities (capget(2)), limits (getrlimit(2)),
+//! and the size of its address space (`/proc/self/status`; unknown, and so 0, where that cannot be read).
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct PlanRefusal {
     /// Why.
     pub reason: String,
-    /// What to do.
+    /// The cure.
     pub cure: String,
 }
 
@@ -39,7 +39,8 @@ pub struct Action {
     pub undo: String,
 }
 
-/// The words that a plan adds to the kernel's line, in order. Its text is rendered from them, and never split again.
+/// The words that a plan adds to the kernel's line, in order. Its text is rendered from them, and never split
+/// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BootLine(Vec<String>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this program changes, and nothing else: the targets of each kind of action, and the files, settings
+//! All that this program changes: the targets of each kind of action, and the files, settings
 //! and commands of each kind of step.
 //!
 //! A plan may come from a stranger and a record lies on a disk. Each is checked once, when it is read, so

@@ -31,7 +31,7 @@ use crate::Result;
 use crate::system::System;
 use spec::BootLoader;
 
-/// What changes the line of this machine: its loader, or a person where another program keeps the loader's files.
+/// The writer of this machine's line: its loader, or a person where another program keeps the loader's files.
 fn of(boot: &Boot) -> &'static dyn BootLoader {
     match boot.loader {
         _ if boot.keeper.is_some() => &by_hand::ByHand,
@@ -46,13 +46,13 @@ fn of(boot: &Boot) -> &'static dyn BootLoader {
     }
 }
 
-/// What `apply` does.
+/// The method of `apply`.
 pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     guard::admit(system, asked, false)?;
     of(asked.boot).first(system, asked)
 }
 
-/// What `confirm` does after a trial that held.
+/// The method of `confirm` after a trial that held.
 pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     guard::admit(system, asked, true)?;
     of(asked.boot).lasting(system, asked, true)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the files of GRUB's generator make of our drop-in: they are read in the order of their names, and one
+//! The result of GRUB's generator with our drop-in: its files are read in the order of their names, and one
 //! that comes later may set the line anew.
 
 use inspect::boot::Variables;
@@ -20,7 +20,7 @@ pub(crate) enum LossReason {
     Lines(String),
 }
 
-/// What takes away the words that `drop_in` adds; none where they stay.
+/// The file that takes away the words that `drop_in` adds; none where they stay.
 pub(crate) fn lost(system: &dyn System, drop_in: &str, words: &[String]) -> Option<LossReason> {
     let mut files: Vec<String> = system.names(FOLDER).unwrap_or_default();
     // A shell's `*` leaves out names that begin with a dot.

@@ -13,7 +13,8 @@ pub const PARTITION: &str = "/sys/fs/cgroup/isolator";
 pub(crate) const BALANCE: &str = "/run/systemd/system/irqbalance.service.d";
 /// The id of a boot entry that is tried.
 pub const TRIAL: &str = "isolator-trial";
-/// The drop-in of GRUB's generator; its number lets it come after those that set the line anew, as cloud images do.
+/// The drop-in of GRUB's generator; its number lets it come after those that set the line anew, as cloud
+/// images do.
 pub(crate) const DROP_IN: &str = "/etc/default/grub.d/99-isolator.cfg";
 /// Variables of U-Boot that vendors leave for more words.
 pub(crate) const OPTIONAL: [&str; 3] = ["optargs", "extraargs", "othbootargs"];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was changed, step by step, with what was there before: the document from which a change is undone.
+//! The record of a change, step by step, with what was there before: the document from which a change is
+//! undone.
 //!
 //! Types alone; `transaction` does and undoes the steps, `allowed` says which of them are ours.
 
@@ -21,7 +22,7 @@ use own::OwnPart;
 /// Version of the record.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What was changed together, and what was there before.
+/// The parts of one change, with what was there before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Version of this document.
@@ -41,9 +42,9 @@ pub struct Record {
     /// Files of boot loaders that had some of these words before, and which: those are not ours.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub theirs: BTreeMap<String, Vec<String>>,
-    /// What starts a trial; absent where the change is in force or comes with any next boot.
+    /// The command that starts a trial; absent where the change is in force or comes with any next boot.
     pub start: Option<String>,
-    /// What it does, in order.
+    /// Its steps, in order.
     pub steps: Vec<DoneStep>,
 }
 
@@ -113,11 +114,11 @@ pub enum Step {
     File {
         /// Its path.
         path: String,
-        /// What was there; absent where nothing was.
+        /// The former file; absent where there was none.
         old: Option<Kept>,
-        /// What is to be there; absent where nothing is.
+        /// The new file; absent where none is to be there.
         new: Option<Kept>,
-        /// What in it is ours.
+        /// The part of it that is ours.
         own: OwnPart,
     },
     /// A file gets what a command prints.
@@ -126,11 +127,11 @@ pub enum Step {
         path: String,
         /// The command.
         command: Vec<String>,
-        /// What was there.
+        /// The former file.
         old: Option<Kept>,
-        /// What the command printed.
+        /// The output of the command.
         new: Option<Kept>,
-        /// What every ordinary entry in it must have, and no entry for repair.
+        /// The words that every ordinary entry in it must have, and no entry for repair.
         words: Vec<String>,
     },
     /// A folder is made.
@@ -142,17 +143,17 @@ pub enum Step {
     Setting {
         /// Its file.
         path: String,
-        /// What it read.
+        /// The value that was read.
         old: String,
-        /// What is written.
+        /// The value to write.
         write: String,
-        /// What is written to undo it.
+        /// The value to write to undo it.
         undo: String,
         /// How what is read compares with what was written.
         compare: Compare,
         /// Whether a refusal ends the whole change.
         needed: bool,
-        /// What it is, for people, where the path does not say it.
+        /// Its name for people, where the path does not say it.
         name: Option<String>,
     },
     /// The CPUs that a task may use.
@@ -170,9 +171,10 @@ pub enum Step {
     },
     /// A command.
     Command {
-        /// What does it.
+        /// The command that does it.
         run: Vec<String>,
-        /// What undoes it; it must do no harm where nothing was done. Empty where nothing is to be done.
+        /// The command that undoes it; it must do no harm where nothing was done. Empty where nothing is to
+        /// be done.
         undo: Vec<String>,
         /// Whether its effect ends with the boot.
         volatile: bool,
@@ -261,7 +263,7 @@ pub enum Restoration {
 }
 
 impl Step {
-    /// What it changes, for people.
+    /// The changed object, for people.
     pub fn what(&self) -> String {
         match self {
             Step::File { path, .. }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of a plan is done while the machine runs: each action becomes steps, one per file, task or command,
+//! The steps of a plan on the running machine: each action becomes steps, one per file, task or command,
 //! with the value that was there before.
 //!
-//! What the kernel refuses to move (an interrupt that it manages itself, a thread that it binds) is not an
-//! error: the step says so and the others go on. Only an isolated partition that is not valid ends the whole
-//! change, since then nothing is isolated.
+//! An object that the kernel refuses to move (an interrupt that it manages itself, a thread that it binds) is
+//! not an error: the step says so and the others go on. Only an isolated partition that is not valid ends the
+//! whole change, since then nothing is isolated.
 
 use machine::CpuSet;
 use machine::inventory::BANNED;

@@ -15,7 +15,7 @@ pub(crate) const FOLDER: &str = "/etc/systemd/system";
 const MANAGER: &str = "/etc/systemd/system.conf.d";
 /// A drop-in of ours.
 pub(crate) const DROP_IN: &str = "50-isolator.conf";
-/// What a service gets: a real-time priority, and CPUs where any are isolated.
+/// The settings of a service: a real-time priority, and CPUs where any are isolated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceValue {
     /// The priority of SCHED_FIFO.

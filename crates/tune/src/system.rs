@@ -19,7 +19,7 @@ mod real;
 
 pub use real::Real;
 
-/// What the name ends with under which a file's new bytes lie until they are in place.
+/// The end of the name under which a file's new bytes lie until they are in place.
 pub const SUFFIX: &str = ".isolator-new";
 
 /// An input or output error on a path of the machine, with the cure that its kind suggests.
@@ -40,7 +40,7 @@ pub fn failed(what: &str, path: &str, error: &io::Error) -> Error {
     Error::os(format!("{what} {path}"), error, cure)
 }
 
-/// What a file is beside its bytes.
+/// A file's state beside its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// Whether it is a folder.
@@ -81,9 +81,9 @@ impl FileAccess {
 pub struct CommandResult {
     /// Whether it ended with status 0.
     pub good: bool,
-    /// What it printed.
+    /// Its output.
     pub output: Vec<u8>,
-    /// What it complained about.
+    /// Its complaint.
     pub complaint: String,
 }
 
@@ -93,7 +93,7 @@ pub trait System {
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
     /// The names in a folder, sorted.
     fn names(&self, path: &str) -> io::Result<Vec<String>>;
-    /// What a file is; links are followed.
+    /// The state of a file; links are followed.
     fn stat(&self, path: &str) -> io::Result<Stat>;
     /// Where a path leads when its links are followed.
     fn real_path(&self, path: &str) -> io::Result<String>;

@@ -2,8 +2,8 @@
 //! Tasks: their policy, priority and CPUs, read and set, as chrt and taskset do, for threads, children and
 //! the threads of interrupts too.
 //!
-//! What would starve the machine is refused: see [`guard`]. Where one of several tasks refuses, those before
-//! it get back what they had.
+//! A setting that would starve the machine is refused: see [`guard`]. Where one of several tasks refuses,
+//! those before it get back what they had.
 
 use std::collections::BTreeSet;
 
@@ -105,7 +105,7 @@ impl std::str::FromStr for Which {
     }
 }
 
-/// What is to be set; what is absent stays.
+/// The settings to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
 pub struct TaskChange {
     /// The policy with its priority.

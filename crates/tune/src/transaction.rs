@@ -66,7 +66,7 @@ pub fn naming_what_stays(error: Error, undone: &[Undone]) -> Error {
     }
 }
 
-/// What was not undone.
+/// The parts that were not undone.
 pub fn still_changed(undone: &[Undone]) -> impl Iterator<Item = &str> {
     let failed = undone.iter().filter(|undone| matches!(undone.became, Restoration::Failed(_)));
     failed.map(|undone| undone.what.as_str())

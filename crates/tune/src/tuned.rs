@@ -24,9 +24,9 @@ use crate::units;
 
 /// How each of the files begins, so that a later export may replace it.
 pub const HEAD: &str = "# Made by `isolator tune export`";
-/// What TuneD looks for in a profile's folder.
+/// The file that TuneD looks for in a profile's folder.
 pub const MAIN_FILE: &str = "tuned.conf";
-/// What does the rest.
+/// The script that does the rest.
 const SCRIPT: &str = "script.sh";
 
 /// The files of a profile.

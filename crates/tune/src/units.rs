@@ -14,7 +14,7 @@ use crate::service::{SLICE, ServiceValue, file};
 use crate::system::{self, System};
 use crate::{Error, Result};
 
-/// What a service needs to run in real time, and to lock its memory.
+/// The limits that a service needs to run in real time, and to lock its memory.
 const LIMITS: &str = "LimitRTPRIO=98\nLimitMEMLOCK=infinity\n";
 
 /// The text of an action's file; with `partition` the slice is an isolated partition.
@@ -44,7 +44,7 @@ pub fn text(action: &Action, partition: bool) -> Option<String> {
     Some(format!("{head}{body}"))
 }
 
-/// What a real-time service's own section has, but for its slice; none where `value` is not that of a
+/// The settings of a real-time service's own section, but for its slice; none where `value` is not that of a
 /// service.
 pub fn service_settings(value: &str) -> Option<String> {
     let ServiceValue { priority, cpus } = value.parse().ok()?;
@@ -52,14 +52,14 @@ pub fn service_settings(value: &str) -> Option<String> {
     Some(format!("{cpus}CPUSchedulingPolicy=fifo\nCPUSchedulingPriority={priority}\n{LIMITS}"))
 }
 
-/// What a plan's units come to.
+/// The result of a plan's units.
 #[derive(Debug, Default)]
 pub struct UnitSteps {
     /// The steps.
     pub steps: Vec<Step>,
-    /// What is left out.
+    /// The actions that are left out.
     pub skipped: Vec<Skipped>,
-    /// What brings them into force.
+    /// The commands that bring them into force.
     pub next: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ pub fn steps(system: &mut dyn System, actions: &[Action]) -> Result<UnitSteps> {
     Ok(made)
 }
 
-/// What brings an action into force.
+/// The command that brings an action into force.
 fn next(action: &Action) -> Option<String> {
     match action.kind {
         ActionKind::Service => {

@@ -64,7 +64,7 @@ impl std::str::FromStr for ProgramRights {
     }
 }
 
-/// What is wanted.
+/// The wanted rights.
 #[derive(Debug, Clone)]
 pub struct UserRights {
     /// The users.

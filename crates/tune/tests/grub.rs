@@ -22,7 +22,7 @@ fn boot_words() -> Vec<String> {
     ["isolcpus=managed_irq,domain,2-3", "irqaffinity=0-1", "skew_tick=1"].map(String::from).to_vec()
 }
 
-/// What grub-probe says of a machine with one disk.
+/// The answers of grub-probe on a machine with one disk.
 const PROBE: &str = "#!/bin/sh\nfor word; do case $word in\n--target=device) echo /dev/sda1 ;;\n\
                      --target=fs_uuid) echo 1111aaaa-0000-4000-8000-222233334444 ;;\n--target=fs) echo ext2 ;;\n\
                      --target=partmap) echo gpt ;;\n--target=drive) echo '(hd0,gpt1)' ;;\n\

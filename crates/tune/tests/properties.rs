@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds of every plan, whatever the machine.
+//! Properties of every plan, whatever the machine.
 
 use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};

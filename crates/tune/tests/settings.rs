@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done while a machine runs, on a real kernel: everything is as before afterwards, also where the
+//! Settings on a running machine, on a real kernel: everything is as before afterwards, also where the
 //! process that did it was killed.
 //!
 //! In a guest of the lab, whose kernel must not complain: `tools/test` does it. On this machine, as root,

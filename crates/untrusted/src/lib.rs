@@ -4,8 +4,8 @@
 //!
 //! - [`Folder`] reads beneath a folder, regular files only and through no link, and writes by the folder's
 //!   descriptor.
-//! - [`open()`], [`read`] and [`text()`] open one file for reading, wherever it lies, and [`replace()`] writes
-//!   one; [`create_new`] names a file for the time until it is in place.
+//! - [`open()`], [`read`] and [`text()`] open one file for reading, wherever it lies, and [`replace()`]
+//!   writes one; [`create_new`] names a file for the time until it is in place.
 //! - [`Scratch`] makes a folder for files that last as long as a process.
 //! - [`Allowance`] bounds the work and memory that foreign data may cost.
 //! - [`mod@text`] has one escape for each place where foreign text is shown.

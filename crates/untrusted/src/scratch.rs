@@ -3,9 +3,9 @@
 //! held open.
 //!
 //! A path into a folder where another user may rename leads wherever that user wants by the time it is
-//! used. So the folder is made only where no other user can replace it, and it is used by its descriptor: this
-//! program by [`Scratch::folder`], and another program by [`Scratch::path`] as its working directory, or by
-//! [`Scratch::lend`].
+//! used. So the folder is made only where no other user can replace it, and it is used by its descriptor:
+//! this program by [`Scratch::folder`], and another program by [`Scratch::path`] as its working directory, or
+//! by [`Scratch::lend`].
 //!
 //! Limits: it needs `/proc`. A process that is killed leaves its folder, unless another one was lent it.
 

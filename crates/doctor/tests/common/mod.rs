@@ -30,8 +30,8 @@ pub fn tree(files: &[(&str, &str)]) -> TempDir {
     root
 }
 
-/// The files of a machine of eight CPUs on which nothing is wrong that a test is not about; a later file of the
-/// same name stands for the earlier one.
+/// The files of a machine of eight CPUs on which nothing is wrong that a test is not about; a later file of
+/// the same name stands for the earlier one.
 pub const SOUND: &[(&str, &str)] = &[
     ("proc/sys/kernel/ostype", "Linux\n"),
     ("proc/sys/kernel/osrelease", "6.12.1-rt-amd64\n"),

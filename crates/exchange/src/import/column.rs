@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every reader hands over: a manifest and columns of bucket counts, still in the source's own unit.
+//! The result of every reader: a manifest and columns of bucket counts, still in the source's own unit.
 //!
 //! Here alone counts become evidence. Every step saturates: a foreign file may state any number. Where a
 //! column's figures contradict each other the worse one counts, and the contradiction is reported.
@@ -444,7 +444,7 @@ fn join(coarse: &mut Option<Coarse>, other: Coarse) {
     }
 }
 
-/// What `uname` says of a kernel, as the tools hand it on.
+/// The kernel of a line of `uname`, as the tools hand it on.
 pub(super) fn kernel(release: Option<String>, version: Option<String>, realtime: bool) -> Kernel {
     let says = |word: &str| version.as_deref().is_some_and(|version| version.contains(word));
     // Mainline PREEMPT_RT may lack /sys/kernel/realtime, so a zero there says nothing.

@@ -106,7 +106,7 @@ pub(super) fn period_ns(command: &ToolCommand, number: u32) -> Option<u64> {
     us.checked_mul(1_000).filter(|ns| *ns > 0)
 }
 
-/// What a command line asks.
+/// The request of a command line.
 pub(super) fn asked(found: &mut ImportedFile, command: &ToolCommand) {
     let asked = &mut found.manifest.asked;
     asked.loops = command.number('l').filter(|loops| *loops > 0);

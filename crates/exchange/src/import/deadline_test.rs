@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What deadline_test of rt-tests prints: a block for each SCHED_DEADLINE thread.
+//! The output of deadline_test of rt-tests: a block for each SCHED_DEADLINE thread.
 //!
 //! It runs a loop of fixed length in every period and states how long that took, from begin to end: the
 //! `execution` of a cycle. Deadlines that it missed and periods that it began late are periods missed. Its

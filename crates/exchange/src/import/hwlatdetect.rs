@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What hwlatdetect prints: gaps that the kernel's hwlat tracer saw with interrupts off.
+//! The output of hwlatdetect: gaps that the kernel's hwlat tracer saw with interrupts off.
 //!
 //! Only gaps above its threshold are in the file, each as `inner` and `outer`; the larger counts, as in the
 //! tool. The CPU of a gap is stated since rt-tests 2.5 (`cpu:1`), and by a CPU list of one CPU; else
@@ -42,7 +42,7 @@ pub(super) const FORMAT: Description = Description {
     read,
 };
 
-/// What is stated once a run.
+/// The names that a run states once.
 const NAMES: [&str; 4] = ["Latency threshold", "Sample window", "Max Latency", "Samples recorded"];
 
 fn read(scan: &mut Scan) -> Result<ImportedFile, String> {

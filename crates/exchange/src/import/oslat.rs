@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What oslat prints, and what its figures mean, in text and JSON alike.
+//! The output of oslat, and what its figures mean, in text and JSON alike.
 //!
 //! oslat rounds an iteration up to whole microseconds, so that its `1` is anything up to 1 us; that value is
 //! kept: it is never too low. A wider bucket (`-W`) is taken to begin at its label, so that nothing in it is

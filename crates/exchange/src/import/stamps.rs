@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What logs and mails put before a line: quoting, time stamps, a log's host and program.
+//! The beginnings that logs and mails put before a line: quoting, time stamps, a log's host and program.
 //!
 //! | before the line | written by |
 //! |---|---|

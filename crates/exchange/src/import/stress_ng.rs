@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `stress-ng --cyclic` prints: figures, percentiles, and with `--cyclic-dist` a histogram.
+//! The output of `stress-ng --cyclic`: figures, percentiles, and with `--cyclic-dist` a histogram.
 //!
 //! Every figure is in nanoseconds, on lines of a log (`stress-ng: info:  [22648] cyclic: …`). Each cycle
 //! sleeps anew, so that none can be missed. Without a histogram the percentiles serve as one: they are

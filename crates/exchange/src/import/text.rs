@@ -34,8 +34,8 @@ fn line(raw: &str) -> String {
     bare(shown.trim_start_matches('\u{feff}')).trim().to_string()
 }
 
-/// What a terminal shows of a line: no escape sequences, and plain blanks. A blank that may group the digits
-/// of a number stays, so that no importer takes `100 000` for two numbers.
+/// The visible text of a line on a terminal: no escape sequences, and plain blanks. A blank that may group
+/// the digits of a number stays, so that no importer takes `100 000` for two numbers.
 fn shown(raw: &str) -> String {
     let mut shown = String::with_capacity(raw.len());
     let mut rest = raw;

@@ -14,7 +14,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 /// No packed file unpacks to more than this: a few kilobytes can stand for terabytes.
 const LARGEST: u64 = 64 << 20;
 
-/// What other packers begin their files with.
+/// The first bytes of other packers' files.
 const OTHER_PACKERS: [(&[u8], &str); 5] = [
     (b"\xfd7zXZ\0", "an xz"),
     (b"BZh", "a bzip2"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What Xenomai's `latency` and EVL's `latmus` print: `RTH|RTD|RTS` tables.
+//! The output of Xenomai's `latency` and EVL's `latmus`: `RTH|RTD|RTS` tables.
 //!
 //! ```text
 //! RTT|  00:00:01  (periodic user-mode task, 1000 us period, priority 99)
@@ -59,7 +59,7 @@ fn is_frame(line: &str) -> bool {
     ["RTT|", "RTH|", "---|---"].iter().any(|start| line.starts_with(start))
 }
 
-/// What ran and how often, as `RTT|` says.
+/// The program that ran and its frequency, as `RTT|` says.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Heading {
     context: Option<String>,

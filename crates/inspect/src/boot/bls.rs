@@ -78,7 +78,7 @@ impl EntryFile {
         }
     }
 
-    /// What the entry boots. `file` is its name, from which the id comes: without `.conf` and without the
+    /// The entry as it boots. `file` is its name, from which the id comes: without `.conf` and without the
     /// tries that boot counting writes into it.
     pub fn entry(&self, file: &str) -> BootEntry {
         let first = |key| self.values(key).next().map(str::to_string);

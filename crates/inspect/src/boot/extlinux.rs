@@ -86,7 +86,7 @@ impl Extlinux {
         Some(start..start + said + 1)
     }
 
-    /// What every label boots; `file` is where this was read.
+    /// The entry of every label; `file` is where this was read.
     pub fn entries(&self, file: &str) -> Vec<BootEntry> {
         let of = |label: &str| {
             let block = self.block(label)?;

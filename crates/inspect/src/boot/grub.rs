@@ -3,8 +3,8 @@
 //! generator.
 //!
 //! The menu (`grub.cfg`) is a script; we read the statements of its `menuentry` and `submenu` blocks, whether
-//! `grub-mkconfig` or a person wrote them. The block of variables (`grubenv`) is a file of 1024 bytes that GRUB itself
-//! writes in place: a heading, lines `name=value`, `#` up to the end (lib/envblk.c).
+//! `grub-mkconfig` or a person wrote them. The block of variables (`grubenv`) is a file of 1024 bytes that
+//! GRUB itself writes in place: a heading, lines `name=value`, `#` up to the end (lib/envblk.c).
 
 use super::Variables;
 use super::statement::{Dialect, Statement, grub_value, grub_word, statements};
@@ -13,7 +13,7 @@ use machine::boot::{BootEntry, line};
 /// One `menuentry` of a menu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MenuEntry<'a> {
-    /// What it boots.
+    /// The entry as it boots.
     pub entry: BootEntry,
     /// Its statements from `menuentry` to the closing brace, as they are written.
     pub block: &'a str,
@@ -22,8 +22,8 @@ pub struct MenuEntry<'a> {
 }
 
 impl MenuEntry<'_> {
-    /// The entry under another title and id, with `more` words for the kernel. All else of it stays: who may boot it
-    /// above all.
+    /// The entry under another title and id, with `more` words for the kernel. All else of it stays: who may
+    /// boot it above all.
     pub fn copy<S: AsRef<str>>(&self, title: &str, id: &str, more: &[S]) -> String {
         let mut copy = String::new();
         let mut from = 0;
@@ -179,7 +179,7 @@ fn section(comment: &str) -> Option<Option<String>> {
     of("### BEGIN ").map(Some).or_else(|| of("### END ").map(|_| None))
 }
 
-/// What the menu itself sets before any entry: name, value, and whether that is sure to be reached.
+/// The settings of the menu itself before any entry: name, value, and whether that is sure to be reached.
 pub fn settings(menu: &str) -> Vec<(String, String, bool)> {
     let mut found = Vec::new();
     let mut depth = 0usize;
@@ -193,7 +193,7 @@ pub fn settings(menu: &str) -> Vec<(String, String, bool)> {
     found
 }
 
-/// What `GRUB_DEFAULT` was when the menu was made: the last that it sets besides the entry for one boot.
+/// The value of `GRUB_DEFAULT` when the menu was made: the last that it sets besides the entry for one boot.
 pub fn default_of(menu: &str) -> Option<String> {
     let once = |value: &&(String, String, bool)| value.0 == "default" && !value.1.contains("next_entry");
     let all = settings(menu);
@@ -237,8 +237,8 @@ fn take(statement: &Statement<'_>, entry: &mut BootEntry) {
     }
 }
 
-/// The line that the kernel gets: the words after the word `at`, with the space between them where they stand on one
-/// line.
+/// The line that the kernel gets: the words after the word `at`, with the space between them where they stand
+/// on one line.
 fn line_after(statement: &Statement<'_>, at: usize) -> String {
     let mut line = String::new();
     let mut last: Option<usize> = None;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which boot loader it is, by its signs, and what reads its files.
 //!
-//! What booted this machine tells first (a variable of the firmware, the running line), then the files that only one
-//! loader has, the narrowest sign first. A new loader is a variant, its facts and its sign here.
+//! The sign of the loader that booted this machine comes first (a variable of the firmware, the running
+//! line), then the files that only one loader has, the narrowest sign first. A new loader is a variant, its
+//! facts and its sign here.
 
 use super::pi::Settings;
 use machine::boot::{Boot, Loader, line};
@@ -39,7 +40,7 @@ pub(super) struct DetectedLoader {
 const PARTITIONS: [&str; 4] = ["boot", "efi", "boot/efi", "boot/EFI"];
 const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
-/// What the running line and the firmware's variables say of the loader that was used.
+/// The loader that was used, by the running line and the firmware's variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Booted {
     /// GRUB, or another that names the kernel in `BOOT_IMAGE=`.

@@ -237,7 +237,7 @@ impl Variables {
         words.iter().any(|word| word.contains('\n')).then(|| "its value goes over more than one line".into())
     }
 
-    /// What a shell expands `text`, one word, to.
+    /// The expansion of `text`, one word, by a shell.
     fn word(&self, text: &str, file: usize, depth: usize) -> Result<Value, NoValue> {
         let shell = || NoValue::Here("only a shell could tell its value".into());
         let mut value = Value::default();
@@ -272,7 +272,7 @@ impl Variables {
         Ok(value)
     }
 
-    /// What `$` before `text` expands to and how many bytes it takes; none where only a shell could tell.
+    /// The expansion of `$` before `text`, and how many bytes it takes; none where only a shell could tell.
     fn expansion(&self, text: &str, file: usize, depth: usize) -> Option<Result<(usize, Value), NoValue>> {
         let letters =
             |text: &str| text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of boot loaders and of the shell, cut into statements: continued lines are one statement, quotes hold words
-//! together, comments are none. What reads, copies, compares or takes back an entry reads its statements here.
+//! Files of boot loaders and of the shell, cut into statements: continued lines are one statement, quotes
+//! hold words together, comments are none. What reads, copies, compares or takes back an entry reads its
+//! statements here.
 //!
-//! Reference: GRUB's script language (grub-core/script/yylex.l), POSIX shell, the Boot Loader Specification, U-Boot's
-//! boot/pxe_utils.c, config.txt of the Raspberry Pi. Limits: nothing is evaluated.
+//! Reference: GRUB's script language (grub-core/script/yylex.l), POSIX shell, the Boot Loader Specification,
+//! U-Boot's boot/pxe_utils.c, config.txt of the Raspberry Pi. Limits: nothing is evaluated.
 
 use std::ops::Range;
 
@@ -14,8 +15,8 @@ pub enum Dialect {
     Shell,
     /// GRUB's script, `grub.cfg` and `custom.cfg`.
     Grub,
-    /// A key and the rest of its line; a line of `#` is a comment. Entries of the Boot Loader Specification, files of one
-    /// boot line, environments of U-Boot.
+    /// A key and the rest of its line; a line of `#` is a comment. Entries of the Boot Loader Specification,
+    /// files of one boot line, environments of U-Boot.
     Keys,
     /// As `Keys`, and a `#` anywhere cuts the line: extlinux.conf, config.txt.
     CutKeys,
@@ -78,7 +79,7 @@ pub fn key_and_rest(line: &str, dialect: Dialect) -> Option<(&str, &str)> {
     })
 }
 
-/// What a line of keys says: none for empty lines and comments.
+/// The statement of a line of keys: none for empty lines and comments.
 fn line_of_keys(line: &str, dialect: Dialect) -> Option<&str> {
     let said = line.trim_start();
     let said = match said.split_once('#') {

@@ -72,7 +72,7 @@ pub(crate) fn devices_of(text: &str) -> BTreeMap<u32, Vec<String>> {
     lines.filter_map(line).collect()
 }
 
-/// What a line counts, from its label and its description.
+/// The event that a line counts, from its label and its description.
 fn named(label: &str, description: &str) -> (CounterClass, String) {
     let said = |name: &str| name.to_string();
     if label.bytes().all(|byte| byte.is_ascii_digit()) {

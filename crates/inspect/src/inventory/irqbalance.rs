@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the running irqbalance was told to leave alone, and which CPUs that spares.
+//! The CPUs that the running irqbalance leaves alone, and its settings.
 //!
 //! It looks at `IRQBALANCE_BANNED_CPUS`, a mask, first; then at `IRQBALANCE_BANNED_CPULIST`; and only where
 //! neither is set does it spare the CPUs of `/sys/devices/system/cpu/isolated` and `nohz_full`. What it
@@ -20,7 +20,7 @@ const PROGRAMS: &[&str] = &["usr/sbin/irqbalance", "usr/bin/irqbalance", "sbin/i
 /// Longest program that is looked through; it is some 100 KiB.
 const PROGRAM_LIMIT: u64 = 4 << 20;
 
-/// What the irqbalance that runs was told; `None` where none runs.
+/// The settings of the irqbalance that runs; `None` where none runs.
 pub(super) fn read(tree: &mut Tree, services: &Services, threads: &[Thread]) -> Option<Irqbalance> {
     if !services.runs("irqbalance") {
         return None;
@@ -78,7 +78,7 @@ fn of_process(tree: &Tree, process: u32) -> Option<Irqbalance> {
     Some(Irqbalance { source, mask: value(BANNED_MASK), list: value(BANNED), ..Irqbalance::default() })
 }
 
-/// What the files say that its unit names, or where there is no unit, those that are usual.
+/// The settings in the files that its unit names, or where there is no unit, in those that are usual.
 fn of_files(tree: &Tree, services: &Services) -> Irqbalance {
     let of = |source: String, mut values: BTreeMap<String, String>| Irqbalance {
         source,

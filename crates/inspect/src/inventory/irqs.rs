@@ -20,7 +20,7 @@ pub(super) fn read(tree: &mut Tree) -> Vec<Irq> {
 
 type IrqLines = BTreeMap<u32, Vec<String>>;
 
-/// What handles an interrupt; `None` where no file says it. `/sys/kernel/irq` is new in Linux 4.9.
+/// The handlers of an interrupt; `None` where no file says it. `/sys/kernel/irq` is new in Linux 4.9.
 fn actions(tree: &mut Tree, number: u32, lines: Option<&IrqLines>) -> Option<Vec<String>> {
     if let Some(text) = tree.hint(&format!("sys/kernel/irq/{number}/actions")) {
         return Some(text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What only the running machine can say, since no file does. All of it is looked at, nothing is set.
+//! Facts that only the running machine has, since no file does. All of it is looked at, nothing is set.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -58,7 +58,7 @@ pub(super) fn kernel_log(mut each: impl FnMut(&str, u64)) -> std::io::Result<()>
     Ok(())
 }
 
-/// What a program prints, without asking anything of the terminal; `None` where it is not there or fails.
+/// The output of a program, without asking anything of the terminal; `None` where it is not there or fails.
 pub(super) fn output_of(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

@@ -13,7 +13,7 @@ use machine::registry;
 /// Most lines that are kept.
 const LINES: usize = 200;
 
-/// What matters besides what the table of settings names.
+/// Lines that matter besides those that the table of settings names.
 const MORE: &[&str] = &[
     "Unknown kernel command line parameters",
     "RT throttling activated",

@@ -22,7 +22,7 @@ struct SampleReading {
     smi: Result<u64, String>,
 }
 
-/// What happens on the CPUs of this machine, which `machine` is, in `duration`.
+/// Samples the CPUs of this machine, which `machine` is, for `duration`.
 pub fn sample(machine: &Snapshot, duration: Duration) -> MachineSample {
     let cpus = machine.online();
     let inventory = machine.inventory.as_deref();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the session that asks may do: limits, capabilities, groups, and what configuration promises.
+//! The rights of the session that asks: limits, capabilities, groups, and what configuration promises.
 
 use std::collections::BTreeMap;
 

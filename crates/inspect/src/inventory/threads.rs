@@ -154,7 +154,7 @@ fn from_stat(stat: &str) -> Option<Thread> {
     })
 }
 
-/// What a thread did so far: time and page faults.
+/// The work of a thread so far: time and page faults.
 pub(super) fn counts(stat: &str) -> Option<ThreadSample> {
     let (head, tail) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = tail.split_whitespace().collect();

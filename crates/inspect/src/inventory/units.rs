@@ -22,7 +22,7 @@ const FOLDERS: &[&str] = &[
     "lib/systemd/system",
 ];
 
-/// What a unit's files say of some variables.
+/// The values of some variables in a unit's files.
 pub(super) struct UnitVariables {
     /// Values of those that are set.
     pub(super) values: BTreeMap<String, String>,
@@ -30,8 +30,8 @@ pub(super) struct UnitVariables {
     pub(super) files: Vec<String>,
 }
 
-/// What the files of `unit` say of the variables `wanted`; `None` where there is no such unit, an error where
-/// only systemd itself could tell.
+/// The values of the variables `wanted` in the files of `unit`; `None` where there is no such unit, an error
+/// where only systemd itself could tell.
 pub(super) fn environment(tree: &Tree, unit: &str, wanted: &[&str]) -> Option<Result<UnitVariables, String>> {
     let mut parts = vec![fragment(tree, unit)?];
     parts.extend(drop_ins(tree, unit));

@@ -12,9 +12,9 @@
 //! hooks/series            patches of the kernel's own files, in order
 //! ```
 //!
-//! A line of these patches that not every version has begins with the versions that have it: `6.12|`. The line
-//! `# versions: 6.12 7.2` of `hooks/series` names all. A version may also have files of its own, without marks,
-//! in `hooks/VERSION/`.
+//! A line of these patches that not every version has begins with the versions that have it: `6.12|`. The
+//! line `# versions: 6.12 7.2` of `hooks/series` names all. A version may also have files of its own, without
+//! marks, in `hooks/VERSION/`.
 //!
 //! A line `# group: NAME` in a list of hooks, in `Kconfig` and in `Makefile` begins what is sent as a series
 //! of its own; `covers/NAME` is its cover letter. In a list of hooks it may say `needs NAME`.

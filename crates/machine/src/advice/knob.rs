@@ -14,7 +14,7 @@ use crate::{CpuSet, Profile, Snapshot};
 pub struct Aim<'a> {
     /// The machine.
     pub machine: &'a Snapshot,
-    /// What it is for.
+    /// Its profile.
     pub profile: Profile,
     /// CPUs that are isolated, or are to be; empty: a plan chooses.
     pub isolated: CpuSet,
@@ -105,7 +105,7 @@ impl Knob {
         Knob::ALL.iter().copied().find(|knob| knob.name() == name)
     }
 
-    /// What the registry knows of it.
+    /// Its entry in the registry.
     pub fn setting(self) -> &'static Setting {
         let name = self.name();
         let known = registry::boot_parameter(name).or(registry::runtime_setting(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What to do about what disturbs: one table for the audit, the planner, the preflight and `isolator why`.
+//! Advice on disturbances: one table for the audit, the planner, the preflight and `isolator why`.
 //!
 //! Each advice names the setting of a plan that carries it out, or says why no plan does. A [`Knob`] is a
 //! setting that at least one of them advises; its value, its form and its place on the plan are decided here
@@ -15,14 +15,14 @@ mod tests;
 
 pub use knob::{Aim, Knob, WhyNot};
 
-/// What to do, and what does it.
+/// The advice, and the way to carry it out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     text: Cow<'static, str>,
     by: CarriedOutBy,
 }
 
-/// What carries an advice out.
+/// The way to carry an advice out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CarriedOutBy {
     /// The action of a plan on this setting.
@@ -33,7 +33,7 @@ pub enum CarriedOutBy {
     Hand(Hand),
 }
 
-/// What a plan cannot do at all.
+/// The kinds of advice that a plan cannot carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hand {
     /// A command or a place that shows more.
@@ -132,12 +132,12 @@ impl Hand {
 }
 
 impl Advice {
-    /// What a plan does as a whole, `text` in words: isolating CPUs.
+    /// Advice that a plan carries out as a whole, `text` in words: isolating CPUs.
     pub fn plan(text: impl Into<Cow<'static, str>>) -> Advice {
         Advice { text: text.into(), by: CarriedOutBy::Plan(Knob::Isolcpus) }
     }
 
-    /// What carries it out.
+    /// The way to carry it out.
     pub fn by(&self) -> &CarriedOutBy {
         &self.by
     }

@@ -12,9 +12,9 @@ use std::ops::Range;
 pub struct BootWord<'a> {
     /// The word as it is written.
     pub raw: &'a str,
-    /// What stands before the first `=`, without quotes around the word.
+    /// The text before the first `=`, without quotes around the word.
     pub name: &'a str,
-    /// What stands after it, without quotes around it; none where there is no `=`.
+    /// The text after it, without quotes around it; none where there is no `=`.
     pub value: Option<&'a str>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The boot loaders that are known, and facts of each. A new one is a variant and its facts here, and its sign
-//! and reader in `inspect`.
+//! The boot loaders that are known, and facts of each. A new one is a variant and its facts here, and its
+//! sign and reader in `inspect`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub enum Loader {
     Unknown,
 }
 
-/// What the rest of the program asks of a loader.
+/// The facts of a loader for the rest of the program.
 #[derive(Debug, Clone, Copy)]
 pub struct LoaderFacts {
     /// Its name, for people.
@@ -48,7 +48,7 @@ pub struct LoaderFacts {
 }
 
 impl Loader {
-    /// What the rest of the program asks of it.
+    /// Its facts for the rest of the program.
     pub fn facts(self) -> LoaderFacts {
         let other = LoaderFacts {
             name: "an unsupported loader",

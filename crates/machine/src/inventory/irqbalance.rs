@@ -49,13 +49,13 @@ pub struct Irqbalance {
 pub struct Spares {
     /// The CPUs.
     pub cpus: CpuSet,
-    /// What decides.
+    /// The setting that decides.
     pub by: BannedBy,
     /// Whether all of the value that decides could be read as CPUs.
     pub whole: bool,
 }
 
-/// What decides which CPUs irqbalance leaves alone.
+/// The setting that decides which CPUs irqbalance leaves alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BannedBy {
     /// `IRQBALANCE_BANNED_CPUS`.

@@ -9,7 +9,7 @@
 use super::ValueKind;
 use crate::CpuSet;
 
-/// What a list says.
+/// The elements of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ValueList {
     /// Flags before the list.

@@ -29,7 +29,7 @@ pub struct Setting {
     pub name: &'static str,
     /// Where it is set.
     pub kind: SettingKind,
-    /// What its value may be.
+    /// The kind of its value.
     pub takes: ValueKind,
     /// Kernel options without which it is not there; all of them are needed.
     pub needs: &'static [&'static str],
@@ -43,13 +43,13 @@ pub struct Setting {
     pub architectures: &'static [&'static str],
     /// Files that show its effective state; empty: nothing does.
     pub effective: &'static [&'static str],
-    /// What the kernel's log says where it refused it; `*` stands for anything.
+    /// The words of the kernel's log where it refused it; `*` stands for anything.
     pub rejected: &'static [&'static str],
-    /// What the kernel's log says where it took it; `*` stands for anything.
+    /// The words of the kernel's log where it took it; `*` stands for anything.
     pub accepted: &'static [&'static str],
     /// Why one sets it.
     pub reason: &'static str,
-    /// What it costs; empty: nothing known.
+    /// Its cost; empty: nothing known.
     pub cost: &'static str,
     /// Where these facts are from.
     pub source: &'static str,
@@ -82,7 +82,7 @@ pub enum SettingKind {
     Limit,
 }
 
-/// What the value of a setting may be.
+/// The kind of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueKind {

@@ -115,12 +115,12 @@ impl Hwlat {
         self.watch.round_ns
     }
 
-    /// What of it was changed since it was started, if anything was.
+    /// The settings that another program changed since it was started, if any.
     pub fn taken(&self) -> Option<String> {
         changed(&self.settings)
     }
 
-    /// What it told since the last call.
+    /// The gaps since the last call.
     pub fn gaps(&self) -> Vec<Gap> {
         let (mut text, mut chunk) = (Vec::new(), [0; 16_384]);
         while let Some(mut pipe) = self.pipe.as_ref() {
@@ -208,7 +208,7 @@ fn write(path: &Path, value: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What Linux 6.1 (three gaps) and 6.12 wrote, both PREEMPT_RT.
+    /// The lines of Linux 6.1 (three gaps) and 6.12, both PREEMPT_RT.
     const LINES: &str = "\
 # tracer: hwlat
 #           TASK-PID     CPU#  |||||||  TIMESTAMP  FUNCTION

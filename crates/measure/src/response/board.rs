@@ -41,7 +41,7 @@ const MOST_LINES: u32 = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Board {
-    /// What people call it.
+    /// Its usual name.
     pub name: String,
     /// Physical address of the block.
     pub address: Option<u64>,
@@ -148,7 +148,7 @@ pub(super) enum Drive {
     Masked(Bits),
 }
 
-/// What a line's field is set to before it is used.
+/// A setting of a line's field before the line is used.
 pub(super) type FieldSetting = (Bits, u32);
 
 impl Board {
@@ -302,7 +302,7 @@ impl Board {
         }
     }
 
-    /// What `line` must be set to before it is used.
+    /// The settings of `line` before it is used.
     pub(super) fn settings(&self, registers: &Registers, line: u32) -> Result<Vec<FieldSetting>> {
         let setting = |field: &Field| Ok((bits(registers, field, line)?, field.value.unwrap_or(0)));
         self.prepare.iter().map(setting).collect()
@@ -322,7 +322,7 @@ impl Board {
         }
     }
 
-    /// What drives `line`.
+    /// The registers that drive `line`.
     pub(super) fn drive(&self, registers: &Registers, line: u32) -> Result<Drive> {
         match (&self.set, &self.clear, &self.data) {
             (Some(set), Some(clear), _) => {

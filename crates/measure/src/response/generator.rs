@@ -20,7 +20,7 @@ use crate::samples::Samples;
 use crate::schedule::Cycles;
 use crate::watch::Seat;
 
-/// What a generator is told once the row begins.
+/// The order to a generator once the row begins.
 pub(super) struct GeneratorWork {
     pub cycles: Cycles,
     pub clock: Calibration,

@@ -183,7 +183,7 @@ fn failed(what: &str, error: &gpiocdev::Error) -> Error {
     Error::new(what, plain(error), "see what the kernel's log says of the chip")
 }
 
-/// What it says, as the rest of a line does.
+/// An error's text, as the rest of a line.
 fn plain(error: &gpiocdev::Error) -> String {
     error.to_string().trim_end_matches('.').replace('\n', " ").to_lowercase()
 }

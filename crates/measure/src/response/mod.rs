@@ -7,7 +7,7 @@
 //! responder         └► a look ─ write ─┐    │
 //! output      ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▔▔▔▔▔▔▔▔▔▔▔▔▔▔
 //! ```
-//! What is polled is a row's medium ([`Medium`]): memory, of this program or of a file (ivshmem); registers
+//! The polled place is a row's medium ([`Medium`]): memory, of this program or of a file (ivshmem); registers
 //! of a board's GPIO ([`board`]); or, for contrast, lines of the kernel's, whose edges are waited for. What a
 //! sample is depends on the measured CPU's role ([`ROLES`]), for a program sees no wire:
 //!
@@ -122,11 +122,11 @@ impl Medium {
     }
 }
 
-/// What the measured CPU is, by name.
+/// The role of the measured CPU, by name.
 pub const ROLES: [(&str, Role); 3] =
     [("both", Role::Both), ("responder", Role::Responder), ("generator", Role::Generator)];
 
-/// What the measured CPU is.
+/// The role of the measured CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The responder; the generator is here too.
@@ -150,7 +150,7 @@ enum EdgeMedium {
     Lines(String, u32, u32),
 }
 
-/// What a row polls and drives, and what the measured CPU is in it.
+/// The places that a row polls and drives, and the measured CPU's role in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wiring {
     by: EdgeMedium,
@@ -160,7 +160,7 @@ pub struct Wiring {
 /// The probe on one CPU.
 #[derive(Debug, Clone)]
 pub struct ResponseProbe {
-    /// What is polled and driven.
+    /// The places that are polled and driven.
     pub wiring: Wiring,
     /// The CPU that gives the edges, where it is one of this machine, and the policy of its thread.
     pub generator: Option<(u32, Policy)>,
@@ -197,7 +197,7 @@ struct Responder {
     edges_from: Option<u32>,
     clock: Calibration,
     period: NonZeroU64,
-    /// What keeps the generator from its CPU for longer is noted.
+    /// A longer absence of the generator from its CPU is noted.
     mind_ns: u64,
     outcome: LoopOutcome,
 }
@@ -233,8 +233,8 @@ pub fn means(asked: &Asked) -> Vec<Medium> {
 }
 
 impl Wiring {
-    /// What `asked` says of the probe of `medium`; an error where that makes no sense, with the option that
-    /// would help.
+    /// The wiring that `asked` names for the probe of `medium`; an error where that makes no sense, with the
+    /// option that would help.
     pub fn of(medium: Medium, asked: &Asked) -> Result<Wiring> {
         let named = asked.response.clone().unwrap_or_default();
         let refuse =
@@ -293,7 +293,7 @@ impl Wiring {
         Ok(Wiring { by, role })
     }
 
-    /// What options are there for another probe, refused with the reason.
+    /// Options that belong to another probe, refused with the reason.
     pub fn check(asked: &Asked) -> Result<()> {
         let is_measured = asked.probes.iter().any(|probe| Medium::of(probe).is_some());
         if asked.response.is_some() && !is_measured {
@@ -322,7 +322,7 @@ impl Wiring {
         self.role == Role::Both
     }
 
-    /// What a sample of it is, and is not, in a line.
+    /// The meaning of a sample of it, in a line.
     pub fn meaning(&self) -> &'static str {
         match (&self.by, self.role) {
             (_, Role::Both) => {
@@ -377,7 +377,7 @@ fn signal(text: &str) -> Result<EdgeMedium> {
     Ok(EdgeMedium::Signal(path.into(), offset))
 }
 
-/// What is polled and driven, opened.
+/// The places that are polled and driven, opened.
 #[derive(Debug)]
 enum Open {
     Own(Arc<SignalMemory>),

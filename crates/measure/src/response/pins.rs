@@ -13,7 +13,7 @@ use super::poll::SignalIo;
 pub(super) struct Pins {
     level: Bits,
     drive: Drive,
-    /// What was changed, and its value before.
+    /// The changed fields, and their values before.
     before: Vec<(Bits, u32)>,
 }
 

@@ -17,7 +17,7 @@ pub(super) const PATIENCE_NS: u64 = 5_000_000_000;
 /// How often a responder's counter is set against CLOCK_MONOTONIC.
 const SET_NS: u64 = 1_000_000_000;
 
-/// What one end reads and drives. A level is any number; an edge is a change of it.
+/// The signals that one end reads and drives. A level is any number; an edge is a change of it.
 pub(super) trait SignalIo {
     /// The level that is read.
     fn input(&self) -> u32;
@@ -158,7 +158,7 @@ pub(super) fn answer_and_record(
     came
 }
 
-/// What a generator saw.
+/// The counts of a generator.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GeneratorCounts {
     /// Edges that were answered.
@@ -243,7 +243,7 @@ mod tests {
         Calibration::measure(Duration::from_millis(5)).unwrap()
     }
 
-    /// What a generator saw that does not mind how long it stands still.
+    /// The samples of a generator that does not mind how long it stands still.
     fn give(ends: &MemoryEnd<'_>, row: &Cycles, samples: &mut Samples, stop: &AtomicBool) -> GeneratorCounts {
         generate(ends, Pace::new(row, monotonic_ns()), &clock(), u64::MAX, samples, stop)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is asked of the probe, and whole rows of it over memory.
+//! Requests to the probe, and whole rows of it over memory.
 
 use std::io::Write;
 use std::time::Duration;

@@ -12,17 +12,17 @@ use super::{Ended, RowShared, RowSpec};
 use crate::probe::{Arm, HotLoop};
 use crate::watch::{Seat, measuring};
 
-/// What a measuring thread has once it is set up.
+/// A measuring thread once it is set up.
 struct ReadyThread {
     hot_loop: Box<dyn HotLoop>,
     session: Option<Session>,
     seats: Vec<Arc<Seat>>,
 }
 
-/// What a measuring thread reports once it is set up: what it was granted, and the threads that are watched.
+/// A measuring thread's report once it is set up: its grants, and the threads that are watched.
 pub(super) type SetUp = (Granted, Vec<Arc<Seat>>);
 
-/// What a measuring thread takes along.
+/// The equipment of a measuring thread.
 pub(super) struct Body {
     pub key: RowKey,
     pub policy: Policy,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was granted is checked to the end: each second while a row is measured, and once more at its end.
+//! Grants are checked to the end: each second while a row is measured, and once more at its end.
 //!
 //! A measuring thread may be moved, lose its policy or priority, or be put into another control group
 //! (`seat`). Its CPU may go offline, a quota may stop its group, the machine may sleep, the kernel may change
@@ -35,7 +35,7 @@ pub(crate) struct GrantDifference {
     pub cpu: Option<u32>,
 }
 
-/// What is watched during a row.
+/// The watch over a row.
 #[derive(Debug)]
 pub(crate) struct RowWatch {
     load: String,

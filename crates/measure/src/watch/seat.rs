@@ -26,7 +26,7 @@ pub struct Seat {
     groups: Mutex<String>,
 }
 
-/// What of a thread's standing can differ.
+/// The parts of a thread's standing that can differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SeatField {
     Affinity,
@@ -80,7 +80,7 @@ impl Seat {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What differed.
+    /// The differences.
     pub(crate) fn found(&self) -> Vec<GrantDifference> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let difference = |(kind, words): (&SeatField, &String)| GrantDifference {
@@ -122,7 +122,7 @@ impl ThreadStanding {
         })
     }
 
-    /// What differs from how it stood at first.
+    /// The differences from how it stood at first.
     fn differs(&self, first: &ThreadStanding, stays: Option<u32>) -> Vec<(SeatField, String)> {
         let mut found = Vec::new();
         if self.cpus != first.cpus {

@@ -21,7 +21,7 @@ const APART_NS: i128 = 1_000_000;
 /// How often the clocks are read at a look; the reading that took least counts.
 const READINGS: usize = 5;
 
-/// What is watched of the machine.
+/// The watched surroundings of the machine.
 #[derive(Debug)]
 pub(super) struct Surroundings {
     cpus: CpuSet,
@@ -35,7 +35,7 @@ pub(super) struct Surroundings {
     set_ns: i128,
 }
 
-/// What files tell; `None` where there is none.
+/// The content of files; `None` where there is none.
 #[derive(Debug, Clone, PartialEq)]
 struct SurroundingState {
     online: Option<CpuSet>,
@@ -121,7 +121,7 @@ impl Surroundings {
         self.found.entry((code, cpu)).or_insert(GrantDifference { code, found, cure, cpu });
     }
 
-    /// What differed.
+    /// The differences.
     pub fn found(&self) -> Vec<GrantDifference> {
         let stopped = self.stops.iter().filter(|(_, (first, last))| last.times > first.times);
         let quota = stopped.map(|(folder, (first, last))| GrantDifference {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A reader of foreign bytes under libFuzzer, by the name in `READER`; without one the names of all. `tools/fuzz`
-//! builds it with the counters that guide the fuzzer, and only then: it is no part of the other builds.
+//! A reader of foreign bytes under libFuzzer, by the name in `READER`; without one the names of all.
+//! `tools/fuzz` builds it with the counters that guide the fuzzer, and only then: it is no part of the other
+//! builds.
 #![no_main]
 
 use std::sync::OnceLock;

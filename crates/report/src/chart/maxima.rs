@@ -13,7 +13,7 @@ use crate::text;
 /// The bars of one probe.
 #[derive(Debug, Serialize)]
 pub(crate) struct Bars {
-    /// What the bars are of.
+    /// The subject of the bars.
     pub what: &'static str,
     pub title: String,
     pub x_title: String,

@@ -36,17 +36,17 @@ const STYLES: usize = 8;
 /// One plot.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Plot {
-    /// What it shows, above it.
+    /// Its subject, above it.
     pub title: String,
     /// The run's letter, where there are several.
     pub run: String,
-    /// What a person who cannot see it should know.
+    /// A description for readers who cannot see it.
     pub description: String,
     /// The CPU that it is of.
     pub cpu: u32,
     /// Its height in CSS pixels.
     pub height: u32,
-    /// What the axes are of.
+    /// The title of the x axis.
     pub x_title: String,
     pub y_title: &'static str,
     /// Ticks from the left.
@@ -78,7 +78,7 @@ pub(crate) struct Plot {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Polyline {
     pub style: LoadStyle,
-    /// What its drawing is beside its colour; may be empty.
+    /// Its class beside its colour; may be empty.
     pub class: &'static str,
     pub name: String,
     pub path: String,
@@ -119,7 +119,7 @@ pub(crate) struct Band {
     pub from: f64,
 }
 
-/// What marks a load in every chart.
+/// The mark of a load in every chart.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct LoadStyle {
     /// Its place among all loads.
@@ -141,7 +141,7 @@ pub(crate) struct Panels {
     /// Where the steps of all lines begin and end, as [`Polyline::values`]; may be empty.
     pub edges: String,
     pub plots: Vec<Plot>,
-    /// What is not drawn, in words; may be empty.
+    /// The parts that are not drawn, in words; may be empty.
     pub left_out: String,
 }
 
@@ -160,7 +160,7 @@ fn listed<T: std::fmt::Display>(numbers: impl Iterator<Item = Option<T>>) -> Str
     out
 }
 
-/// What an axis of latencies is called.
+/// The title of an axis of latencies.
 fn latency_title(kind: &ProbePeriod) -> String {
     let what = kind.row_kind().measures();
     match kind.virtual_time {
@@ -191,7 +191,7 @@ fn left_out(drawn: usize, all: usize, what: &str) -> String {
     format!("Drawn are the {drawn} {what} with the largest maxima, of {all}; the table has them all.")
 }
 
-/// What each of `sharers` gets of `total`, between `least` and `most`.
+/// The share of each of `sharers` in `total`, between `least` and `most`.
 fn share(total: usize, sharers: usize, least: usize, most: usize) -> usize {
     (total / sharers.max(1)).clamp(least, most)
 }

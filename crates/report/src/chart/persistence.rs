@@ -47,7 +47,7 @@ const PHOSPHOR: [[u8; 3]; 16] = [
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Pictures {
     pub title: String,
-    /// What the upright axis and the other one are of.
+    /// The titles of the upright axis and of the other one.
     pub y_title: String,
     pub x_title: String,
     /// How many stand side by side where there is room.

@@ -27,7 +27,7 @@ const LINEAR: f64 = 20.0;
 const WIDTH: usize = 240;
 const HEIGHT: usize = 48;
 
-/// What is left of the input's edge.
+/// The rest of the input's edge.
 const BEFORE: usize = 10;
 
 /// Lines of the screen: where input and output are high and low.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a lab run comes to: what was counted, and whether the guest and its storms were what they should be.
+//! The result of a lab run: its counts, and whether the guest and its storms were what they should be.
 //!
 //! A count is judged by no limit, so there is no verdict on it. Latencies in virtual time have one in the
 //! evidence, which is named, but does not make the headline: it is not of any machine.
@@ -61,7 +61,7 @@ fn caveats(run: &ShownRun) -> String {
     if caveats.is_empty() { "none".to_string() } else { caveats.join(", ") }
 }
 
-/// What was counted, as a headline.
+/// The count, as a headline.
 pub(crate) fn counted(lab: &LabDocument) -> String {
     if lab.rows.is_empty() {
         return "Nothing was counted".to_string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What changed from one run to another, in words and with a direction where it has one.
+//! The change from one run to another, in words and with a direction where it has one.
 
 use evidence::lab::LabRow;
 use serde::Serialize;

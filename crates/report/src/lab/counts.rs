@@ -14,7 +14,7 @@ const LISTED: usize = 12;
 /// Entries that are named without unfolding.
 const NAMED: usize = 2;
 
-/// What was counted in one run.
+/// The counts of one run.
 #[derive(Serialize)]
 pub(crate) struct CountsTable {
     pub run: String,
@@ -37,11 +37,11 @@ pub(crate) struct CountsRow {
     pub longest: String,
     pub user_instructions: String,
     pub dropped: String,
-    /// What the guest's own kernel counted, where it isolated the CPU.
+    /// The counts of the guest's own kernel, where it isolated the CPU.
     pub isolation: String,
     /// How it answered edges, where it did.
     pub responses: String,
-    /// What is read without unfolding.
+    /// The text that is read without unfolding.
     pub summary: String,
     pub entries: List<Through>,
     pub functions: List<(String, String)>,
@@ -123,7 +123,7 @@ fn row(row: &LabRow, axis: &LogScale) -> CountsRow {
     }
 }
 
-/// What the guest's own kernel counted of a CPU that it isolated, in words.
+/// The counts of the guest's own kernel for a CPU that it isolated, in words.
 pub(crate) fn isolation(row: &LabRow) -> Option<String> {
     let (counted, deferred, breaches) = (row.isolation.as_ref()?, row.deferred()?, row.breaches()?);
     let kinds = |start: &str| {

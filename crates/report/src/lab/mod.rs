@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the lab saw, for the page: counts that are no latencies, and what they are worth.
+//! The lab's results, for the page: counts that are no latencies, and what they are worth.
 //!
 //! - [`card`]: what a lab run comes to, since no verdict on a limit can be drawn from counts;
 //! - [`counts`]: a table for each run; [`side_by_side`]: one for all of them.
@@ -50,7 +50,7 @@ struct Meaning {
     words: &'static str,
 }
 
-/// What disturbed the guests of one run, and what they themselves say.
+/// The disturbances of the guests of one run, and their own words.
 #[derive(Serialize)]
 struct Disturbed {
     run: String,
@@ -86,7 +86,7 @@ struct WitnessRow {
     differences: Vec<String>,
 }
 
-/// What is shown of the lab, where any of the runs is one of the lab.
+/// The section of the lab, where any of the runs is one of the lab.
 pub(crate) fn of(runs: &Runs, bundles: &[Bundle]) -> Option<LabSection> {
     let labs: Vec<_> = runs.all.iter().filter_map(|run| Some((run, run.bundle.lab.as_ref()?))).collect();
     if labs.is_empty() {
@@ -201,7 +201,7 @@ fn seen(witness: &Witness) -> WitnessRow {
 /// A fact's name, and how it is found.
 type LabFact = (&'static str, fn(&LabDocument) -> String);
 
-/// What the lab was asked for, and with what it was done.
+/// The request to the lab, and the equipment.
 const SET_UP: [LabFact; 9] = [
     ("Kernel", |lab| lab.kernel.clone()),
     ("Boot line, added", boot_line),

@@ -15,7 +15,7 @@ pub(crate) fn boot_line(lab: &LabDocument) -> String {
     }
 }
 
-/// What the kernel's log says, in words.
+/// The judgement of the kernel's log, in words.
 pub(crate) fn log(lab: &LabDocument) -> String {
     let lines = text::count(lab.guest_log.lines);
     match lab.guest_log.verdict {
@@ -26,7 +26,7 @@ pub(crate) fn log(lab: &LabDocument) -> String {
     }
 }
 
-/// What was not compared, where records were too long for it.
+/// The part that was not compared, where records were too long for it.
 pub(crate) fn beyond(witness: &Witness) -> Option<String> {
     let (named, seen) = (witness.named_beyond, witness.seen_beyond);
     (named > 0 || seen > 0).then(|| {

@@ -27,7 +27,7 @@ pub fn answer(head: &str, page: &impl Fn(MetricsFormat) -> Vec<u8>) -> Vec<u8> {
     answer
 }
 
-/// What a request accepts: all its lines of that name.
+/// The forms that a request accepts: all its lines of that name.
 fn accept(head: &str) -> String {
     let lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     let accepts = lines.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));

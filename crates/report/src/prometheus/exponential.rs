@@ -29,7 +29,7 @@ pub struct Exponential {
 }
 
 impl Exponential {
-    /// What `histogram` counted.
+    /// The counts of `histogram`.
     pub fn of(histogram: &Histogram) -> Exponential {
         let mut all = Exponential { sum_s: histogram.sum_ns() as f64 / 1e9, ..Exponential::default() };
         for bucket in histogram.buckets() {

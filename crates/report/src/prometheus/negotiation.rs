@@ -15,7 +15,7 @@ pub enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    /// What a scraper is told that it gets.
+    /// The content type for a scraper.
     pub fn content_type(self) -> &'static str {
         match self {
             MetricsFormat::Text => "text/plain; version=0.0.4; charset=utf-8",

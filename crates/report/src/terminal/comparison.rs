@@ -11,7 +11,7 @@ use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, banner, beside, wrapped};
 use crate::text;
 
-/// What changed from one run to the other, what is to be read with it, and both verdicts as the last line.
+/// The changes from one run to the other, their caveats, and both verdicts as the last line.
 pub fn comparison(comparison: &Comparison, style: Style) -> String {
     let mut out = String::new();
     changes(&mut out, &comparison.rows, style);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the doctor found: by group, worst first; what could not be known by what would help; the rest as
+//! The findings of the doctor: by group, worst first; unknown facts by what would help; the rest as
 //! numbers.
 
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ fn sampled(out: &mut String, report: &Report, style: Style) {
     }
 }
 
-/// What could not be known, those with one reason together.
+/// The unknown facts, those with one reason together.
 fn unknown(out: &mut String, report: &Report, style: Style) {
     let mut by_reason: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for finding in of(report, &[FindingOutcome::Unknown]) {

@@ -15,7 +15,7 @@ const LISTED: usize = 8;
 /// The best and the worst machines that are shown.
 const ENDS: usize = 5;
 
-/// What a store says, and how much there is as the last line.
+/// The answer of a store, and its size as the last line.
 pub fn fleet(document: &FleetDocument, style: Style) -> String {
     let mut out = String::new();
     for part in parts(document, LISTED, Sign::Plain) {

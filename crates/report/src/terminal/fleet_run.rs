@@ -9,7 +9,7 @@ use crate::text;
 /// Machines of one outcome that are listed; the JSON has all.
 const LISTED: usize = 20;
 
-/// What a verb over many machines did.
+/// The outcome of a verb over many machines.
 pub fn fleet_run(document: &FleetRunDocument, style: Style) -> String {
     let mut out = String::new();
     let counts = document.counts();

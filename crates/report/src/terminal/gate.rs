@@ -18,7 +18,7 @@ const LISTED: usize = 8;
 /// Figures listed, those of whole rows; the JSON lists them all.
 const FIGURES: usize = 40;
 
-/// What was judged, what got worse, worst first, and the answer.
+/// The judged figures, those that got worse, worst first, and the answer.
 pub fn gated(gate: &Gated, style: Style) -> String {
     let mut out = String::new();
     figures(&mut out, gate, style);

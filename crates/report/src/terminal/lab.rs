@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the lab saw: a line for each scenario, what entered the kernel, and what is to be read with it.
+//! The lab's results: a line for each scenario, the entries into the kernel, and the caveats.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ use crate::text;
 /// Entries that a row names.
 const ENTRIES: usize = 3;
 
-/// What stands before the entries of a row.
+/// The indent of a row's entries.
 const SET_IN: &str = "    ";
 
 /// The table of a lab run; as its last line what was counted, or why it is no result.
@@ -118,7 +118,7 @@ pub fn matrix(document: &MatrixDocument, style: Style) -> String {
     out
 }
 
-/// What grew against a baseline, and the verdict as the last line.
+/// The growth against a baseline, and the verdict as the last line.
 pub fn gate(document: &GateDocument, style: Style) -> String {
     let mut out = String::new();
     for one in &document.growth {
@@ -208,7 +208,7 @@ fn rows(out: &mut String, rows: &[LabRow], style: Style) {
     out.push('\n');
 }
 
-/// What a CPU entered the kernel through, most often first, set in.
+/// The ways by which a CPU entered the kernel, most often first, indented.
 fn entries(out: &mut String, row: &LabRow, style: Style) {
     let mut entries = row.by_entry.iter().collect::<Vec<_>>();
     entries.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.count));
@@ -225,7 +225,7 @@ fn entries(out: &mut String, row: &LabRow, style: Style) {
     set_in(out, &line, ResultPaint::Quiet, style);
 }
 
-/// What the guest's own kernel counted of a CPU that it isolated, set in.
+/// The counts of the guest's own kernel for a CPU that it isolated, indented.
 fn counters(out: &mut String, row: &LabRow, style: Style) {
     let paint = if row.breaches() == Some(0) { ResultPaint::Quiet } else { ResultPaint::Plain };
     if let Some(line) = isolation(row) {

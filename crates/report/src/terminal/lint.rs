@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lint found: by finding, the worst first; what could not be seen; how many.
+//! The findings of lint: by finding, the worst first; the unseen part; how many.
 
 use lint::LintDocument;
 use lint::document::LintFinding;

@@ -208,7 +208,7 @@ fn beside(out: &mut String, which: &str, parts: VerdictParts, style: Style) {
     }
 }
 
-/// What is to be read with the table, a line each.
+/// The remarks on the table, a line each.
 fn lines(document: &ProveDocument) -> Vec<(String, ResultPaint)> {
     let mut lines = Vec::new();
     for row in &document.not_run {
@@ -272,7 +272,8 @@ fn worst(rows: &[Summary], most: usize) -> Vec<usize> {
     places
 }
 
-/// What the table leaves out: `+ 2 late rows, 11 rows that hold (--verbose) · `; empty where that is nothing.
+/// The rows that the table leaves out: `+ 2 late rows, 11 rows that hold (--verbose) · `; empty where there
+/// are none.
 fn folded(rows: &[Summary], shown: &[usize]) -> String {
     let left = || (0..rows.len()).filter(|place| !shown.contains(place)).map(|place| &rows[place]);
     let late_rows = left().filter(|row| late(row)).count();

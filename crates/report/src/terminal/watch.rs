@@ -22,7 +22,7 @@ const LONGEST: usize = 44;
 /// Senders told of at the most, and what they leave to the sources.
 const SENDERS: usize = 12;
 
-/// What the keys do, those needed most first: a narrow terminal cuts it.
+/// The keys, those needed most first: a narrow terminal cuts it.
 const KEYS: &str = "q quit · ↑↓ PgUp PgDn scroll · sort: n name t total p per s ←→ column r reverse";
 
 /// How the sources are sorted, and which of them are in sight.

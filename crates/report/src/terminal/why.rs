@@ -34,7 +34,7 @@ const SCREEN: usize = 22;
 /// Lines that notes, and parts of the bundle that are missing, take of a screen.
 const NOTES: usize = 4;
 
-/// What `why` prints.
+/// The extent of the output of `why`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyExtent {
     /// The first causes, in so many lines; of a screen where that is more.
@@ -201,7 +201,7 @@ impl<'a> ToldCause<'a> {
     }
 }
 
-/// What the likeliest suspects would ask for, where nothing with times was collected.
+/// The advice of the likeliest suspects, where nothing with times was collected.
 fn suspected<'a>(document: &'a WhyDocument, group: &why::CauseGroup) -> impl Iterator<Item = String> + 'a {
     let is_open = group.mostly.is_none();
     let suspects = document.by_cause.iter().filter(move |sum| sum.suspect && is_open).take(SUSPECTS);
@@ -343,7 +343,7 @@ fn at(ns: u64) -> String {
     format!("{:>13}", text::tenth_us(ns))
 }
 
-/// What does not fit beside a cause stands under its name.
+/// A detail that does not fit beside a cause stands under its name.
 fn beneath(out: &mut String, detail: &str, style: Style) {
     let room = style.width().saturating_sub(NAMES).max(20);
     let mut line = String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a lab might have seen, made without one.
+//! The results of a lab, made without one.
 
 use evidence::Bundle;
 use evidence::lab::{

@@ -388,7 +388,7 @@ fn spikes(row: &Row) -> Vec<Spike> {
     above.take(500).map(spike).collect()
 }
 
-/// What took `latency_ns`, but for a remainder: a worker that an interrupt woke, the tick, or nothing but
+/// The causes of `latency_ns`, but for a remainder: a worker that an interrupt woke, the tick, or nothing but
 /// suspects.
 fn causes(which: u32, latency_ns: u64) -> Vec<Cause> {
     let share = |percent| latency_ns * percent / 100;

@@ -231,7 +231,8 @@ hint!(
 pub(super) struct Region {
     at: NonNull<CacheLine>,
     lines: usize,
-    /// The memory that `at` points into. An end that looked there first would load three words before each message.
+    /// The memory that `at` points into. An end that looked there first would load three words before each
+    /// message.
     _memory: Arc<Memory>,
 }
 

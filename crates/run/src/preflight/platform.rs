@@ -19,7 +19,8 @@ pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<Prefl
     group(machine, request).into_iter().chain(quota(machine, request)).collect()
 }
 
-/// Findings that concern a measured thread that another program started as well: that has a cgroup of its own.
+/// Findings that concern a measured thread that another program started as well: that has a cgroup of its
+/// own.
 pub(super) fn of_threads(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();
     findings.extend(real_time(machine));

@@ -63,15 +63,15 @@ impl BootLoader for ByHand {
     }
 }
 
-/// What a person gives the program that writes the loader's files.
+/// The words that a person gives to the program that writes the loader's files.
 fn by_keeper(keeper: &Keeper, words: &str) -> BootMethod {
     let mut lines: Vec<String> = keeper.steps.iter().map(|step| step.replace("WORDS", words)).collect();
     lines.push("reboot, then run: isolator tune verify".to_string());
     BootMethod::Instructions { why: format!("{} writes the boot loader's files anew", keeper.name), lines }
 }
 
-/// Where the line of the next image comes from. `/etc/kernel/cmdline` is the whole line: a person who makes it of our
-/// words alone makes an image without a root.
+/// Where the line of the next image comes from. `/etc/kernel/cmdline` is the whole line: a person who makes
+/// it of our words alone makes an image without a root.
 fn of_image(system: &dyn System, asked: &BootSpec<'_>) -> String {
     let words = asked.words.join(" ");
     let parts = system.names("/etc/cmdline.d").unwrap_or_default();
@@ -90,7 +90,7 @@ fn of_image(system: &dyn System, asked: &BootSpec<'_>) -> String {
     )
 }
 
-/// What can be said where no loader is known by its files.
+/// The instructions where no loader is known by its files.
 fn unknown(system: &dyn System, asked: &BootSpec<'_>) -> (&'static str, Vec<String>) {
     let words = asked.words.join(" ");
     let limine =

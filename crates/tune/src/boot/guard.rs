@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must hold before a boot file is touched: words that every loader reads alike, no second owner of a
+//! The conditions before a boot file is touched: words that every loader reads alike, no second owner of a
 //! parameter wherever its words come from, files that are those of this boot, a line that fits, and an entry
 //! whose kernel, initial RAM disk and root driver are there.
 
@@ -37,7 +37,7 @@ fn check_words(asked: &BootSpec<'_>) -> Result<()> {
     }
 }
 
-/// What stands in a line already under a name of ours, and is not ours.
+/// The words of a line that have a name of ours already, and are not ours.
 pub fn foreign<'a>(options: &'a str, words: &[String]) -> Vec<&'a str> {
     let ours = |name: &str| words.iter().any(|word| line::BootWord::new(word).is(name));
     line::kernel_words(options).filter(|word| ours(word.name)).map(|word| word.raw).collect()
@@ -203,7 +203,7 @@ pub fn line_counts(machine: &Snapshot) -> Result<()> {
     ))
 }
 
-/// What is written stays: the system does not run from memory.
+/// Refuses a system that runs from memory, where no written file stays.
 fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
     let running = asked.running.unwrap_or_default();
     let overlay = line::value(running, "overlayroot").is_some_and(|value| value.starts_with("tmpfs"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is asked of a boot loader, how it is done, and what each loader has to know.
+//! The request to a boot loader, the method, and the knowledge that each loader needs.
 
 use machine::boot::{Boot, BootEntry, line, roots};
 use machine::snapshot::{Preemption, Snapshot};
@@ -11,10 +11,10 @@ use crate::record::own::OwnPart;
 use crate::system::{self, System, failed};
 use crate::{Error, Result};
 
-/// What is to come into the boot line of which machine.
+/// The words for the boot line of a machine.
 #[derive(Debug, Clone)]
 pub struct BootSpec<'a> {
-    /// What boots it.
+    /// Its loader and entries.
     pub boot: &'a Boot,
     /// The words.
     pub words: &'a [String],
@@ -61,19 +61,19 @@ pub(super) fn may_be_same_root(one: &str, other: &str) -> bool {
 pub enum BootMethod {
     /// An entry that is booted once.
     Trial {
-        /// What to do.
+        /// The steps.
         steps: Vec<Step>,
         /// The command that starts it.
         start: String,
     },
     /// Every next boot.
     Lasting {
-        /// What to do.
+        /// The steps.
         steps: Vec<Step>,
         /// The entry that still boots if this one does not.
         fallback: String,
     },
-    /// What a person has to do.
+    /// Instructions to a person.
     Instructions {
         /// Why we do not.
         why: String,
@@ -83,7 +83,7 @@ pub enum BootMethod {
 }
 
 impl BootMethod {
-    /// What it changes; nothing where a person has to do it.
+    /// The steps that it makes; nothing where a person has to do it.
     pub fn steps(&self) -> &[Step] {
         match self {
             BootMethod::Trial { steps, .. } | BootMethod::Lasting { steps, .. } => steps,
@@ -94,19 +94,19 @@ impl BootMethod {
 
 /// A boot loader: how words come into its line, and what still boots where they do harm.
 ///
-/// What goes again is in the steps: each says what of its file is ours.
+/// The part that goes again is in the steps: each says what of its file is ours.
 pub(super) trait BootLoader {
     /// The entry that is changed or copied; an error where there is none, or where it cannot be.
     fn find<'a>(&self, system: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry>;
 
-    /// The trial: an entry that is booted once. Where the loader has none, a lasting change that leaves another
-    /// entry to boot untouched, or instructions.
+    /// The trial: an entry that is booted once. Where the loader has none, a lasting change that leaves
+    /// another entry to boot untouched, or instructions.
     fn first(&self, system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod>;
 
     /// The steps of every next boot; `tried` says that a trial held.
     fn lasting(&self, system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<BootMethod>;
 
-    /// What boots without our words when `steps` are done, as far as files prove it.
+    /// The entry that boots without our words when `steps` are done, as far as files prove it.
     fn fallback(&self, system: &dyn System, asked: &BootSpec<'_>, steps: &[Step]) -> Option<String> {
         untouched(system, asked, steps).next().map(|entry| format!("the entry '{}'", entry.title))
     }
@@ -136,8 +136,8 @@ fn has_kernel(system: &dyn System, asked: &BootSpec<'_>, entry: &BootEntry) -> b
         .is_some_and(|path| path.contains(['$', '(']) || find_file(system, asked, path).is_some())
 }
 
-/// A lasting change with what boots without it. Where nothing was tried and nothing else boots, it is refused: `why`
-/// and its cure.
+/// A lasting change with what boots without it. Where nothing was tried and nothing else boots, it is
+/// refused: `why` and its cure.
 pub(super) fn lasts(
     loader: &dyn BootLoader,
     system: &dyn System,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! systemd-boot with entries in files.
 //!
-//! Trial: an entry that `bootctl set-oneshot` names for the next boot. That needs EFI's variables, which PREEMPT_RT
-//! kernels switch off: there it is an entry with one try left, `isolator-trial+1.conf`, whose sort key puts it first.
-//! systemd-boot counts the try down before it boots, an entry without tries goes last, and without variables systemd
-//! blesses none. Lasting: the options of every entry, and `/etc/kernel/cmdline`, from which the next kernel gets its
-//! own.
+//! Trial: an entry that `bootctl set-oneshot` names for the next boot. That needs EFI's variables, which
+//! PREEMPT_RT kernels switch off: there it is an entry with one try left, `isolator-trial+1.conf`, whose sort
+//! key puts it first. systemd-boot counts the try down before it boots, an entry without tries goes last, and
+//! without variables systemd blesses none. Lasting: the options of every entry, and `/etc/kernel/cmdline`,
+//! from which the next kernel gets its own.
 
 use inspect::boot::bls::EntryFile;
 use machine::boot::BootEntry;
@@ -45,7 +45,8 @@ impl BootLoader for SystemdBoot {
         copy.set("title", "Isolator trial");
         copy.add_options(asked.words);
         let path = |name: &str| format!("{}/entries/{name}.conf", asked.boot.folder);
-        // With variables systemd blesses an entry that was counted down, which would then be the first for good.
+        // With variables systemd blesses an entry that was counted down, which would then be the first for
+        // good.
         if has_variables(asked) {
             copy.set("sort-key", "zz-isolator");
             let entry = file(system, &path(TRIAL), OwnPart::Whole, |_| copy.text())?;
@@ -103,8 +104,8 @@ impl BootLoader for SystemdBoot {
     }
 }
 
-/// Whether EFI's variables can be written. PREEMPT_RT switches the firmware's services off unless `efi=runtime` asks
-/// for them; then systemd cannot bless an entry that was counted down either.
+/// Whether EFI's variables can be written. PREEMPT_RT switches the firmware's services off unless
+/// `efi=runtime` asks for them; then systemd cannot bless an entry that was counted down either.
 fn has_variables(asked: &BootSpec<'_>) -> bool {
     let efi = value(asked.running.unwrap_or_default(), "efi").unwrap_or_default();
     let says = |word: &str| efi.split(',').any(|part| part == word);

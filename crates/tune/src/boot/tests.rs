@@ -55,7 +55,7 @@ pub(crate) fn machine(name: &str) -> (MemoryMachine, Boot) {
     (system, boot)
 }
 
-/// What the fixture's generator would print: its menu with the line that the files in place give.
+/// The output of the fixture's generator: its menu with the line that the files in place give.
 fn grub_mkconfig(system: &MemoryMachine, command: &[String]) -> CommandResult {
     assert_eq!(command, ["grub-mkconfig"]);
     let mut texts = vec![crate::system::text(system, "/etc/default/grub").unwrap()];

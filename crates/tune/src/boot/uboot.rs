@@ -111,7 +111,8 @@ pub fn variable(printed: &str, words: &[String]) -> std::result::Result<(String,
     Ok((name.to_string(), old.map(str::to_string)))
 }
 
-/// Whether U-Boot boots something else by itself after boots that failed: it counts them, and has another command.
+/// Whether U-Boot boots something else by itself after boots that failed: it counts them, and has another
+/// command.
 fn counts_failures<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> std::result::Result<(), String> {
     let limit = get("bootlimit").and_then(|text| text.trim().parse::<u32>().ok());
     if limit.is_none_or(|limit| limit == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a change did, or would do: the document of `tune apply` and `tune confirm`.
+//! The outcome of a change, or of a dry run: the document of `tune apply` and `tune confirm`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tune apply`: each kind of change that a plan asks for becomes a record, and all records are carried out, or none.
+//! `tune apply`: each kind of change that a plan asks for becomes a record, and all records are carried out,
+//! or none.
 
 use super::applied::Applied;
 use super::check::in_files;
@@ -13,7 +14,7 @@ use crate::system::{self, System};
 use crate::transaction::{self, store, words};
 use crate::{Error, Result, allowed, runtime, units};
 
-/// What of a plan is wanted.
+/// The wanted parts of a plan.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Nothing of the boot line.

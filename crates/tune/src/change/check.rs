@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is in force: a boot line in its files and in the boot that runs, settings in the kernel.
+//! The state in force: a boot line in its files and in the boot that runs, settings in the kernel.
 
 use inspect::accounts;
 use machine::boot::line;
@@ -35,7 +35,7 @@ pub(super) fn in_force(here: &Here<'_>, record: &Record, boot_id: &str) -> Resul
     Ok(())
 }
 
-/// What `verify` finds of the plan's boot line, refused where some of it is not in force.
+/// The findings of `verify` on the plan's boot line, refused where some of it is not in force.
 pub(super) fn verified(here: &Here<'_>, plan: &Plan, live: &[Record]) -> Result<()> {
     let refused: Vec<u32> =
         live.iter().flat_map(|record| record.refused_interrupts().collect::<Vec<_>>()).collect();

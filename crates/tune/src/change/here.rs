@@ -19,7 +19,7 @@ pub struct Here<'a> {
     pub system: &'a mut dyn System,
     /// The folder in which it lies.
     pub root: &'a Path,
-    /// What it is.
+    /// The machine.
     pub machine: &'a Snapshot,
     /// A name for the next record: digits that sort by time.
     pub stamp: String,

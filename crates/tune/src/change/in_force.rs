@@ -49,7 +49,7 @@ impl InForce {
         self.records.iter().filter(changed)
     }
 
-    /// What a plan of which these are the records has in force, for people.
+    /// The parts in force of a plan of which these are the records, for people.
     pub(super) fn already(&self) -> Vec<String> {
         let parts = [
             (self.has_units(), "the units of this plan"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each knob of a plan is worth on this machine: one at a time, without it and with it by turns.
+//! The effect of each knob of a plan on this machine: one at a time, without it and with it by turns.
 //!
 //! A machine drifts (heat, other tenants, the hour), so that one long run without and one long run with a
 //! knob compare two hours rather than two settings. Here both stand next to each other in every round, the
@@ -227,8 +227,8 @@ fn cannot(action: &Action) -> Option<&'static str> {
     }
 }
 
-/// What belongs together has one name: interrupts with their default, the files of one setting on several
-/// CPUs.
+/// The name of actions that belong together: interrupts with their default, the files of one setting on
+/// several CPUs.
 fn name(action: &Action) -> String {
     let file = action.target.rsplit('/').next().unwrap_or_default();
     match action.kind {

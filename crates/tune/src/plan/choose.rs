@@ -24,12 +24,12 @@ pub(super) struct CpuChoice {
     pub(super) housekeeping: CpuSet,
     /// Why these.
     pub(super) why: String,
-    /// What to know.
+    /// The warnings.
     pub(super) warnings: Vec<String>,
 }
 
 impl CpuChoice {
-    /// What the table of advice goes by.
+    /// The CPUs of the table of advice.
     pub(super) fn aim<'a>(&self, facts: &PlanFacts<'a>, intent: &Intent) -> Aim<'a> {
         Aim {
             machine: facts.machine,

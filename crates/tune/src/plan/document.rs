@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a plan is: the document that `tune plan --json` prints, `tune apply` reads and `tune verify` checks.
+//! The plan: the document that `tune plan --json` prints, `tune apply` reads and `tune verify` checks.
 
 use machine::CpuSet;
 use schemars::JsonSchema;

@@ -103,8 +103,8 @@ impl<'a> PlanFacts<'a> {
     }
 }
 
-/// What a core does, as far as the machine says: type first, then capacity, then highest frequency in steps
-/// of a tenth, since cores of one type may differ a little from each other (favoured cores).
+/// The speed of a core, as far as the machine says: type first, then capacity, then highest frequency in
+/// steps of a tenth, since cores of one type may differ a little from each other (favoured cores).
 fn speed(machine: &Snapshot, id: u32) -> u64 {
     let Some(cpu) = machine.cpu(id) else { return 0 };
     if machine.cpus.iter().any(|cpu| cpu.kind.is_some()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the user wants of a machine.
+//! The user's intent for a machine.
 
 use machine::{CpuSet, Profile};
 use schemars::JsonSchema;

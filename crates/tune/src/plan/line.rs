@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The boot line of a plan : few tokens, each of which this kernel takes.
 //!
-//! What can be done while the machine runs is not on it. A function of facts and intent, never of the
+//! A setting of the running machine is not on it. A function of facts and intent, never of the
 //! present boot line: tokens there that are not ours are shown beside ours and left alone.
 
 use machine::advice::{Aim, Knob, WhyNot};
@@ -12,7 +12,7 @@ use super::facts::{Core, PlanFacts};
 use super::intent::Intent;
 use crate::action::{Action, ActionKind, BootLine, Disruption, PlanRefusal, Skipped, line_word};
 
-/// What must never stand on a boot line of ours, and why.
+/// The words that must never stand on a boot line of ours, and why.
 pub const NEVER: &[(&str, &str)] = &[
     ("kthread_cpus", "no kernel of kernel.org has it: it is handed to init, and nothing is steered"),
     ("amd_idle.max_cstate", "there is no such module, and names with a dot are never reported as unknown"),
@@ -187,7 +187,7 @@ fn fits(facts: &PlanFacts, actions: &[Action]) -> Result<(), PlanRefusal> {
     Ok(())
 }
 
-/// What stands on the present boot line already, of another's making, that ours would meet.
+/// The words of another's making on the present boot line that ours would meet.
 pub(super) fn foreign(facts: &PlanFacts, actions: &[Action]) -> Vec<String> {
     let present = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
     let mut said = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What users write for CPUs and cores, and what is wrong with it. Whether the machine has them is asked
+//! Lists of CPUs and cores as users write them, and their faults. Whether the machine has them is asked
 //! later.
 
 use machine::CpuSet;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What to change on a machine, and why: a pure function of facts and intent.
+//! The changes to a machine, and why: a pure function of facts and intent.
 //!
-//! `docs/howto/tune.md` has the rules for users: which cores, the boot line, the settings of the running kernel. A
-//! plan never depends on what was set before. Unknown facts are listed, not guessed; settings that a kernel
-//! does not support are left out and listed.
+//! `docs/howto/tune.md` has the rules for users: which cores, the boot line, the settings of the running
+//! kernel. A plan never depends on what was set before. Unknown facts are listed, not guessed; settings that
+//! a kernel does not support are left out and listed.
 
 mod choose;
 mod document;
@@ -26,7 +26,7 @@ pub use document::{MadeFor, Plan, PlanAnswer, SCHEMA_VERSION};
 pub use intent::{Intent, ServiceIntent, SystemdIntent, WantedCpus};
 pub use machine::Profile;
 
-/// What to change on `machine`, which `made_for` names, so that it serves `intent`; or why nothing is to be
+/// The changes to `machine`, which `made_for` names, so that it serves `intent`; or why nothing is to be
 /// changed.
 pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<Plan, PlanRefusal> {
     if intent.profile == Profile::Server {
@@ -91,7 +91,7 @@ fn find<'m>(machine: &'m Snapshot, name: &str) -> Result<&'m Device, PlanRefusal
     })
 }
 
-/// What to know of the machine as a whole.
+/// Warnings about the machine as a whole.
 fn about(facts: &PlanFacts, intent: &Intent, choice: &CpuChoice, device: Option<&Device>) -> Vec<String> {
     let machine = facts.machine;
     let mut said = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is set while the machine runs: each with the file, and each can be set back.
+//! The settings of the running machine: each with the file, and each can be set back.
 //!
 //! A plan does not depend on what is set at present: a plan made after it was applied is the same plan.
 //! It depends on what there is to be set; missing settings are listed.
@@ -109,7 +109,7 @@ fn bracketed(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(word, _)| word)
 }
 
-/// What is set while the machine runs, in the order in which it is to be done.
+/// The settings of the running machine, in the order in which they are made.
 pub(super) fn actions(
     facts: &PlanFacts,
     intent: &Intent,

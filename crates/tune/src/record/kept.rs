@@ -34,7 +34,7 @@ impl Kept {
         Kept { sha256: sha256(text.as_bytes()), text: text.to_string(), mode, uid, gid, changed_ns: None }
     }
 
-    /// What is at `path`; none where nothing is.
+    /// The file at `path`; none where there is none.
     pub fn of(system: &dyn System, path: &str) -> Result<Option<Kept>> {
         let text = match system::text(system, path) {
             Ok(text) => text,
@@ -61,7 +61,7 @@ pub struct Lossless {
 }
 
 impl Lossless {
-    /// What is at `path`; none where nothing is.
+    /// The file at `path`; none where there is none.
     pub fn of(system: &dyn System, path: &str) -> io::Result<Option<Lossless>> {
         match system.read(path) {
             Ok(bytes) => Ok(Some(match String::from_utf8(bytes) {

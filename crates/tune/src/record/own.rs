@@ -8,7 +8,7 @@ use machine::boot::line::without_words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What in a file is ours.
+/// The part of a file that is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "own")]
 pub enum OwnPart {
@@ -35,7 +35,7 @@ pub enum OwnPart {
         /// The default before.
         default: Option<String>,
     },
-    /// What stands between the lines `BEGIN` and `END`, those included.
+    /// The lines from `BEGIN` to `END`, those included.
     Block,
     /// A variable of GRUB's block.
     Variable {

@@ -15,7 +15,7 @@ use machine::CpuSet;
 use super::{CommandResult, FileAccess, Stat, System, folder, sha256};
 use crate::system::SUFFIX;
 
-/// What happens at the change that is to fail.
+/// The event at the change that is to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectedFault {
     /// The process dies: this change and none after it happens.
@@ -28,7 +28,7 @@ pub enum InjectedFault {
     ReadOnly,
 }
 
-/// What a power cut leaves of changes that were not synced.
+/// The state that a power cut leaves of changes that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PowerCut {
     /// Neither names nor bytes.
@@ -68,7 +68,7 @@ pub struct MemoryMachine {
     pub tasks: BTreeMap<u32, (CpuSet, bool)>,
     /// Every command that ran.
     pub commands: Vec<Vec<String>>,
-    /// What commands answer.
+    /// The answer of commands.
     pub answer: Option<CommandAnswer>,
     /// Every change, in words.
     pub changes: Vec<String>,
@@ -129,7 +129,7 @@ impl MemoryMachine {
         self.durable.insert(name.into(), at);
     }
 
-    /// What is set now is what the next boot begins with.
+    /// Makes the present settings those with which the next boot begins.
     pub fn power_on(&mut self) {
         self.booted = self.settings.clone();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What would starve the machine.
+//! Settings that would starve the machine.
 //!
 //! A thread of a real-time policy that does not sleep takes its CPU from all others. One CPU is what its
 //! owner has isolated for that; all CPUs is a machine that does not respond. The kernel's own threads keep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is read of tasks, which are found, and what is refused.
+//! Reading tasks, finding them, and refusals.
 
 use super::*;
 use crate::system::memory::MemoryMachine;

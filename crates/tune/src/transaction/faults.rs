@@ -35,7 +35,7 @@ impl Chance {
     }
 }
 
-/// What a change is like: the machine before, the record of it, and both when it is done.
+/// A change to test: the machine before, the record of it, and both when it is done.
 struct ChangeCase {
     before: MemoryMachine,
     record: Record,

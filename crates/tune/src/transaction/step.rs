@@ -106,7 +106,7 @@ pub(super) fn generate(system: &mut dyn System, step: &mut Step) -> Result<()> {
     Ok(())
 }
 
-/// What the generator prints, checked: every ordinary entry has our words, no entry for repair has one.
+/// The output of the generator, checked: every ordinary entry has our words, no entry for repair has one.
 fn generated(
     system: &mut dyn System,
     path: &str,

@@ -38,7 +38,7 @@ fn text(record: &Record, room: usize) -> Result<Kept> {
     Ok(Kept { mode: 0o600, ..Kept::new(&(text + "\n"), None) })
 }
 
-/// What a record may grow to: each step says how it went, and a generator's output is not known yet.
+/// The room that a record may grow to: each step says how it went, and a generator's output is not known yet.
 fn room(record: &Record) -> Result<usize> {
     const OUTCOME: usize = 512;
     const BLOCK: usize = 4096;

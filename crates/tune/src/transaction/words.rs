@@ -3,9 +3,9 @@
 //! are installed later (`/etc/kernel/cmdline` on Fedora and RHEL, `grubby`), so the files that we wrote are
 //! not all that have them.
 //!
-//! What a file had of these words before our change ([`found`]) is not ours and stays. Limits: U-Boot's
-//! environment and unified kernel images are no text files; entries of ostree's deployments belong to ostree,
-//! and are named.
+//! The part of these words that a file had before our change ([`found`]) is not ours and stays. Limits:
+//! U-Boot's environment and unified kernel images are no text files; entries of ostree's deployments belong
+//! to ostree, and are named.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was moved or fenced in: interrupts, kernel threads, slices, the partition, rights.
+//! Moved or confined objects: interrupts, kernel threads, slices, the partition, rights.
 
 use machine::inventory::{ControlGroup, Inventory, Reading, Thread, ThreadPolicy};
 use machine::{CpuSet, Snapshot};

@@ -42,7 +42,7 @@ enum Now {
     Unknown(String),
 }
 
-/// What a file says now, wherever in the snapshot that stands.
+/// The present value of a file, wherever in the snapshot that stands.
 fn value(path: &str, machine: &Snapshot) -> Now {
     if let Some(text) = machine.settings.get(path) {
         return Now::Is(text.clone());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `apply` does to machines after public reports: a refusal changes nothing, instructions name the file
+//! `apply` on machines after public reports: a refusal changes nothing, instructions name the file
 //! and the command, and a trial is a copy of the entry that runs.
 
 mod inputs;

@@ -26,7 +26,7 @@ pub(in crate::import) struct Description {
     pub totals: Answer<&'static str>,
     pub missed: Missed,
     pub end: End,
-    /// What becomes of a last line without a line end, which may be half of one.
+    /// The fate of a last line without a line end, which may be half of one.
     pub half_line: fn(&str) -> Half,
     /// The lines that state a sample which the table may lack.
     pub worse: Answer<Worse>,
@@ -51,7 +51,7 @@ pub(in crate::import) enum Told {
     Text(fn(&str) -> bool),
 }
 
-/// What a line shows of a format. One that prose may quote is not enough.
+/// The mark that a line shows of a format. One that prose may quote is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::import) enum Mark {
     /// No other text has such a line.
@@ -124,7 +124,7 @@ pub(in crate::import) enum StatedSamples {
     Extremes,
 }
 
-/// What becomes of periods that the tool missed.
+/// The fate of periods that the tool missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::import) enum Missed {
     /// It passes over them in silence.

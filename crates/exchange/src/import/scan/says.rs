@@ -14,7 +14,7 @@ use crate::import::figures::thousandths;
 use evidence::taint;
 use machine::units::us;
 
-/// What a shell says of any tool that died.
+/// A shell's words for any tool that died.
 const DEATHS: &[&str] = &[
     "Segmentation fault{}",
     "Bus error{}",

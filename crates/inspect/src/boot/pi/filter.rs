@@ -14,7 +14,7 @@ use crate::tree::Tree;
 /// How deep files may include one another.
 const DEPTH: usize = 8;
 
-/// What the firmware takes for an ordinary boot.
+/// The settings that the firmware takes for an ordinary boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::boot) struct Settings {
     /// The file of the line, below the folder of `config.txt`.
@@ -27,7 +27,7 @@ pub(in crate::boot) struct Settings {
     pub(in crate::boot) another_loader: bool,
 }
 
-/// What filters ask about a board.
+/// The facts of a board that filters ask for.
 #[derive(Debug, Clone, Default)]
 struct BoardFacts {
     /// The filters of its model; none where the model is not known.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use tune::change::{Applied, BootChange, RolledBack, StepLine, TuneStatus};
 use tune::transaction::{RecordKind, RecordState, Restoration, StepOutcome};
 
-/// What apply or confirm did.
+/// The outcome of apply or confirm.
 pub fn applied(applied: &Applied) -> String {
     let mut text = String::new();
     for id in &applied.recovered {
@@ -55,7 +55,7 @@ pub fn applied(applied: &Applied) -> String {
     text
 }
 
-/// What was changed, and the first of the steps that did it: interrupts whose CPUs changed alike, and such
+/// The changes, each with the first of the steps that made it: interrupts whose CPUs changed alike, and such
 /// threads, are one change.
 fn changes(steps: &[StepLine]) -> Vec<(String, &StepLine)> {
     let kind = |step: &StepLine| {
@@ -87,7 +87,7 @@ fn changes(steps: &[StepLine]) -> Vec<(String, &StepLine)> {
     changes
 }
 
-/// What rollback did.
+/// The outcome of rollback.
 pub fn rolled_back(rolled_back: &RolledBack) -> String {
     let mut text = String::new();
     if rolled_back.records.is_empty() {
@@ -123,7 +123,7 @@ pub fn rolled_back(rolled_back: &RolledBack) -> String {
     text
 }
 
-/// What is in force.
+/// The state in force.
 pub fn status(status: &TuneStatus) -> String {
     let mut text = String::new();
     if status.records.is_empty() {

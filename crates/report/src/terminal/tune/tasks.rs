@@ -29,7 +29,7 @@ pub fn tasks(tasks: &[Task]) -> String {
     text
 }
 
-/// What was set.
+/// The changed settings.
 pub fn tasks_set(set: &Set) -> String {
     let mut text = String::new();
     for changed in &set.tasks {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is refused before any file is touched, and where an entry's files are looked for.
+//! Refusals before any file is touched, and the places where an entry's files are looked for.
 
 use machine::Boot;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules that hold for every loader: what a fallback proves, how a continued, quoted or hypervisor's entry is copied,
-//! and what no loader is asked for.
+//! Rules that hold for every loader: what a fallback proves, how a continued, quoted or hypervisor's entry is
+//! copied, and what no loader is asked for.
 
 use super::*;
 use crate::system::memory::MemoryMachine;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others do to a change between its calls: files that lose words, states that are not in force, edits
+//! Changes by others between a change's calls: files that lose words, states that are not in force, edits
 //! of our own files, and line ends of another system.
 
 use super::*;
