@@ -11,8 +11,8 @@ use machine::units::whole_us;
 
 use crate::args::RunOptions;
 
-/// Files and devices of an earlier run that no option replaces, a line each; `loads` says that an option replaces its
-/// loads.
+/// Files and devices of an earlier run that no option replaces, a line each; `loads` says that an option
+/// replaces its loads.
 pub fn named(earlier: &Asked, loads: bool, options: &RunOptions) -> Vec<String> {
     let mut named = Vec::new();
     if !loads {

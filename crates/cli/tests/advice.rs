@@ -254,8 +254,8 @@ fn mistuned(tree: &std::path::Path, machine: &Snapshot, isolated: &str) -> Snaps
     inspect::read_whole(tree)
 }
 
-/// The settings that a finding asks for. Of words that others wrote on the boot line, only those that are to be written
-/// anew.
+/// The settings that a finding asks for. Of words that others wrote on the boot line, only those that are to
+/// be written anew.
 fn fixed(finding: &Finding) -> Vec<Set> {
     let (Some(fix), Some(advice)) = (&finding.fix, &finding.advice) else { return Vec::new() };
     if *advice.by() != CarriedOutBy::Hand(Hand::BootLine) {

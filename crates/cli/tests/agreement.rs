@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that one verb writes and another one reads: export and import, reports of several, plans and comparisons.
+//! Files that one verb writes and another one reads: export and import, reports of several, plans and
+//! comparisons.
 
 use std::collections::BTreeMap;
 use std::fs;

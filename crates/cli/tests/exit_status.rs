@@ -105,7 +105,7 @@ fn named(bundle: &Path, number: usize) {
     fs::write(&path, manifest.to_string()).unwrap();
 }
 
-/// What each verb is given that cannot be done, so that it ends with 1 and a line.
+/// Arguments for each verb that cannot be carried out, so that it ends with 1 and a line.
 fn impossible() -> BTreeMap<&'static str, Vec<&'static str>> {
     let given = [
         ("prove", "--like missing"),

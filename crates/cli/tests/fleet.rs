@@ -230,8 +230,10 @@ fn every_example_of_the_page_runs() {
         let mut shell = Command::new("sh");
         shell.args(["-c", example]).current_dir(folder.path()).env("PATH", &path);
         let ran: Ran = shell.output().unwrap().into();
-        // A gate of real runs may come out either way.
-        let good = ran.status == Some(0) || ran.status == Some(2) && example.contains("gate");
+        // A gate of real runs may come out either way, and a report of machines of which some fail ends with
+        // 2.
+        let judges = ["gate", "report"].iter().any(|verb| example.contains(verb));
+        let good = ran.status == Some(0) || ran.status == Some(2) && judges;
         assert!(good && !ran.stdout.is_empty(), "{example}: {ran:#?}");
     }
     let html = fs::read_to_string(folder.path().join("fleet.html")).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files of integrations/ for other programs: their own checkers accept them, the scripts run, and they name
-//! metrics that the program exposes.
+//! The files of integrations/ for other programs: their own checkers accept them, the scripts run, and they
+//! name metrics that the program exposes.
 
 use std::collections::BTreeSet;
 use std::fs;

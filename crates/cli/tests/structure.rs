@@ -171,8 +171,8 @@ fn paths<'a>(mut rest: &'a str, begin: &[String], found: &mut Vec<Module>) -> &'
     }
 }
 
-/// The names that each module re-exports, with the path in this crate that each stands for; none where another
-/// crate defines it.
+/// The names that each module re-exports, with the path in this crate that each stands for; none where
+/// another crate defines it.
 type ReExports = BTreeMap<Module, BTreeMap<String, Option<Module>>>;
 
 /// A path as one from the crate's root; none for a path to another crate.

@@ -87,7 +87,7 @@ impl AnsibleVerb {
 /// On which machines, and how.
 #[derive(Debug, Clone, Default)]
 pub struct AnsibleJob {
-    /// What.
+    /// The verb.
     pub verb: AnsibleVerb,
     /// A file, a folder or a program that Ansible reads as an inventory.
     pub inventory: PathBuf,

@@ -91,7 +91,8 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
             query.select()
         )
     };
-    // DuckDB opens its files there through links. Its launcher from PyPI closes descriptors, so it gets a path.
+    // DuckDB opens its files there through links. Its launcher from PyPI closes descriptors, so it gets a
+    // path.
     let cannot = |error: std::io::Error| {
         let cure = "set TMPDIR to a folder of this user";
         Error::on("make", "a temporary folder", error::reason(&error), cure)

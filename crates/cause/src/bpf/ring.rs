@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn kinds_have_the_numbers_of_the_c_part() {
-        let source = include_str!("../../bpf/collector.bpf.c");
+        let source = include_str!("../../bpf/ring.h");
         let kinds = source.split_once("enum kind {").unwrap().1.split_once("};").unwrap().0;
         let names = kinds.lines().filter_map(|line| line.trim().split([',', ' ']).next());
         let names = names.filter(|name| !name.is_empty()).collect::<Vec<_>>();

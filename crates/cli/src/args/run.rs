@@ -46,7 +46,7 @@ pub struct RunArgs {
     /// Runtime per period, for deadline
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "100us", allow_hyphen_values = true)]
     pub runtime: Duration,
-    /// Relative deadline, for deadline [default: the period]
+    /// Relative deadline, for deadline [default: period]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub deadline: Option<Duration>,
     /// The period, for deadline

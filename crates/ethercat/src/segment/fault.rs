@@ -21,7 +21,7 @@ pub enum FaultKind {
 /// A fault, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// What.
+    /// Its kind.
     pub kind: FaultKind,
     /// The first frame of process data that it befalls, counted from 1.
     pub first: u64,
