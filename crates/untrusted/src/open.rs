@@ -150,12 +150,12 @@ mod tests {
         let folder = hostile();
         let root = openat(CWD, folder.path(), OFlags::PATH, Mode::empty()).unwrap();
         for name in ["pipe", "to-pipe", "to-device", "to-folder", "socket", "."] {
-            assert!(open(&folder.path().join(name)).is_err(), "{name}");
+            assert!(open(folder.path().join(name)).is_err(), "{name}");
             assert!(regular_at(&root, name).is_err(), "{name}");
             assert!(within_root(&root, name).is_err(), "{name}");
         }
         for file in
-            [open(&folder.path().join("file")), regular_at(&root, "file"), within_root(&root, "/../file")]
+            [open(folder.path().join("file")), regular_at(&root, "file"), within_root(&root, "/../file")]
         {
             assert_eq!(whole(file.unwrap(), 4).unwrap(), b"data");
         }

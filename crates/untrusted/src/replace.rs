@@ -185,6 +185,6 @@ mod tests {
         (0..45).for_each(|number| symlink((number + 1).to_string(), at(number)).unwrap());
         assert!(replace(&at(0), b"x").is_err());
         replace(&at(10), b"x").unwrap();
-        assert_eq!((fs::read(at(45)).unwrap(), read(&at(10), 9).unwrap()), (b"x".to_vec(), b"x".to_vec()));
+        assert_eq!((fs::read(at(45)).unwrap(), read(at(10), 9).unwrap()), (b"x".to_vec(), b"x".to_vec()));
     }
 }
