@@ -30,7 +30,10 @@ pub enum Precedence {
 }
 
 macro_rules! causes {
-    ($($(#[doc = $doc:literal])+ $kind:ident $name:literal $label:literal $letter:literal $colour:literal $precedence:expr;)+) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $kind:ident $name:literal $label:literal $letter:literal $colour:literal $precedence:expr;
+    )+) => {
         /// The kind of cause.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

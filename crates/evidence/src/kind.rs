@@ -195,7 +195,12 @@ kinds! {
     Ethercat "ethercat" "from when a cycle was due to its process data being back"
         Entry { rows: RowsOf::EachCpu, facts: OF_ETHERCAT, ..CYCLES };
     Sync0 "sync0" "from the SYNC0 before until process data pass the reference SubDevice"
-        Entry { rows: RowsOf::Beside(RowKind::Ethercat), limit: LimitOf::Period, facts: OF_ETHERCAT, ..CYCLES };
+        Entry {
+            rows: RowsOf::Beside(RowKind::Ethercat),
+            limit: LimitOf::Period,
+            facts: OF_ETHERCAT,
+            ..CYCLES
+        };
     DcDrift "dc-drift" "difference of a SubDevice's clock to the reference"
         Entry {
             samples: SampleKind::Gaps,

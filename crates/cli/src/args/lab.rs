@@ -28,8 +28,7 @@ Exit status: 0 done; 1 it could not be done, a storm had no effect, or the
 guest's kernel logged a warning; 2 (gate) more interruptions than the baseline.";
 
 const RAN: &str = "\
-Exit status: 0 run, whatever was counted; 1 it could not be run, a storm had no
-effect, or the guest's kernel logged a warning.";
+Exit status: 0 run; 1 not run, a storm without effect, or a kernel's warning.";
 
 const GATED: &str = "\
 Exit status: 0 nothing grew; 1 it could not be run, a storm had no effect, or
@@ -102,7 +101,7 @@ pub struct LabMatrixArgs {
     /// a file; may be given again
     #[arg(long, value_name = "KERNEL")]
     pub also: Vec<String>,
-    /// The guests' architecture: x86_64, aarch64 [default: this machine's]
+    /// Architecture: x86_64, aarch64 [default: this one's]
     #[arg(long, value_name = "NAME")]
     pub arch: Option<String>,
     /// Seed of the random numbers of storms
@@ -156,10 +155,10 @@ pub struct GuestOptions {
     /// plan:poll, or text with {isolated} and {house_keeping} in it
     #[arg(long, value_name = "LINE", default_value = "full")]
     pub boot: String,
-    /// CPUs of a guest; the last one is isolated
+    /// CPUs of a guest; the last is isolated
     #[arg(long, value_name = "2-8", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=8))]
     pub cpus: u32,
-    /// The guests' architecture: x86_64, aarch64 [default: this machine's]
+    /// Architecture: x86_64, aarch64 [default: this one's]
     #[arg(long, value_name = "NAME")]
     pub arch: Option<String>,
 }
@@ -176,7 +175,7 @@ pub struct LabRunArgs {
     /// How guests run: count, virtual, real [default: latencies for wakeup at rest, else count]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
-    /// Loads on housekeeping CPUs, a guest each [default: idle]
+    /// Housekeeping load, a guest each [default: idle]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub loads: Vec<String>,
     /// Seed of the random numbers of storms
