@@ -13,7 +13,8 @@
 //!
 //! The files belong to another user's process. They may be damaged or malicious: no offset, size or count in
 //! them is trusted. Work and memory have limits ([`ProcessCode::notes`] lists those that were reached). Files
-//! are read, not mapped, so that a file that is truncated meanwhile is harmless.
+//! are read, not mapped, so that a file that is truncated meanwhile is harmless. blazesym maps them, and has
+//! no such limits; framehop follows no signal frames.
 //!
 //! Limits: 64-bit little-endian ELF files; debug information in the file itself or in
 //! `/usr/lib/debug/.build-id`, not split into `.dwo` files.

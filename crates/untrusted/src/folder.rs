@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A folder, held open: what lies in it cannot be moved from under us.
+//!
+//! cap-std would not replace this: it follows links within a folder, and does not ask who owns it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

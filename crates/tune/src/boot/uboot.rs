@@ -21,7 +21,11 @@ impl BootLoader for UBoot {
     /// The line is made of variables; files name entries on some boards alone.
     fn find<'a>(&self, _: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
         asked.entry().ok_or_else(|| {
-            Error::new("change the boot line", "U-Boot makes it of variables", "see docs/boot-loaders.md")
+            Error::new(
+                "change the boot line",
+                "U-Boot makes it of variables",
+                "see docs/reference/boot-loaders.md",
+            )
         })
     }
 
