@@ -71,8 +71,78 @@ impl Case {
         preflight(&self.machine, &PreflightRequest { spec, clock_resolution_ns, privilege })
     }
 
-    fn cpu(&mut self, id: usize) -> &mut Cpu {
-        &mut self.machine.cpus[id]
+    /// Makes changes, each a word: `policy=other`, `old-kernel`, `idle=2:85` (cpu 2 leaves it in 85 us).
+    fn with(mut self, changes: &str) -> Self {
+        for change in changes.split_whitespace() {
+            let (name, value) = change.split_once('=').unwrap_or((change, ""));
+            self.change(name, value).unwrap_or_else(|| panic!("unknown change {change}"));
+        }
+        self
+    }
+
+    fn change(&mut self, name: &str, value: &str) -> Option<()> {
+        let Case { machine, asked, privilege, .. } = self;
+        let text = || Some(value.to_string()).filter(|text| !text.is_empty());
+        let number = || value.parse::<u64>().unwrap();
+        let of_cpu = || value.split_once(':').map(|(cpu, of)| (cpu.parse::<usize>().unwrap(), of));
+        match name {
+            "policy" => asked.policy = text(),
+            "priority" => asked.priority = value.parse().ok(),
+            "probe" => asked.probes = vec![value.into()],
+            "cpus" => asked.cpus = cpus(value),
+            "housekeeping" => asked.house_keeping = cpus(value),
+            "limit" => asked.limit = text(),
+            "dma-latency" => asked.dma_latency_us = value.parse().ok(),
+            "rtprio" => privilege.rtprio_limit = number(),
+            "memlock" => privilege.memlock_limit_bytes = Some(number()),
+            "cap-sys-nice" => privilege.cap_sys_nice = true,
+            "cap-ipc-lock" => privilege.cap_ipc_lock = true,
+            "clock-resolution" => self.clock_resolution_ns = number(),
+            "preemption" => machine.kernel.preemption = serde_json::from_value(value.into()).unwrap(),
+            "release" => machine.kernel.release = text(),
+            "old-kernel" => {
+                machine.kernel.release = Some("6.1.0-rt".into());
+                machine.cpus.iter_mut().for_each(|cpu| cpu.fair_server_runtime_ns = None);
+            }
+            "rt-runtime" => machine.scheduler.rt_runtime_us = value.parse().ok(),
+            "rt-groups" => machine.scheduler.rt_group_scheduling = Some(true),
+            "cgroup" => machine.cgroup.path = text(),
+            "cgroup-rt-runtime" => machine.cgroup.rt_runtime_us = value.parse().ok(),
+            "cgroup-cpus" => machine.cgroup.cpus = Some(cpus(value)),
+            "quota" => {
+                (machine.cgroup.quota_us, machine.cgroup.quota_period_us) = (Some(50_000), Some(100_000))
+            }
+            "clocksource" => machine.clocksource = text(),
+            "hypervisor" => machine.hypervisor = text(),
+            "container" => machine.container = text(),
+            "isolated" => machine.isolation.isolated = cpus(value),
+            "partitions" => machine.isolation.partitions = cpus(value),
+            "irq-default" => machine.isolation.irq_default = cpus(value),
+            "known-cpus" => machine.cpus.retain(|cpu| cpus(value).contains(cpu.id)),
+            "offline" => machine.cpus[number() as usize].online = false,
+            "siblings" => {
+                cpus(value).iter().for_each(|cpu| machine.cpus[cpu as usize].siblings = cpus(value))
+            }
+            "fair-server" => machine.cpus[number() as usize].fair_server_runtime_ns = Some(50_000_000),
+            "fair-servers-unread" => {
+                machine.cpus.iter_mut().for_each(|cpu| cpu.fair_server_runtime_ns = None)
+            }
+            _ => {
+                let (cpu, of) = of_cpu()?;
+                let cpu = &mut machine.cpus[cpu];
+                match name {
+                    "governor" => cpu.governor = Some(of.to_string()).filter(|name| !name.is_empty()),
+                    "idle" => cpu.idle_states.push(state("C6", of.parse().unwrap())),
+                    "idle-disabled" => {
+                        let state = state("C6", of.parse().unwrap());
+                        cpu.idle_states.push(IdleState { disabled: true, ..state });
+                    }
+                    "idle-limit" => cpu.idle_latency_limit_us = of.parse().ok(),
+                    _ => return None,
+                }
+            }
+        }
+        Some(())
     }
 }
 
@@ -84,115 +154,75 @@ fn state(name: &str, exit_latency_us: u64) -> IdleState {
     IdleState { name: name.into(), exit_latency_us, disabled: false }
 }
 
-fn probes(case: &mut Case, probe: &str) {
-    case.asked.probes = vec![probe.into()];
-}
+/// The name of a case, the changes to a well-tuned machine, and every finding that they must bring: effect,
+/// code, and the CPU if it is about one.
+type Row<'a> = (&'a str, &'a str, &'a str);
 
-/// The name of a change, the change, and the effect, code and CPU of every finding that it must bring.
-type Row = (&'static str, fn(&mut Case), &'static [(FindingEffect, &'static str, Option<u32>)]);
-
-/// Changes one thing at a time and compares everything that is found with what must be.
-fn check(rows: &[Row]) {
-    for (what, change, expected) in rows {
-        let mut case = Case::well_tuned();
-        change(&mut case);
-        let findings = case.findings();
-        let found: Vec<_> =
-            findings.iter().map(|finding| (finding.effect, finding.code, finding.cpu)).collect();
-        assert_eq!(found, *expected, "{what}: {findings:#?}");
+/// Compares everything that is found with what must be.
+fn check(rows: &[Row<'_>]) {
+    for (name, changes, expected) in rows {
+        let findings = Case::well_tuned().with(changes).findings();
+        let found: Vec<String> = findings.iter().map(said).collect();
+        assert_eq!(found.join(", "), *expected, "{name}: {findings:#?}");
         for finding in findings {
             let line = finding.to_string();
-            assert!(!line.contains('\n') && !line.contains("  "), "{what}: one line, evenly spaced: {line}");
-            assert!(!finding.reason.is_empty() && !finding.cure.is_empty(), "{what}");
+            assert!(!line.contains('\n') && !line.contains("  "), "{name}: one line, evenly spaced: {line}");
+            assert!(!finding.reason.is_empty() && !finding.cure.is_empty(), "{name}");
             let listed = taint::CODES.contains(&finding.code);
-            assert!(listed || finding.effect != Taint, "{what}: {} cannot be accepted", finding.code);
+            assert!(listed || finding.effect != Taint, "{name}: {} cannot be accepted", finding.code);
         }
     }
 }
 
+/// A finding as the rows write it.
+fn said(finding: &PreflightFinding) -> String {
+    let effect = match finding.effect {
+        Refuse => "refuse",
+        Taint => "taint",
+        Note => "note",
+    };
+    let cpu = finding.cpu.map(|cpu| format!(" of cpu {cpu}")).unwrap_or_default();
+    format!("{effect} {}{cpu}", finding.code)
+}
+
 #[test]
 fn a_well_tuned_machine_brings_no_finding() {
-    assert_eq!(Case::well_tuned().findings(), []);
+    check(&[("nothing changed", "", "")]);
 }
 
 #[test]
 fn checks_policy_priority_and_permission() {
     check(&[
-        ("SCHED_OTHER", |c| c.asked.policy = Some("other".into()), &[(Taint, "not-real-time-policy", None)]),
-        ("SCHED_BATCH", |c| c.asked.policy = Some("batch".into()), &[(Taint, "not-real-time-policy", None)]),
-        ("priority 99", |c| (c.asked.priority, c.privilege.rtprio_limit) = (Some(99), 99), &[]),
-        (
-            "as high as interrupt threads",
-            |c| c.asked.priority = Some(50),
-            &[(Note, "irq-thread-priority", None)],
-        ),
-        ("just above interrupt threads", |c| c.asked.priority = Some(51), &[]),
-        ("too low an RLIMIT_RTPRIO", |c| c.privilege.rtprio_limit = 79, &[(Refuse, "no-permission", None)]),
-        ("just enough RLIMIT_RTPRIO", |c| c.privilege.rtprio_limit = 80, &[]),
-        ("CAP_SYS_NICE instead", |c| (c.privilege.rtprio_limit, c.privilege.cap_sys_nice) = (0, true), &[]),
+        ("SCHED_OTHER", "policy=other", "taint not-real-time-policy"),
+        ("SCHED_BATCH", "policy=batch", "taint not-real-time-policy"),
+        ("priority 99", "priority=99 rtprio=99", ""),
+        ("as high as interrupt threads", "priority=50", "note irq-thread-priority"),
+        ("just above interrupt threads", "priority=51", ""),
+        ("too low an RLIMIT_RTPRIO", "rtprio=79", "refuse no-permission"),
+        ("just enough RLIMIT_RTPRIO", "rtprio=80", ""),
+        ("CAP_SYS_NICE instead", "rtprio=0 cap-sys-nice", ""),
         (
             "SCHED_DEADLINE, for which no RLIMIT helps",
-            |c| {
-                probes(c, "wakeup");
-                c.machine.scheduler.rt_runtime_us = Some(-1);
-                (c.asked.policy, c.privilege.rtprio_limit) = (Some("deadline".into()), 99);
-            },
-            &[(Refuse, "no-permission", None)],
+            "probe=wakeup rt-runtime=-1 policy=deadline rtprio=99",
+            "refuse no-permission",
         ),
-        (
-            "SCHED_OTHER needs no permission",
-            |c| (c.asked.policy, c.privilege.rtprio_limit) = (Some("other".into()), 0),
-            &[(Taint, "not-real-time-policy", None)],
-        ),
-        (
-            "RLIMIT_MEMLOCK",
-            |c| c.privilege.memlock_limit_bytes = Some(8 << 20),
-            &[(Taint, "memory-not-locked", None)],
-        ),
-        ("enough RLIMIT_MEMLOCK", |c| c.privilege.memlock_limit_bytes = Some(100 << 20), &[]),
-        (
-            "CAP_IPC_LOCK instead",
-            |c| (c.privilege.memlock_limit_bytes, c.privilege.cap_ipc_lock) = (Some(0), true),
-            &[],
-        ),
+        ("SCHED_OTHER needs no permission", "policy=other rtprio=0", "taint not-real-time-policy"),
+        ("RLIMIT_MEMLOCK", "memlock=8388608", "taint memory-not-locked"),
+        ("enough RLIMIT_MEMLOCK", "memlock=104857600", ""),
+        ("CAP_IPC_LOCK instead", "memlock=0 cap-ipc-lock", ""),
     ]);
 }
 
 #[test]
 fn says_where_a_deadline_thread_may_run_and_that_it_has_a_budget() {
-    fn deadline(case: &mut Case, probe: &str) {
-        probes(case, probe);
-        case.asked.policy = Some("deadline".into());
-        case.privilege.cap_sys_nice = true;
+    for (name, changes, expected) in [
+        ("among isolated CPUs", "probe=wakeup", "taint deadline-not-pinned"),
+        ("on the only isolated CPU", "probe=wakeup isolated=3 cpus=3", ""),
+        ("without a limit on bandwidth", "probe=wakeup rt-runtime=-1", ""),
+        ("spinning", "probe=spin rt-runtime=-1", "taint deadline-runtime"),
+    ] {
+        check(&[(name, &format!("policy=deadline cap-sys-nice {changes}"), expected)]);
     }
-    check(&[
-        ("among isolated CPUs", |c| deadline(c, "wakeup"), &[(Taint, "deadline-not-pinned", None)]),
-        (
-            "on the only isolated CPU",
-            |c| {
-                deadline(c, "wakeup");
-                c.machine.isolation.isolated = cpus("3");
-                c.asked.cpus = cpus("3");
-            },
-            &[],
-        ),
-        (
-            "without a limit on bandwidth",
-            |c| {
-                deadline(c, "wakeup");
-                c.machine.scheduler.rt_runtime_us = Some(-1);
-            },
-            &[],
-        ),
-        (
-            "spinning",
-            |c| {
-                deadline(c, "spin");
-                c.machine.scheduler.rt_runtime_us = Some(-1);
-            },
-            &[(Taint, "deadline-runtime", None)],
-        ),
-    ]);
 }
 
 #[test]
@@ -213,144 +243,46 @@ fn the_cure_of_missing_permission_fits_the_place() {
 #[test]
 fn taints_kernels_that_are_not_real_time() {
     check(&[
-        (
-            "PREEMPT",
-            |c| c.machine.kernel.preemption = Preemption::Full,
-            &[(Taint, "not-real-time-kernel", None)],
-        ),
-        (
-            "lazy",
-            |c| c.machine.kernel.preemption = Preemption::Lazy,
-            &[(Taint, "not-real-time-kernel", None)],
-        ),
-        (
-            "dynamic",
-            |c| c.machine.kernel.preemption = Preemption::Dynamic,
-            &[(Taint, "not-real-time-kernel", None)],
-        ),
-        (
-            "unknown",
-            |c| c.machine.kernel.preemption = Preemption::Unknown,
-            &[(Taint, "not-real-time-kernel", None)],
-        ),
+        ("PREEMPT", "preemption=full", "taint not-real-time-kernel"),
+        ("lazy", "preemption=lazy", "taint not-real-time-kernel"),
+        ("dynamic", "preemption=dynamic", "taint not-real-time-kernel"),
+        ("unknown", "preemption=unknown", "taint not-real-time-kernel"),
     ]);
-}
-
-fn old_kernel(case: &mut Case) {
-    case.machine.kernel.release = Some("6.1.0-rt".into());
-    case.machine.cpus.iter_mut().for_each(|cpu| cpu.fair_server_runtime_ns = None);
 }
 
 #[test]
 fn says_what_stops_a_thread_that_never_sleeps() {
     check(&[
-        ("an old kernel throttles a spinner", old_kernel, &[(Taint, "rt-throttling", None)]),
-        (
-            "an old kernel hardly throttles a wakeup",
-            |c| {
-                old_kernel(c);
-                probes(c, "wakeup");
-            },
-            &[(Note, "rt-throttling", None)],
-        ),
-        (
-            "an old kernel whose throttling is off",
-            |c| {
-                old_kernel(c);
-                c.machine.scheduler.rt_runtime_us = Some(-1);
-            },
-            &[],
-        ),
-        (
-            "an old kernel whose runtime is the whole period",
-            |c| {
-                old_kernel(c);
-                c.machine.scheduler.rt_runtime_us = Some(1_000_000);
-            },
-            &[],
-        ),
-        (
-            "an old kernel and SCHED_OTHER",
-            |c| {
-                old_kernel(c);
-                c.asked.policy = Some("other".into());
-            },
-            &[(Taint, "not-real-time-policy", None)],
-        ),
-        (
-            "a new kernel with RT group scheduling, in the root group",
-            |c| {
-                c.machine.scheduler.rt_group_scheduling = Some(true);
-                c.machine.cgroup.path = Some("/".into());
-            },
-            &[(Taint, "rt-throttling", None)],
-        ),
-        (
-            "a kernel of unknown release",
-            |c| c.machine.kernel.release = None,
-            &[(Taint, "rt-throttling", None)],
-        ),
-        (
-            "the fair server of one CPU",
-            |c| c.cpu(3).fair_server_runtime_ns = Some(50_000_000),
-            &[(Taint, "fair-server", Some(3))],
-        ),
-        (
-            "fair servers that could not be read",
-            |c| c.machine.cpus.iter_mut().for_each(|cpu| cpu.fair_server_runtime_ns = None),
-            &[(Taint, "fair-server", None)],
-        ),
-        (
-            "the fair server and a wakeup",
-            |c| {
-                probes(c, "wakeup");
-                c.cpu(3).fair_server_runtime_ns = Some(50_000_000);
-            },
-            &[(Note, "fair-server", Some(3))],
-        ),
+        ("an old kernel throttles a spinner", "old-kernel", "taint rt-throttling"),
+        ("an old kernel hardly throttles a wakeup", "old-kernel probe=wakeup", "note rt-throttling"),
+        ("an old kernel whose throttling is off", "old-kernel rt-runtime=-1", ""),
+        ("an old kernel whose runtime is the whole period", "old-kernel rt-runtime=1000000", ""),
+        ("an old kernel and SCHED_OTHER", "old-kernel policy=other", "taint not-real-time-policy"),
+        ("a new kernel with RT groups, in the root group", "rt-groups cgroup=/", "taint rt-throttling"),
+        ("a kernel of unknown release", "release=", "taint rt-throttling"),
+        ("the fair server of one CPU", "fair-server=3", "taint fair-server of cpu 3"),
+        ("fair servers that could not be read", "fair-servers-unread", "taint fair-server"),
+        ("the fair server and a wakeup", "probe=wakeup fair-server=3", "note fair-server of cpu 3"),
     ]);
-}
-
-/// A kernel with RT group scheduling that throttles nothing.
-fn group_scheduling(case: &mut Case) {
-    case.machine.scheduler.rt_group_scheduling = Some(true);
-    case.machine.scheduler.rt_runtime_us = Some(-1);
 }
 
 #[test]
 fn knows_what_a_cgroup_forbids() {
+    // Where RT groups stand in a row, the kernel throttles nothing.
     check(&[
         (
             "a version 1 group without real-time runtime",
-            |c| {
-                group_scheduling(c);
-                c.machine.cgroup.rt_runtime_us = Some(0);
-                c.privilege.cap_sys_nice = true;
-            },
-            &[(Refuse, "rt-group-runtime", None)],
+            "rt-groups rt-runtime=-1 cgroup-rt-runtime=0 cap-sys-nice",
+            "refuse rt-group-runtime",
         ),
-        (
-            "a version 1 group with real-time runtime",
-            |c| {
-                group_scheduling(c);
-                c.machine.cgroup.rt_runtime_us = Some(500_000);
-            },
-            &[],
-        ),
-        ("a version 2 group", group_scheduling, &[(Note, "rt-group-runtime", None)]),
-        ("no RT group scheduling", |c| c.machine.cgroup.rt_runtime_us = Some(0), &[]),
-        (
-            "a quota",
-            |c| (c.machine.cgroup.quota_us, c.machine.cgroup.quota_period_us) = (Some(50_000), Some(100_000)),
-            &[(Note, "cpu-quota", None)],
-        ),
+        ("a version 1 group with real-time runtime", "rt-groups rt-runtime=-1 cgroup-rt-runtime=500000", ""),
+        ("a version 2 group", "rt-groups rt-runtime=-1", "note rt-group-runtime"),
+        ("no RT group scheduling", "cgroup-rt-runtime=0", ""),
+        ("a quota", "quota", "note cpu-quota"),
         (
             "a quota on the measuring thread itself",
-            |c| {
-                c.asked.policy = Some("other".into());
-                (c.machine.cgroup.quota_us, c.machine.cgroup.quota_period_us) = (Some(50_000), Some(100_000));
-            },
-            &[(Taint, "not-real-time-policy", None), (Taint, "cpu-quota", None)],
+            "policy=other quota",
+            "taint not-real-time-policy, taint cpu-quota",
         ),
     ]);
 }
@@ -358,27 +290,26 @@ fn knows_what_a_cgroup_forbids() {
 #[test]
 fn knows_clocks() {
     check(&[
-        ("hpet", |c| c.machine.clocksource = Some("hpet".into()), &[(Taint, "clocksource", None)]),
-        ("jiffies", |c| c.machine.clocksource = Some("jiffies".into()), &[(Taint, "clocksource", None)]),
-        ("kvm-clock", |c| c.machine.clocksource = Some("kvm-clock".into()), &[(Note, "clocksource", None)]),
-        ("an Arm counter", |c| c.machine.clocksource = Some("arch_sys_counter".into()), &[]),
-        ("unknown", |c| c.machine.clocksource = None, &[]),
+        ("hpet", "clocksource=hpet", "taint clocksource"),
+        ("jiffies", "clocksource=jiffies", "taint clocksource"),
+        ("kvm-clock", "clocksource=kvm-clock", "note clocksource"),
+        ("an Arm counter", "clocksource=arch_sys_counter", ""),
+        ("unknown", "clocksource=", ""),
     ]);
 }
 
 #[test]
 fn notes_what_is_below_and_around() {
     check(&[
-        ("a guest", |c| c.machine.hypervisor = Some("kvm".into()), &[(Note, "virtual-machine", None)]),
-        ("a container", |c| c.machine.container = Some("docker".into()), &[(Note, "container", None)]),
+        ("a guest", "hypervisor=kvm", "note virtual-machine"),
+        ("a container", "container=docker", "note container"),
     ]);
 }
 
 #[test]
 fn notes_a_use_of_another_period_than_the_loops() {
     let loop_of = |purpose: &str, period_ns: u64| {
-        let mut case = Case::well_tuned();
-        probes(&mut case, "loop");
+        let mut case = Case::well_tuned().with("probe=loop");
         (case.asked.purpose, case.asked.periods_ns) = (Some(purpose.into()), vec![period_ns]);
         let findings = case.findings();
         let of_use = findings.iter().filter(|finding| finding.code == "use-period");
@@ -401,168 +332,67 @@ fn notes_a_use_of_another_period_than_the_loops() {
     }
 }
 
-/// CPUs 1 and 3 are threads of one core.
-fn share_a_core(case: &mut Case) {
-    case.cpu(1).siblings = cpus("1,3");
-    case.cpu(3).siblings = cpus("1,3");
-}
-
 #[test]
 fn taints_a_cpu_whose_sibling_is_not_quiet_by_arrangement() {
     check(&[
-        ("a housekeeping sibling", share_a_core, &[(Taint, "smt-sibling", Some(3))]),
-        (
-            "a sibling that is not isolated",
-            |c| {
-                share_a_core(c);
-                c.asked.house_keeping = cpus("0");
-            },
-            &[(Taint, "smt-sibling", Some(3))],
-        ),
-        (
-            "an isolated sibling",
-            |c| {
-                share_a_core(c);
-                c.asked.house_keeping = cpus("0");
-                c.machine.isolation.isolated = cpus("1-3");
-            },
-            &[],
-        ),
-        (
-            "an isolated sibling that does the housekeeping",
-            |c| {
-                share_a_core(c);
-                c.machine.isolation.isolated = cpus("1-3");
-            },
-            &[(Taint, "smt-sibling", Some(3))],
-        ),
-        (
-            "an offline sibling",
-            |c| {
-                share_a_core(c);
-                c.asked.house_keeping = cpus("0");
-                c.cpu(1).online = false;
-            },
-            &[],
-        ),
-        (
-            "siblings measured together",
-            |c| {
-                c.cpu(2).siblings = cpus("2-3");
-                c.cpu(3).siblings = cpus("2-3");
-            },
-            &[(Note, "smt-sibling", None)],
-        ),
+        ("a housekeeping sibling", "siblings=1,3", "taint smt-sibling of cpu 3"),
+        ("a sibling that is not isolated", "siblings=1,3 housekeeping=0", "taint smt-sibling of cpu 3"),
+        ("an isolated sibling", "siblings=1,3 housekeeping=0 isolated=1-3", ""),
+        ("an isolated housekeeping sibling", "siblings=1,3 isolated=1-3", "taint smt-sibling of cpu 3"),
+        ("an offline sibling", "siblings=1,3 housekeeping=0 offline=1", ""),
+        ("siblings measured together", "siblings=2-3", "note smt-sibling"),
     ]);
 }
 
 #[test]
 fn weighs_idle_states_against_the_limit() {
     check(&[
-        ("within the limit", |c| c.cpu(2).idle_states.push(state("C6", 85)), &[(Note, "deep-idle", Some(2))]),
-        (
-            "beyond the limit",
-            |c| c.cpu(2).idle_states.push(state("C10", 101)),
-            &[(Taint, "deep-idle", Some(2))],
-        ),
-        ("shallow", |c| c.cpu(2).idle_states.push(state("C1E", 10)), &[]),
-        (
-            "shallow, but beyond a short limit",
-            |c| c.asked.limit = Some("1500ns".into()),
-            &[(Taint, "deep-idle", None)],
-        ),
-        (
-            "on every measured CPU, said once",
-            |c| (2..4).for_each(|id| c.cpu(id).idle_states.push(state("C6", 85))),
-            &[(Note, "deep-idle", None)],
-        ),
-        ("disabled", |c| c.cpu(2).idle_states.push(IdleState { disabled: true, ..state("C6", 200) }), &[]),
-        (
-            "held off by the requested latency",
-            |c| {
-                c.cpu(2).idle_states.push(state("C6", 85));
-                c.asked.dma_latency_us = Some(84);
-            },
-            &[],
-        ),
-        (
-            "allowed by the requested latency",
-            |c| {
-                c.cpu(2).idle_states.push(state("C6", 85));
-                c.asked.dma_latency_us = Some(85);
-            },
-            &[(Note, "deep-idle", Some(2))],
-        ),
-        (
-            "held off on this CPU",
-            |c| {
-                c.cpu(2).idle_states.push(state("C6", 200));
-                c.cpu(2).idle_latency_limit_us = Some(0);
-            },
-            &[],
-        ),
-        (
-            "no idling while spinning",
-            |c| {
-                probes(c, "spin");
-                c.cpu(2).idle_states.push(state("C6", 200));
-            },
-            &[],
-        ),
+        ("within the limit", "idle=2:85", "note deep-idle of cpu 2"),
+        ("beyond the limit", "idle=2:101", "taint deep-idle of cpu 2"),
+        ("shallow", "idle=2:10", ""),
+        ("shallow, but beyond a short limit", "limit=1500ns", "taint deep-idle"),
+        ("on every measured CPU, said once", "idle=2:85 idle=3:85", "note deep-idle"),
+        ("disabled", "idle-disabled=2:200", ""),
+        ("held off by the requested latency", "idle=2:85 dma-latency=84", ""),
+        ("allowed by the requested latency", "idle=2:85 dma-latency=85", "note deep-idle of cpu 2"),
+        ("held off on this CPU", "idle=2:200 idle-limit=2:0", ""),
+        ("no idling while spinning", "probe=spin idle=2:200", ""),
     ]);
 }
 
 #[test]
 fn notes_what_else_may_use_the_measured_cpus() {
     check(&[
-        ("a governor", |c| c.cpu(3).governor = Some("schedutil".into()), &[(Note, "governor", Some(3))]),
-        ("a governor elsewhere", |c| c.cpu(0).governor = Some("schedutil".into()), &[]),
-        ("no frequency scaling", |c| c.cpu(3).governor = None, &[]),
-        (
-            "one CPU not isolated",
-            |c| c.machine.isolation.isolated = cpus("2"),
-            &[(Note, "not-isolated", Some(3))],
-        ),
-        ("none isolated", |c| c.machine.isolation.isolated = CpuSet::new(), &[(Note, "not-isolated", None)]),
-        (
-            "isolated by a partition",
-            |c| {
-                c.machine.isolation.partitions = c.machine.isolation.isolated.clone();
-                c.machine.isolation.isolated = CpuSet::new();
-            },
-            &[],
-        ),
-        ("interrupts", |c| c.machine.isolation.irq_default = cpus("0-3"), &[(Note, "irq-affinity", None)]),
+        ("a governor", "governor=3:schedutil", "note governor of cpu 3"),
+        ("a governor elsewhere", "governor=0:schedutil", ""),
+        ("no frequency scaling", "governor=3:", ""),
+        ("one CPU not isolated", "isolated=2", "note not-isolated of cpu 3"),
+        ("none isolated", "isolated=", "note not-isolated"),
+        ("isolated by a partition", "partitions=2-3 isolated=", ""),
+        ("interrupts", "irq-default=0-3", "note irq-affinity"),
     ]);
 }
 
 #[test]
 fn the_hardware_probe_does_not_depend_on_scheduling() {
-    let mut case = Case::well_tuned();
-    probes(&mut case, "hardware");
-    case.machine.kernel.preemption = Preemption::None;
-    case.privilege.rtprio_limit = 0;
-    share_a_core(&mut case);
-    assert_eq!(case.findings(), []);
-    case.asked.cpus = cpus("7");
-    assert_eq!(case.findings()[0].code, "unknown-cpu");
+    check(&[
+        ("nothing that scheduling needs", "probe=hardware preemption=none rtprio=0 siblings=1,3", ""),
+        ("a CPU that is not there", "probe=hardware cpus=7", "refuse unknown-cpu of cpu 7"),
+    ]);
 }
 
 #[test]
 fn the_gravest_comes_first() {
-    let mut case = Case::well_tuned();
-    case.machine.hypervisor = Some("kvm".into());
-    case.machine.kernel.preemption = Preemption::Full;
-    case.clock_resolution_ns = 4_000_000;
-    let effects: Vec<_> = case.findings().iter().map(|finding| finding.effect).collect();
-    assert_eq!(effects, [Refuse, Taint, Note]);
+    check(&[(
+        "three at once",
+        "hypervisor=kvm preemption=full clock-resolution=4000000",
+        "refuse period, taint not-real-time-kernel, note virtual-machine",
+    )]);
 }
 
 #[test]
 fn becomes_a_taint_of_the_manifest() {
-    let mut case = Case::well_tuned();
-    share_a_core(&mut case);
-    let taint = ManifestTaint::from(case.findings().remove(0));
+    let taint = ManifestTaint::from(Case::well_tuned().with("siblings=1,3").findings().remove(0));
     assert_eq!((taint.code.as_str(), taint.cpu, taint.load), ("smt-sibling", Some(3), None));
     assert_eq!(taint.reason, "cpu 3 shares its core with cpu 1, on which other work may run");
     assert!(taint.cure.is_some_and(|cure| cure.contains("offline")) && !taint.accepted);
