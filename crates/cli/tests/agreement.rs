@@ -11,9 +11,7 @@ use serde_json::Value;
 
 #[test]
 fn what_is_exported_for_other_tools_is_imported_with_the_same_counts() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     bundle(folder.path(), "b", &[]);
     let ours = isolator(folder.path(), &["export", "b", "--as", "json"]).ended(0).json();
@@ -45,9 +43,7 @@ fn what_is_exported_for_other_tools_is_imported_with_the_same_counts() {
 
 #[test]
 fn a_bundle_packed_into_one_file_reads_like_its_folder() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     bundle(folder.path(), "b", &[]);
     isolator(folder.path(), &["export", "b", "--as", "archive"]).ended(0);
@@ -61,9 +57,7 @@ fn a_bundle_packed_into_one_file_reads_like_its_folder() {
 
 #[test]
 fn a_report_shows_our_bundle_beside_an_imported_one() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exchange/tests/fixtures/import");
     let folder = folder();
     bundle(folder.path(), "ours", &[]);
@@ -133,9 +127,7 @@ fn an_import_shows_the_periods_that_another_tool_missed() {
 
 #[test]
 fn a_run_like_another_is_comparable() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let more = [
         "--loads",
@@ -172,9 +164,7 @@ fn a_run_like_another_is_comparable() {
 
 #[test]
 fn a_table_for_another_tool_holds_one_load_and_the_line_says_which_there_are() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     bundle(folder.path(), "b", &["--loads", "idle,timers"]);
     isolator(folder.path(), &["export", "b", "--as", "cyclictest"]).refused(

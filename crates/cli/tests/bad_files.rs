@@ -38,9 +38,7 @@ fn foreign_files_are_refused_by_import() {
 
 #[test]
 fn a_file_that_may_not_be_read_is_refused() {
-    if skipped_for_lack_of_root() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root());
     let folder = folder();
     fs::write(folder.path().join("secret.json"), "{}").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -98,9 +96,7 @@ fn a_file_without_options_is_refused() {
 
 #[test]
 fn commands_of_an_earlier_run_need_a_permission() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let asked = serde_json::json!({"asked": {
         "loads": ["custom=id > ran; sleep 60"], "policy": "other", "duration_ns": 1_000_000_000, "warm_up_ns": 0,
@@ -146,9 +142,7 @@ fn devices_and_files_of_an_earlier_run_are_refused() {
 
 #[test]
 fn a_bundle_is_never_written_over_another() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let manifest = bundle(folder.path(), "b", &[]).join("manifest.json");
     let before = fs::read(&manifest).unwrap();
@@ -187,9 +181,7 @@ fn file_of(bundle: &Path, ending: &str) -> PathBuf {
 
 #[test]
 fn a_bundle_that_was_cut_is_read_as_far_as_it_goes_and_says_what_is_missing() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let bundle = bundle(folder.path(), "b", &["--threshold", "1us"]);
     let whole = reported(folder.path(), "b").unwrap();
@@ -225,9 +217,7 @@ fn a_bundle_that_was_cut_is_read_as_far_as_it_goes_and_says_what_is_missing() {
 
 #[test]
 fn an_archive_that_was_cut_is_refused() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let bundle = bundle(folder.path(), "b", &[]);
     let archive = folder.path().join("b.tar.zst");

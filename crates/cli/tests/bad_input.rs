@@ -102,9 +102,7 @@ fn a_run_of_which_too_little_is_known_is_refused() {
 
 #[test]
 fn numbers_that_make_no_sense_are_refused() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     refuses(&[
         ("prove --period 0", "a period of 0 was asked; give a period such as 1ms"),
         (
@@ -148,9 +146,9 @@ fn numbers_that_make_no_sense_are_refused() {
 
 #[test]
 fn an_isolator_that_is_not_there_is_refused_with_the_kernel_that_has_it() {
-    if skipped_for_lack_of_cpus() || skipped(std::path::Path::new("/dev/isolator").exists(), "it is there") {
-        return;
-    }
+    skip_if!(
+        skipped_for_lack_of_cpus() || skipped(std::path::Path::new("/dev/isolator").exists(), "it is there")
+    );
     let names = "no deferral has that name; choose from default, clock, resched, ipi, ktlb, exclusive";
     let wrong = format!("cannot isolate with 'tlb': {names}");
     let device = "cannot open /dev/isolator: no such file or directory; boot a kernel with the kernel part; isolator kernel build makes one";
@@ -168,9 +166,7 @@ fn cpus_that_are_not_there_are_refused() {
     let online = online.trim();
     let all = online.parse::<machine::CpuSet>().unwrap().len();
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-    if skipped_for_lack_of_cpus() || skipped(allowed < all, "it needs all CPUs of the machine") {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus() || skipped(allowed < all, "it needs all CPUs of the machine"));
     let choose = format!("choose from the online cpus {online}");
     refuses(&[
         ("prove --cpus 8000", &format!("this machine has no cpu 8000; {choose}")),
@@ -198,9 +194,7 @@ fn cpus_that_are_not_there_are_refused() {
 
 #[test]
 fn what_is_asked_twice_is_measured_once() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let twice = ["--loads", "idle,idle", "--probe", "wakeup,wakeup", "--period", "1ms,1ms", "--json", "-"];
     let json = isolator(folder.path(), &short("b", &twice)).judged().json();
@@ -244,9 +238,7 @@ fn every_probe_refuses_each_bad_value_in_one_line() {
 
 #[test]
 fn an_option_that_no_probe_of_the_run_uses_is_refused() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let periodic = "it is for a probe with a period; leave it out";
     let response = "it is for the response probe; leave it out";
     let ethercat = "it is for ethercat, as a probe or a load; leave it out";

@@ -22,9 +22,7 @@ const CHILD: [&str; 4] = ["--", "sh", "-c", "cat /proc/self/stat; true"];
 
 #[test]
 fn the_command_runs_on_the_cpus_and_with_the_policy_asked_for() {
-    if skipped_for_lack_of_permission() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_permission() || skipped_for_lack_of_cpus());
     let cpus = rustix::thread::sched_getaffinity(None).unwrap();
     let cpu = (0..1024).rev().find(|cpu| cpus.is_set(*cpu)).unwrap().to_string();
     let args = ["--cpus", &cpu, "--priority", "50", "--", "cat", "/proc/self/stat", "/proc/self/status"];
@@ -42,9 +40,7 @@ fn the_command_runs_on_the_cpus_and_with_the_policy_asked_for() {
 
 #[test]
 fn children_are_ordinary_processes_only_where_that_is_asked() {
-    if skipped_for_lack_of_permission() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_permission());
     assert_eq!(policy(&run(&CHILD).ended(0).stdout), (1, 80));
     assert_eq!(policy(&run(&[&["--reset-on-fork"], &CHILD[..]].concat()).ended(0).stdout), (0, 0));
 }

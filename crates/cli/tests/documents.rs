@@ -42,9 +42,10 @@ fn blocks_that_are_not_run_name_the_reason() {
 #[test]
 fn blocks_marked_run_succeed_without_privilege() {
     let planned = isolator(folder().path(), &["tune", "plan", "--quiet"]);
-    if skipped(planned.status != Some(0), "the pages plan, and no plan is made for a machine of one core") {
-        return;
-    }
+    skip_if!(skipped(
+        planned.status != Some(0),
+        "the pages plan, and no plan is made for a machine of one core"
+    ));
     let mut ran = 0;
     for page in pages().iter().filter(|page| marked(page)) {
         // One folder a page: a later block finds the files of an earlier one.

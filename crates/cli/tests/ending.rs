@@ -18,9 +18,7 @@ fn read(going: &Going, name: &str) -> Value {
 
 #[test]
 fn a_killed_run_leaves_no_load_and_loses_at_most_the_last_second() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let load = if installed("stress-ng") { "cpu" } else { "timers" };
     let going = Going::start(folder.path(), &["--loads", load]);
@@ -51,9 +49,7 @@ fn a_killed_run_leaves_no_load_and_loses_at_most_the_last_second() {
 
 #[test]
 fn the_first_ctrl_c_ends_the_run_with_results() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let going = Going::start(folder.path(), &["--loads", "timers,idle", "--limit", "1ns", "--json", "-"]);
     going.wait_for_seconds(1);
@@ -77,9 +73,7 @@ fn the_first_ctrl_c_ends_the_run_with_results() {
 
 #[test]
 fn one_probe_alone_goes_on_until_ctrl_c() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let policy = if may_be_real_time() { "fifo" } else { "other" };
     let args = ["measure", "wakeup", "--warm-up", "0", "-o", "run", "--policy", policy, "--json", "-"];
@@ -93,9 +87,7 @@ fn one_probe_alone_goes_on_until_ctrl_c() {
 
 #[test]
 fn the_second_ctrl_c_ends_it_at_once() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     // A load that does not heed its end keeps the program busy after the first.
     let stubborn = "custom=trap '' TERM; sleep 60; sleep 60";
@@ -114,9 +106,7 @@ fn the_second_ctrl_c_ends_it_at_once() {
 
 #[test]
 fn ctrl_c_is_noticed_while_a_load_gets_going() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     // One that uses no CPU time never gets going.
     let path = tool(folder.path(), "stress-ng", "exec sleep 60");
@@ -132,9 +122,7 @@ fn ctrl_c_is_noticed_while_a_load_gets_going() {
 
 #[test]
 fn a_reader_that_goes_away_does_not_end_the_run() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let mut command = command(folder.path(), &short("run", &["--loads", "idle,timers", "--json", "-"]));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -170,9 +158,7 @@ fn runs(folder: &Path) -> Vec<Value> {
 
 #[test]
 fn it_is_measured_again_and_again_until_a_signal_that_ends_the_last_run_in_order() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let args = short("run", &["--every", "10ms"]);
     let args: Vec<&str> = args.into_iter().filter(|arg| !["-o", "run"].contains(arg)).collect();

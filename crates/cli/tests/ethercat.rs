@@ -99,9 +99,7 @@ fn a_capture_is_a_valid_conversation_for_tshark() {
     on_a_wire(|| {
         let folder = folder();
         let Some(mut soem) = soem("100") else { return };
-        if skipped(!installed("tshark"), "it needs tshark") {
-            return;
-        }
+        skip_if!(skipped(!installed("tshark"), "it needs tshark"));
         let segment = Simulated::start(folder.path(), &["--capture", "frames.pcap"]);
         Ran::from(soem.output().unwrap()).ended(0);
         let did = segment.end(folder.path());
@@ -136,9 +134,7 @@ fn a_capture_is_a_valid_conversation_for_tshark() {
 
 #[test]
 fn the_probe_counts_each_cycle_and_says_what_latencies_do_not_tell() {
-    if skipped_for_lack_of_root() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root() || skipped_for_lack_of_cpus());
     let folder = folder();
     let args = ["--probe", "ethercat", "--period", "4ms", "--causes", "off", "--json", "-", "--quiet"];
     let ran = isolator(folder.path(), &short("b", &args)).judged();
@@ -168,9 +164,7 @@ fn the_probe_counts_each_cycle_and_says_what_latencies_do_not_tell() {
 
 #[test]
 fn a_device_is_driven_by_the_probe_and_refused_where_another_main_device_is_on_it() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     on_a_wire(|| {
         let folder = folder();
         let args = [

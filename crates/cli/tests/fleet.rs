@@ -22,9 +22,7 @@ fn made_up(folder: &Path, machines: u64) {
 
 #[test]
 fn a_measured_bundle_is_stored_with_its_host_and_an_import_without_one_is_said() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     bundle(folder.path(), "measured", &[]);
     fs::write(folder.path().join("t.txt"), "T: 0 ( 1) P:80 I:1000 C: 10 Min: 1 Act: 2 Avg: 2 Max: 5\n")
@@ -49,9 +47,7 @@ fn a_measured_bundle_is_stored_with_its_host_and_an_import_without_one_is_said()
         Some("isolator: cannot fill store: no bundle could be read")
     );
     store(&["nothing"]).refused("cannot open nothing: no such file or directory; check the path");
-    if skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli") {
-        return;
-    }
+    skip_if!(skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli"));
     let document = isolator(folder.path(), &["fleet", "report", "store", "--json", "-"]).judged();
     let (status, document) = (document.status, document.json());
     conforms(&document, "fleet");
@@ -99,9 +95,7 @@ fn what_cannot_be_asked_of_an_inventory_is_refused_and_leaves_nothing() {
          distribution's package",
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    if skipped(!installed("ansible-inventory"), ANSIBLE) {
-        return;
-    }
+    skip_if!(skipped(!installed("ansible-inventory"), ANSIBLE));
     fleet(&["prove", "-i", "a,b,", "--hosts", "c"])
         .refused("cannot read the inventory a,b,: no machine is called c; see ansible-inventory --graph");
     fs::write(folder.path().join("twice"), "a ansible_host=10.0.0.1\nb ansible_host=10.0.0.1\n").unwrap();
@@ -116,9 +110,7 @@ fn what_cannot_be_asked_of_an_inventory_is_refused_and_leaves_nothing() {
 
 #[test]
 fn a_machine_of_an_inventory_is_measured_once_and_its_bundle_is_brought() {
-    if skipped(!installed("ansible-playbook"), ANSIBLE) || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped(!installed("ansible-playbook"), ANSIBLE) || skipped_for_lack_of_cpus());
     let folder = folder();
     inventory(folder.path());
     let prove = |more: &[&str]| {
@@ -166,9 +158,7 @@ fn inventory(folder: &Path) {
 
 #[test]
 fn a_run_that_is_interrupted_leaves_nothing_on_the_machine() {
-    if skipped(!installed("ansible-playbook"), ANSIBLE) || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped(!installed("ansible-playbook"), ANSIBLE) || skipped_for_lack_of_cpus());
     let folder = folder();
     inventory(folder.path());
     let asked = ["fleet", "prove", "-i", "inventory", "-o", "monday", "--json=told.json"];
@@ -185,9 +175,7 @@ fn a_run_that_is_interrupted_leaves_nothing_on_the_machine() {
 
 #[test]
 fn a_measurement_ends_with_the_session_that_started_it() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let asked = short("run", &["--duration", "10m", "--end-with-session"]).join(" ");
     let mut shell = Command::new("sh");
@@ -207,9 +195,7 @@ fn a_measurement_ends_with_the_session_that_started_it() {
 #[test]
 fn every_example_of_the_page_runs() {
     let needs = skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli");
-    if needs || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(needs || skipped_for_lack_of_cpus());
     let folder = folder();
     made_up(folder.path(), 24);
     for name in ["baseline", "monday", "now"] {

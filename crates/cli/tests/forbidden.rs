@@ -7,9 +7,7 @@ use crate::common::*;
 
 #[test]
 fn a_folder_that_may_not_be_written_is_refused_before_anything_is_measured() {
-    if skipped_for_lack_of_root() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root() || skipped_for_lack_of_cpus());
     let folder = folder();
     let args = ["prove", "--policy", "other", "--duration", "1s", "-o", "b"];
     isolator_as_nobody(folder.path(), &args).refused(
@@ -24,9 +22,7 @@ fn a_folder_that_may_not_be_written_is_refused_before_anything_is_measured() {
 
 #[test]
 fn without_permission_for_a_real_time_policy_the_line_says_how_to_get_it() {
-    if skipped_for_lack_of_root() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root() || skipped_for_lack_of_cpus());
     let folder = folder();
     let line = isolator_as_nobody(folder.path(), &["prove", "-o", "b"]).line();
     let begin = "SCHED_FIFO 80 is not permitted: no CAP_SYS_NICE, and RLIMIT_RTPRIO is 0; ";
@@ -40,9 +36,7 @@ fn without_permission_for_a_real_time_policy_the_line_says_how_to_get_it() {
 
 #[test]
 fn without_permission_for_the_idle_states_nothing_is_measured() {
-    if skipped_for_lack_of_root() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root() || skipped_for_lack_of_cpus());
     let folder = folder();
     let args = ["prove", "--policy", "other", "--dma-latency", "0", "-o", "b", "--quiet"];
     let line = isolator_as_nobody(folder.path(), &args).line();
@@ -55,9 +49,7 @@ fn without_permission_for_the_idle_states_nothing_is_measured() {
 
 #[test]
 fn a_disk_that_is_full_from_the_start_is_refused_and_nothing_is_left() {
-    if skipped_for_lack_of_mounts() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_mounts() || skipped_for_lack_of_cpus());
     let folder = folder();
     let ran = in_namespace(
         folder.path(),
@@ -71,9 +63,7 @@ fn a_disk_that_is_full_from_the_start_is_refused_and_nothing_is_left() {
 
 #[test]
 fn a_disk_that_fills_up_ends_the_run_in_order_and_what_was_written_stays_readable() {
-    if skipped_for_lack_of_mounts() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_mounts() || skipped_for_lack_of_cpus());
     let folder = folder();
     // Every sample is a spike, so that the disk is full long before the run is over; without causes, so that
     // it is not full within the first second.
@@ -97,9 +87,7 @@ fn a_disk_that_fills_up_ends_the_run_in_order_and_what_was_written_stays_readabl
 
 #[test]
 fn an_offline_cpu_is_refused_with_the_way_to_bring_it_online() {
-    if skipped_for_lack_of_mounts() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_mounts() || skipped_for_lack_of_cpus());
     let folder = folder();
     let ran = in_namespace(
         folder.path(),

@@ -57,9 +57,7 @@ fn measured(folder: &Path, name: &str) {
 
 #[test]
 fn a_run_is_no_worse_than_itself_and_worse_than_one_a_third_as_late() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     measured(folder.path(), "measured");
     copy(folder.path(), "measured", "now", 20_000);
@@ -106,9 +104,7 @@ fn a_run_is_no_worse_than_itself_and_worse_than_one_a_third_as_late() {
 
 #[test]
 fn nothing_passes_with_or_against_a_damaged_bundle() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     measured(folder.path(), "measured");
     copy(folder.path(), "measured", "whole", 20_000);
@@ -152,9 +148,7 @@ fn nothing_passes_with_or_against_a_damaged_bundle() {
 
 #[test]
 fn what_cannot_be_judged_ends_with_status_1_and_one_line() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     bundle(folder.path(), "a", &[]);
     bundle(folder.path(), "b", &["--priority", "70"]);

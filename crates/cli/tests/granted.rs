@@ -76,9 +76,7 @@ fn move_away(thread: u32) {
 
 #[test]
 fn a_lowered_thread_of_any_probe_taints() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     for (probe, name) in PROBES {
         if skipped(probe == "ethercat" && !getuid().is_root(), "a wire of one's own needs root") {
@@ -91,9 +89,7 @@ fn a_lowered_thread_of_any_probe_taints() {
 
 #[test]
 fn a_moved_thread_taints() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let taints = interfered(folder.path(), "wakeup", "wakeup-", &move_away);
     tainted(&taints, "moved", "the wakeup probe's thread was allowed cpus");
@@ -192,9 +188,7 @@ fn a_programs_loop_that_is_lowered_taints() {
 
 #[test]
 fn a_load_that_is_stopped_taints_its_row() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let going = Going::start(folder.path(), &["--loads", "custom=while :; do :; done", "--json", "-"]);
     going.wait_for_seconds(1);

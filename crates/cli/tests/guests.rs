@@ -96,17 +96,13 @@ fn what_a_stock_kernel_delivers_the_isolator_defers_and_the_scope_sees_none_of_i
 #[ignore = "minutes: make proof-guests"]
 fn a_guest_that_writes_files_has_a_disk() {
     let missing = ["fio", "/usr/sbin/mke2fs"].into_iter().find(|program| !common::installed(program));
-    if common::skipped(missing.is_some(), &format!("it needs {missing:?}")) {
-        return;
-    }
+    skip_if!(common::skipped(missing.is_some(), &format!("it needs {missing:?}")));
     let folder = tempfile::tempdir().unwrap();
     let args = ["disk", "--loads", "storage", "--json", "-", "-o", "bundle", "--quiet"];
     let Some(ran) = lab(folder.path(), &args) else { return };
     // On a starved host the load may have no time to load; that is reported.
     let starved = ran.stderr.contains("the load in disk under storage took no effect");
-    if common::skipped(starved, &ran.stderr) {
-        return;
-    }
+    skip_if!(common::skipped(starved, &ran.stderr));
     let document = document(&ran);
     let (storm, load) = (&document["storms"][0], &document["loads"][0]);
     assert_eq!((&storm["took_effect"], &load["took_effect"]), (&true.into(), &true.into()), "{document:#}");

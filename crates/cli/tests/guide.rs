@@ -44,9 +44,7 @@ fn without_a_terminal_it_prints_help() {
 
 #[test]
 fn leads_from_the_questions_to_a_proof_and_goes_on_later() {
-    if skipped_here() {
-        return;
-    }
+    skip_if!(skipped_here());
     let folder = folder();
     // A wrong answer to each question, then the audit, the plan, and the end.
     let ran =
@@ -98,9 +96,7 @@ fn leads_from_the_questions_to_a_proof_and_goes_on_later() {
 
 #[test]
 fn a_broken_state_is_one_line_and_nothing_runs() {
-    if skipped_here() {
-        return;
-    }
+    skip_if!(skipped_here());
     let folder = folder();
     fs::create_dir(folder.path().join("isolator-guide")).unwrap();
     fs::write(folder.path().join("isolator-guide/guide.json"), "{\"purpose\": 1}").unwrap();

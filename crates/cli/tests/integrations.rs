@@ -138,9 +138,7 @@ fn job_of(folder: &Path, shell: &str, script: &str, baseline: &str, program: &Pa
 
 #[test]
 fn the_jobs_of_github_and_gitlab_measure_and_end_with_the_verdicts_status() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let scripts = [
         ("bash", block(&text("github/action.yml"), "run: |")),
         ("sh", block(&text("gitlab/isolator.yml"), "- |")),
@@ -182,9 +180,7 @@ fn perfetto() -> Option<PathBuf> {
 fn perfetto_reads_each_span_of_a_trace_without_an_error() {
     let Some(page) = perfetto() else { return };
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| installed(name));
-    if skipped(browser.is_none(), "it needs chromium") || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped(browser.is_none(), "it needs chromium") || skipped_for_lack_of_cpus());
     let folder = folder();
     // Both begin within a nanosecond.
     with_spikes(folder.path(), "b", Some("bpf"), &[pictured(), pictured()]);
@@ -223,9 +219,7 @@ fn of_ros(folder: &Path, args: &[&str]) -> Command {
 
 #[test]
 fn the_ros_package_passes_its_own_tests() {
-    if skipped(!installed("python3"), "it needs python3") {
-        return;
-    }
+    skip_if!(skipped(!installed("python3"), "it needs python3"));
     // Those that need ROS 2 skip here; make proof-ros2 runs them.
     let tests = shipped("ros2/isolator_ros/test");
     let ran = of_ros(&tests, &["-m", "unittest", "discover", "--verbose"]).output().unwrap();
@@ -243,9 +237,7 @@ fn the_ros_package_has_the_programs_version() {
 
 #[test]
 fn a_monitors_figures_become_diagnostics_of_ros() {
-    if skipped(!installed("python3"), "it needs python3") {
-        return;
-    }
+    skip_if!(skipped(!installed("python3"), "it needs python3"));
     let folder = folder();
     let _looping = Looping::start("ros", u64::MAX);
     let args = ["monitor", &me("ros"), "--loops", "400", "--prometheus", "loop.prom", "--json"];

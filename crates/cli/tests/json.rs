@@ -89,9 +89,7 @@ fn each_listed_schema_is_written_and_valid() {
 
 #[test]
 fn a_proof_is_json_alone_on_standard_output_and_the_same_in_a_file() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let args = ["--loads", "idle", "--probe", "wakeup,spin", "--json", "-"];
     let ran = isolator(folder.path(), &short("b", &args)).judged();
@@ -123,9 +121,7 @@ fn a_proof_is_json_alone_on_standard_output_and_the_same_in_a_file() {
 
 #[test]
 fn one_probe_alone_gives_the_same_document() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     for probe in ["wakeup", "spin"] {
         let mut args = short(probe, &["--quiet", "--json"]);
@@ -139,9 +135,7 @@ fn one_probe_alone_gives_the_same_document() {
 
 #[test]
 fn json_in_a_file_leaves_standard_output_to_the_table() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let ran = isolator(folder.path(), &short("b", &["--json", "out.json"])).judged();
     assert!(ran.stdout.contains("==> ") && !ran.stdout.contains('{'), "{ran:#?}");
@@ -150,9 +144,7 @@ fn json_in_a_file_leaves_standard_output_to_the_table() {
 
 #[test]
 fn a_comparison_is_json_whether_it_was_refused_or_not() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     bundle(folder.path(), "a", &[]);
     bundle(folder.path(), "b", &[]);

@@ -257,9 +257,7 @@ fn the_series_is_written_out_whole() {
 fn guests_are_told_how_to_come_by_the_kernel() {
     let Some(shop) = Workshop::open() else { return };
     let qemu = format!("qemu-system-{}", std::env::consts::ARCH);
-    if skipped(!installed(&qemu), &format!("it needs {qemu}")) {
-        return;
-    }
+    skip_if!(skipped(!installed(&qemu), &format!("it needs {qemu}")));
     let mut lab = command(&shop.path("."), &["lab", "run", "quiet", "--kernel", "isolator"]);
     let arch = std::env::consts::ARCH;
     Ran::from(lab.env("XDG_CACHE_HOME", shop.path("cache")).output().unwrap()).refused(&format!(

@@ -85,9 +85,7 @@ fn reported(folder: &Path) -> (Ran, Value) {
 
 #[test]
 fn a_killed_run_never_holds_and_loses_a_second_at_most() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let (mut read, mut ended, mut most) = (0, 0, 0);
     let times = kills().unwrap_or(4);
     let busy = Busy::begin();

@@ -123,9 +123,7 @@ fn a_missing_emulator_is_told_before_anything_is_fetched() {
 
 #[test]
 fn a_file_that_is_no_kernel_of_the_architecture_is_refused() {
-    if skipped_for_lack_of(EMULATOR) {
-        return;
-    }
+    skip_if!(skipped_for_lack_of(EMULATOR));
     let lab = Lab::new();
     let zeros = lab.kernel("zeros", &[0; 1 << 20]);
     lab.run(&zeros, &["--arch", "x86_64"])
@@ -143,9 +141,7 @@ fn a_file_that_is_no_kernel_of_the_architecture_is_refused() {
 
 #[test]
 fn a_guest_program_that_is_not_there_is_named() {
-    if skipped_for_lack_of(EMULATOR) {
-        return;
-    }
+    skip_if!(skipped_for_lack_of(EMULATOR));
     let lab = Lab::new();
     let kernel = lab.kernel("kernel", &hanging());
     fs::remove_file(lab.at("isolator-x86_64")).unwrap();
@@ -161,9 +157,7 @@ fn a_guest_program_that_is_not_there_is_named() {
 
 #[test]
 fn an_installed_program_finds_its_parts_in_lib() {
-    if skipped_for_lack_of(EMULATOR) {
-        return;
-    }
+    skip_if!(skipped_for_lack_of(EMULATOR));
     let lab = Lab::new();
     let kernel = lab.kernel("hanging", &hanging());
     for folder in ["bin", "lib", "lib/isolator"] {
@@ -199,9 +193,7 @@ fn a_kernel_that_hangs_silently_ends_at_the_time_limit() {
 
 #[test]
 fn the_first_signal_ends_the_run_with_one_line_and_the_guest_with_it() {
-    if skipped_for_lack_of(EMULATOR) {
-        return;
-    }
+    skip_if!(skipped_for_lack_of(EMULATOR));
     for signal in [Signal::INT, Signal::TERM] {
         let lab = Lab::new();
         let kernel = lab.kernel("hanging", &hanging());
@@ -216,9 +208,7 @@ fn the_first_signal_ends_the_run_with_one_line_and_the_guest_with_it() {
 
 #[test]
 fn a_signal_while_a_kernel_is_fetched_ends_with_one_line_and_the_fetching_with_it() {
-    if skipped_for_lack_of(EMULATOR) {
-        return;
-    }
+    skip_if!(skipped_for_lack_of(EMULATOR));
     for signal in [Signal::INT, Signal::TERM] {
         let lab = Lab::new();
         let apt = lab.at("apt");
@@ -252,9 +242,7 @@ fn a_signal_while_a_kernel_is_fetched_ends_with_one_line_and_the_fetching_with_i
 
 #[test]
 fn no_guest_outlives_a_program_that_is_killed() {
-    if skipped_for_lack_of(EMULATOR) {
-        return;
-    }
+    skip_if!(skipped_for_lack_of(EMULATOR));
     let lab = Lab::new();
     let kernel = lab.kernel("hanging", &hanging());
     let going = Going::run(lab.folder.path(), &mut lab.command(&kernel, &["--arch", "x86_64"]));
@@ -286,9 +274,7 @@ fn emulator_of(going: &Going) -> u32 {
 fn a_panic_is_told_in_the_kernels_own_words() {
     let kernel = real_kernel();
     let missing = kernel.is_none() || !installed(EMULATOR);
-    if skipped(missing, "it needs qemu-system-x86_64 and a kernel that isolator lab run has fetched") {
-        return;
-    }
+    skip_if!(skipped(missing, "it needs qemu-system-x86_64 and a kernel that isolator lab run has fetched"));
     let lab = Lab::new();
     let kernel = kernel.unwrap().display().to_string();
     let release = kernel.split_once("vmlinuz-").unwrap().1;

@@ -62,9 +62,7 @@ impl Drop for Watchable {
 
 #[test]
 fn findings_go_into_json_junit_and_sarif() {
-    if cannot_watch() {
-        return;
-    }
+    skip_if!(cannot_watch());
     let folder = folder();
     let program = built(folder.path(), "malloc.c", true);
     let running = Watchable::start(&program, &[]);
@@ -110,9 +108,7 @@ fn of_sarif(log: &Value) {
 
 #[test]
 fn a_clean_program_that_is_started_here_breaks_no_rule() {
-    if cannot_watch() {
-        return;
-    }
+    skip_if!(cannot_watch());
     let folder = folder();
     let program = built(folder.path(), "malloc.c", false);
     let args = ["lint", "--duration", "500ms", "--junit", "l.xml", "--command", program.to_str().unwrap()];
@@ -124,9 +120,7 @@ fn a_clean_program_that_is_started_here_breaks_no_rule() {
 
 #[test]
 fn a_program_without_a_real_time_thread_is_refused() {
-    if cannot_watch() {
-        return;
-    }
+    skip_if!(cannot_watch());
     let folder = folder();
     let running = Watchable::start(Path::new("sleep"), &["60"]);
     let process = running.process();
@@ -141,9 +135,7 @@ fn a_program_without_a_real_time_thread_is_refused() {
 
 #[test]
 fn a_program_that_ends_too_early_is_refused() {
-    if cannot_watch() {
-        return;
-    }
+    skip_if!(cannot_watch());
     let folder = folder();
     let args = ["lint", "--duration", "20s", "--command", "chrt", "-f", "50", "sleep", "1.5"];
     let line = isolator(folder.path(), &args).line();
@@ -190,9 +182,7 @@ impl Linted {
 
 #[test]
 fn a_change_while_lint_watches_is_one_line() {
-    if cannot_watch() {
-        return;
-    }
+    skip_if!(cannot_watch());
     for (what, expected) in [
         ("becomes", "events after execve() of sleep: it is another program; only events before it count"),
         ("ends", "later events of the program: it ended during the watch"),
@@ -233,9 +223,7 @@ fn a_change_while_lint_watches_is_one_line() {
 
 #[test]
 fn a_program_that_executes_another_one_too_early_is_refused() {
-    if cannot_watch() {
-        return;
-    }
+    skip_if!(cannot_watch());
     let linted = Linted::start("becomes");
     let (lint, process) = (linted.lint.id(), linted.program.0.id());
     wait_for("the kernel part", || has_in_map::<u32>(lint, "processes", process));
@@ -247,9 +235,7 @@ fn a_program_that_executes_another_one_too_early_is_refused() {
 
 #[test]
 fn processes_that_a_program_makes_are_not_judged() {
-    if cannot_watch() {
-        return;
-    }
+    skip_if!(cannot_watch());
     let folder = folder();
     let program = Stranger::start(changes(folder.path()), &["forks"]);
     let ran = isolator(folder.path(), &["lint", "--duration", "1s", "--json", "-", &program.process()]);
@@ -269,9 +255,7 @@ fn a_process_that_is_not_there_or_anothers_is_refused() {
     isolator(folder.path(), &["lint"]).ended(1);
     let ran = isolator(folder.path(), &["lint", "1", "--json", "-", "--sarif", "-"]);
     ran.refused("only one of --json -, --junit - and --sarif - can be given; write the others to files");
-    if cannot_watch() {
-        return;
-    }
+    skip_if!(cannot_watch());
     isolator(folder.path(), &["lint", "4194305"]).refused(
         "cannot follow the process 4194305: there is no such process; give the number of one that runs",
     );

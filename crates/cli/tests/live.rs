@@ -57,9 +57,7 @@ fn token(address: &str) -> String {
 
 #[test]
 fn a_page_shows_the_run_and_ends_it_with_results() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let (mut child, address) = live(folder.path(), &["--loads", "idle,cpu"]);
     wait_for("samples on the page", || state(&address)["series"][0]["count"].as_u64() > Some(0));
@@ -105,9 +103,7 @@ fn a_page_shows_the_run_and_ends_it_with_results() {
 /// The short form of `make proof-live`, which compares distributions, too.
 #[test]
 fn a_page_that_is_read_causes_no_page_fault_and_no_thread_on_the_measured_cpu() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let asked = short("run", &["--duration", "3s"]);
     // Folder and length are the plan's.
@@ -205,9 +201,7 @@ fn drawn(browser: &str, folder: &Path, address: &str) -> String {
 #[test]
 fn a_browser_draws_the_run() {
     let browser = browser();
-    if skipped(browser.is_none(), "chromium") || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped(browser.is_none(), "chromium") || skipped_for_lack_of_cpus());
     let folder = folder();
     let (mut child, address) = live(folder.path(), &["--threshold", "1ns"]);
     wait_for("spikes on the page", || !state(&address)["spikes"].as_array().unwrap().is_empty());
@@ -223,9 +217,7 @@ fn a_browser_draws_the_run() {
 #[test]
 fn a_browser_draws_the_watch() {
     let browser = browser();
-    if skipped(browser.is_none(), "chromium") {
-        return;
-    }
+    skip_if!(skipped(browser.is_none(), "chromium"));
     let folder = folder();
     let (mut child, address) =
         served(folder.path(), &["watch", "--interval", "50ms", "--live=127.0.0.1:0", "--quiet"]);

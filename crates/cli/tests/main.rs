@@ -2,6 +2,15 @@
 //! The tests of the program, in one binary: it is linked once, and a test that waits leaves its CPU to
 //! another. One file alone: `cargo test --package isolator --test all -- json::`.
 
+/// Ends a test on a machine that lacks something it needs. The condition has printed the reason.
+macro_rules! skip_if {
+    ($lacks:expr) => {
+        if $lacks {
+            return;
+        }
+    };
+}
+
 mod advice;
 mod agreement;
 mod bad_files;

@@ -135,9 +135,7 @@ fn of_cyclictest(document: &serde_json::Value) {
 
 #[test]
 fn a_program_that_knows_nothing_is_followed() {
-    if cannot_follow_cyclictest() {
-        return;
-    }
+    skip_if!(cannot_follow_cyclictest());
     let folder = folder();
     let stranger = Stranger::start("cyclictest", &[&CYCLICTEST[..], &["60"]].concat());
     let args =
@@ -160,9 +158,7 @@ fn a_program_that_knows_nothing_is_followed() {
 
 #[test]
 fn a_program_that_is_started_here_ends_with_the_run() {
-    if cannot_follow_cyclictest() {
-        return;
-    }
+    skip_if!(cannot_follow_cyclictest());
     let folder = folder();
     let args = [
         "monitor",
@@ -187,9 +183,7 @@ fn a_program_that_is_started_here_ends_with_the_run() {
 
 #[test]
 fn a_program_without_a_loop_is_refused_in_one_line() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let stranger = Stranger::start("sleep", &["60"]);
     let line = isolator(folder.path(), &["monitor", &stranger.process()]).line();

@@ -35,9 +35,7 @@ fn nothing_half_made(folder: &Path) {
 
 #[test]
 fn a_snapshot_on_demand_is_a_bundle_of_its_own_and_the_run_goes_on() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let args = short("run", &["--duration", "300s", "--limit", "100%"]);
     let going = Going::run(folder.path(), &mut command(folder.path(), &args));
@@ -68,9 +66,7 @@ fn a_snapshot_on_demand_is_a_bundle_of_its_own_and_the_run_goes_on() {
 
 #[test]
 fn what_is_done_about_a_spike_runs_on_housekeeping_cpus_and_is_told_of_it() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let sleep = Stranger::start("sleep", &["600"]);
     let signal = format!("signal:TERM:{}", sleep.process());
@@ -104,9 +100,7 @@ fn what_is_done_about_a_spike_runs_on_housekeeping_cpus_and_is_told_of_it() {
 
 #[test]
 fn a_late_cycle_of_a_program_is_acted_on_by_its_name() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &["late"]);
     let process = servo.process();

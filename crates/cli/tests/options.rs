@@ -14,9 +14,7 @@ fn rows(folder: &std::path::Path, name: &str, more: &[&str]) -> Vec<Value> {
 
 #[test]
 fn two_periods_make_two_threads_on_the_cpu_with_rows_of_their_own() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let rows = rows(folder.path(), "b", &["--period", "250us,1ms", "--limit", "10%"]);
     let [base, servo] = rows.as_slice() else { panic!("{rows:#?}") };
@@ -34,9 +32,7 @@ fn two_periods_make_two_threads_on_the_cpu_with_rows_of_their_own() {
 
 #[test]
 fn the_base_thread_of_a_machine_tool_can_be_measured() {
-    if skipped_for_lack_of_cpus() || skipped_for_lack_of_permission() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus() || skipped_for_lack_of_permission());
     let folder = folder();
     let rows = rows(folder.path(), "b", &["--period", "25us,1ms"]);
     let cycles = |row: &Value| row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap();
@@ -45,9 +41,7 @@ fn the_base_thread_of_a_machine_tool_can_be_measured() {
 
 #[test]
 fn each_timer_measures_every_cycle() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     for timer in ["nanosleep", "timerfd"] {
         let rows = rows(folder.path(), timer, &["--timer", timer, "--loops", "500"]);
@@ -58,9 +52,7 @@ fn each_timer_measures_every_cycle() {
 
 #[test]
 fn the_policy_that_is_in_force_is_in_the_evidence() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     if !skipped_for_lack_of_permission() {
         for policy in ["fifo", "rr"] {
@@ -78,9 +70,7 @@ fn the_policy_that_is_in_force_is_in_the_evidence() {
 
 #[test]
 fn a_deadline_policy_measures_or_is_refused_and_leaves_nothing() {
-    if skipped_for_lack_of_cpus() || skipped_for_lack_of_permission() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus() || skipped_for_lack_of_permission());
     let folder = folder();
     let ran = isolator(folder.path(), &short("b", &["--policy", "deadline", "--json", "-", "--quiet"]));
     if ran.status == Some(1) {
@@ -106,15 +96,11 @@ fn a_deadline_policy_measures_or_is_refused_and_leaves_nothing() {
 fn idle_states_are_bounded_while_it_measures_and_free_again_afterwards() {
     let device = "/dev/cpu_dma_latency";
     let allowed = fs::OpenOptions::new().read(true).write(true).open(device).is_ok();
-    if skipped_for_lack_of_cpus() || skipped(!allowed, "it needs /dev/cpu_dma_latency") {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus() || skipped(!allowed, "it needs /dev/cpu_dma_latency"));
     let bound = || i32::from_ne_bytes(fs::read(device).unwrap()[..4].try_into().unwrap());
     // The kernel uses the smallest of all requests.
     let before = bound();
-    if skipped(before <= 20, "another program limits idle states already") {
-        return;
-    }
+    skip_if!(skipped(before <= 20, "another program limits idle states already"));
     let folder = folder();
     let going = Going::start(folder.path(), &["--dma-latency", "20"]);
     going.wait_for_seconds(1);
@@ -135,9 +121,7 @@ fn idle_states_are_bounded_while_it_measures_and_free_again_afterwards() {
 
 #[test]
 fn a_load_that_ends_by_itself_taints_its_row() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let args = short("b", &["--loads", "custom=echo gone; exit 3", "--json", "-", "--quiet"]);
     let document = isolator(folder.path(), &args).ended(2).json();

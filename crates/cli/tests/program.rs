@@ -33,9 +33,7 @@ fn notes(document: &Value) -> String {
 
 #[test]
 fn a_program_is_proven_under_each_load() {
-    if cannot_follow() || skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(cannot_follow() || skipped_for_lack_of_cpus());
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &[]);
     let words = "prove --loads idle,cpu --duration 2s --limit 100% -o b --json - --program";
@@ -66,9 +64,7 @@ fn a_program_is_proven_under_each_load() {
 
 #[test]
 fn cycles_of_a_function_are_measured_of_a_process_and_of_a_command() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let program = changes(folder.path());
     let servo = Stranger::start(&program, &[]);
@@ -97,9 +93,7 @@ fn cycles_of_a_function_are_measured_of_a_process_and_of_a_command() {
 
 #[test]
 fn a_place_that_is_none_is_refused_in_one_line() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &[]);
     let process = servo.process();
@@ -133,9 +127,7 @@ fn a_place_that_is_none_is_refused_in_one_line() {
 
 #[test]
 fn a_monitor_that_is_killed_leaves_the_program_as_it_was() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &[]);
     let mapped = || {
@@ -166,9 +158,7 @@ fn a_monitor_that_is_killed_leaves_the_program_as_it_was() {
 
 #[test]
 fn a_command_is_proven_from_when_its_threads_are_there() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let program = changes(folder.path());
     let program = program.to_str().unwrap();
@@ -182,9 +172,7 @@ fn a_command_is_proven_from_when_its_threads_are_there() {
 
 #[test]
 fn a_command_dies_with_an_isolator_that_is_killed() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let program = changes(folder.path());
     let args = ["monitor", "-o", "run", "--command", program.to_str().unwrap()];
@@ -251,9 +239,7 @@ fn monitored(what: &str) -> Value {
 
 #[test]
 fn a_program_that_changes_while_it_is_measured_is_evidence_of_what_it_did() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     // Of 4 s at 2 ms.
     const ALL: u64 = 2_000;
     let cycles = |row: &Value| row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap();
@@ -288,9 +274,7 @@ fn a_program_that_changes_while_it_is_measured_is_evidence_of_what_it_did() {
 
 #[test]
 fn what_cannot_be_followed_is_refused_in_one_line() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let program = changes(folder.path());
     let refused = |process: &str, args: &[&str]| {
@@ -333,9 +317,7 @@ fn what_cannot_be_followed_is_refused_in_one_line() {
 
 #[test]
 fn a_lack_of_permission_names_the_capability() {
-    if cannot_follow() || skipped(!installed("setpriv"), "it needs setpriv") {
-        return;
-    }
+    skip_if!(cannot_follow() || skipped(!installed("setpriv"), "it needs setpriv"));
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &[]);
     let without = |caps: &str, verb: &str| -> Ran {
@@ -358,9 +340,7 @@ fn a_lack_of_permission_names_the_capability() {
 
 #[test]
 fn a_process_of_another_namespace_is_followed_by_its_number_here_alone() {
-    if cannot_follow() || skipped(!installed("unshare"), "it needs unshare") {
-        return;
-    }
+    skip_if!(cannot_follow() || skipped(!installed("unshare"), "it needs unshare"));
     let folder = folder();
     let program = changes(folder.path());
     let program = program.to_str().unwrap();
@@ -395,9 +375,7 @@ fn a_process_of_another_namespace_is_followed_by_its_number_here_alone() {
 
 #[test]
 fn a_kernel_that_does_not_describe_itself_is_named() {
-    if cannot_follow() || skipped(!installed("unshare"), "it needs unshare") {
-        return;
-    }
+    skip_if!(cannot_follow() || skipped(!installed("unshare"), "it needs unshare"));
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &[]);
     for verb in ["monitor --quiet", "lint"] {
@@ -416,9 +394,7 @@ fn a_kernel_that_does_not_describe_itself_is_named() {
 
 #[test]
 fn two_monitors_measure_the_same_program_at_once() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &[]);
     let process = servo.process();
@@ -438,9 +414,7 @@ fn two_monitors_measure_the_same_program_at_once() {
 
 #[test]
 fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
-    if cannot_follow() {
-        return;
-    }
+    skip_if!(cannot_follow());
     let folder = folder();
     let program = Stranger::start(changes(folder.path()), &["eight"]);
     let process = program.process();

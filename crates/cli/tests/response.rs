@@ -27,9 +27,7 @@ fn refuses(cases: &[(&str, &str)]) {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_option_that_would_help() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let boards =
         "choose from raspberry-pi-4, raspberry-pi-5, phytium-pi, pl061, or give a file that describes it";
     refuses(&[
@@ -61,9 +59,7 @@ fn what_makes_no_sense_is_refused_with_the_option_that_would_help() {
 
 #[test]
 fn what_is_not_there_or_no_device_s_is_refused_with_the_cure() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     refuses(&[
         ("--chip gpiochip999 --in 1 --out 2", "; choose from those in /dev/gpiochip*"),
         ("--chip /dev/null --in 1 --out 2", "; give the device of a GPIO chip"),
@@ -78,23 +74,17 @@ fn what_is_not_there_or_no_device_s_is_refused_with_the_cure() {
 
 #[test]
 fn memory_of_the_machine_is_no_board_s() {
-    if skipped_for_lack_of_cpus() || skipped_for_lack_of_root() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus() || skipped_for_lack_of_root());
     let iomem = fs::read_to_string("/proc/iomem").unwrap();
     let memory = iomem.lines().find(|line| line.ends_with(" : System RAM")).unwrap_or_default();
     let first = memory.trim().split('-').next().unwrap_or_default();
-    if skipped(first.chars().all(|digit| digit == '0'), "it needs to see where memory is") {
-        return;
-    }
+    skip_if!(skipped(first.chars().all(|digit| digit == '0'), "it needs to see where memory is"));
     refuses(&[(&format!("--board pl061@0x{first} --in 1 --out 2"), "that is the machine's memory")]);
 }
 
 #[test]
 fn a_user_without_privilege_is_told_what_it_takes() {
-    if skipped_for_lack_of_cpus() || skipped_for_lack_of_root() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus() || skipped_for_lack_of_root());
     let folder = folder();
     let args = asked("--board pl061@0x9030000 --in 1 --out 2");
     let args = args.iter().map(String::as_str).collect::<Vec<_>>();
@@ -104,9 +94,7 @@ fn a_user_without_privilege_is_told_what_it_takes() {
 
 #[test]
 fn a_board_s_file_is_read_and_what_is_wrong_with_it_said() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let file = folder.path().join("b.toml");
     fs::write(&file, "name = 'b'\nsize = 4096\nlines = 8\nmasked = 0\n").unwrap();
@@ -131,9 +119,7 @@ fn manifest(folder: &tempfile::TempDir) -> Value {
 
 #[test]
 fn a_row_over_memory_leaves_its_evidence_and_its_picture() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let (folder, document) = measured(&[]);
     let row = &document["rows"][0];
     assert_eq!(
@@ -154,9 +140,7 @@ fn a_row_over_memory_leaves_its_evidence_and_its_picture() {
 
 #[test]
 fn a_file_s_memory_holds_the_last_edge_and_its_answer() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let signal = tempfile::NamedTempFile::new().unwrap();
     signal.as_file().set_len(4096).unwrap();
     let named = format!("{}:0x100", signal.path().display());

@@ -62,9 +62,7 @@ fn setup(root: &Path, args: &str) -> Ran {
 
 #[test]
 fn files_below_a_folder_are_changed_and_come_back_to_the_byte() {
-    if skipped_for_lack_of_root() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root());
     let root = machine();
     let root = root.path();
     let before = files(root);
@@ -203,9 +201,7 @@ fn parts(ran: &Ran) -> BTreeMap<String, String> {
 
 #[test]
 fn members_of_the_group_measure_and_programs_that_they_start_get_no_capability() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let has_bpf = Path::new("/sys/kernel/btf/vmlinux").exists() && cause::bpf::is_built_in();
     let causes = if has_bpf { "CAUSES=bpf" } else { "CAUSES=auto" };
     let script = causes.to_string()
@@ -274,9 +270,7 @@ in_root su ann -c 'cd /tmp/work && isolator measure wakeup --duration 1s --warm-
     };
     assert_eq!(ran.status, Some(0), "{ran:#?}");
     let parts = parts(&ran);
-    if skipped(parts.contains_key("none"), "su has no pam_limits here, or root may not raise limits") {
-        return;
-    }
+    skip_if!(skipped(parts.contains_key("none"), "su has no pam_limits here, or root may not raise limits"));
     assert_eq!(parts["ann"], "98\nunlimited\nann realtime", "{ran:#?}");
     assert!(!parts["bob"].starts_with("98\n") && !parts["bob"].contains("realtime"), "{}", parts["bob"]);
     assert!(!parts["measured"].contains("not-real-time-policy"), "{}", parts["measured"]);

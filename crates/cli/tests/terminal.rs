@@ -40,9 +40,7 @@ fn split(text: &str) -> (String, Vec<char>) {
 
 #[test]
 fn the_moving_table_fits_every_width_and_makes_room_for_the_final_one() {
-    if skipped_for_lack_of_a_terminal() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_a_terminal());
     let folder = folder();
     for columns in [100, 60, 40] {
         let name = format!("b{columns}");
@@ -62,9 +60,7 @@ fn the_moving_table_fits_every_width_and_makes_room_for_the_final_one() {
 
 #[test]
 fn the_verdict_stays_in_sight_however_many_rows_there_are() {
-    if skipped_for_lack_of_a_terminal() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_a_terminal());
     let folder = folder();
     let periods = (5..21).map(|n| format!("{n}ms")).collect::<Vec<_>>().join(",");
     let screen = |args: &[&str]| {
@@ -84,9 +80,7 @@ fn the_verdict_stays_in_sight_however_many_rows_there_are() {
 
 #[test]
 fn one_probe_alone_shows_a_line_a_thread() {
-    if skipped_for_lack_of_a_terminal() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_a_terminal());
     let folder = folder();
     let mut args = short("b", &["--period", "1ms,2ms"]);
     args.splice(0..1, ["measure", "wakeup"]);
@@ -99,9 +93,7 @@ fn one_probe_alone_shows_a_line_a_thread() {
 
 #[test]
 fn without_colour_the_table_moves_all_the_same() {
-    if skipped_for_lack_of_a_terminal() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_a_terminal());
     let folder = folder();
     let (plain, escapes) = split(&on_a_terminal(folder.path(), 80, &[("NO_COLOR", "1")], &short("b", &[])));
     assert!(plain.contains('▸') && !escapes.contains(&'m') && escapes.contains(&'A'), "{escapes:?}");
@@ -109,9 +101,7 @@ fn without_colour_the_table_moves_all_the_same() {
 
 #[test]
 fn a_terminal_that_only_prints_gets_plain_lines() {
-    if skipped_for_lack_of_a_terminal() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_a_terminal());
     let folder = folder();
     let (plain, escapes) = split(&on_a_terminal(folder.path(), 80, &[("TERM", "dumb")], &short("b", &[])));
     assert!(escapes.is_empty() && plain.contains("idle: ") && plain.contains("==> "), "{escapes:?} {plain}");
@@ -119,9 +109,7 @@ fn a_terminal_that_only_prints_gets_plain_lines() {
 
 #[test]
 fn quiet_prints_nothing() {
-    if skipped_for_lack_of_a_terminal() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_a_terminal());
     let folder = folder();
     assert_eq!(on_a_terminal(folder.path(), 80, &[], &short("a", &["--quiet"])), "");
     let ran = isolator(folder.path(), &short("b", &["--quiet"])).judged();
@@ -132,9 +120,7 @@ fn quiet_prints_nothing() {
 
 #[test]
 fn without_a_terminal_a_line_a_row_is_all_that_comes_before_the_table() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let ran = isolator(folder.path(), &short("b", &["--loads", "idle,timers"])).judged();
     let rows = ran.stderr.lines().map(|line| line.split(": ").next().unwrap()).collect::<Vec<_>>();

@@ -194,9 +194,7 @@ fn each_bad_input_is_one_line_with_its_cure() {
 
 #[test]
 fn who_is_not_root_may_look_and_not_change() {
-    if skipped_for_lack_of_root() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root());
     let root = machine("debian");
     plan(root.path());
     isolator_as_nobody(root.path(), &["tune", "apply", "plan.json", "--dry-run", "--root", "."]).ended(0);
@@ -206,9 +204,7 @@ fn who_is_not_root_may_look_and_not_change() {
 
 #[test]
 fn a_boot_folder_that_cannot_be_written_or_is_full_leaves_everything_as_it_was() {
-    if skipped_for_lack_of_mounts() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_mounts());
     let read_only = "mount --bind boot boot && mount -o remount,ro,bind boot";
     let full = "mkdir new && mount -t tmpfs -o size=64k none new && cp -r boot/grub new && mount --move new boot && \
                 touch boot/vmlinuz-6.12.9-rt-amd64 boot/initrd.img-6.12.9-rt-amd64";

@@ -115,9 +115,7 @@ fn tuned_loads_the_profile_and_knows_each_option() {
 
 #[test]
 fn the_script_moves_a_devices_interrupts_and_gives_them_back() {
-    if skipped_for_lack_of_root() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root());
     let folder = folder();
     planned(folder.path(), &["--cores", "1", "--device", "eth1"]);
     exported(folder.path(), "robot").ended(0);

@@ -25,9 +25,7 @@ fn rows(document: &Value) -> Vec<(String, Option<u64>, Option<u64>)> {
 
 #[test]
 fn a_control_loop_by_rate_or_period_is_measured() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     for (purpose, period_ns, limit_ns) in
         [("control:1kHz", 1_000_000, 100_000), ("control:500us", 500_000, 50_000)]
     {
@@ -44,9 +42,7 @@ fn a_control_loop_by_rate_or_period_is_measured() {
 
 #[test]
 fn each_thread_of_linuxcnc_has_a_limit_and_a_grade() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let (document, manifest, screen) = proven(folder.path(), "linuxcnc:500us+2ms", &[]);
     let wakeup = || "wakeup".to_string();
@@ -66,9 +62,7 @@ fn each_thread_of_linuxcnc_has_a_limit_and_a_grade() {
 
 #[test]
 fn an_audio_callback_has_its_budget_and_xruns() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let (document, _, screen) = proven(folder.path(), "audio:128@48000", &[]);
     assert_eq!(rows(&document), [("wakeup".to_string(), Some(2_666_667), Some(1_333_334))]);
@@ -78,9 +72,7 @@ fn an_audio_callback_has_its_budget_and_xruns() {
 
 #[test]
 fn a_program_that_polls_and_a_host_of_guests_are_measured_by_gaps() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = [folder(), folder()];
     let (document, ..) = proven(folder[0].path(), "poll", &[]);
     assert_eq!(rows(&document), [("spin".to_string(), None, Some(100_000))]);
@@ -92,9 +84,7 @@ fn a_program_that_polls_and_a_host_of_guests_are_measured_by_gaps() {
 
 #[test]
 fn ethercat_is_driven_at_its_rate() {
-    if skipped_for_lack_of_cpus() || skipped_for_lack_of_root() || skipped_for_lack_of_permission() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus() || skipped_for_lack_of_root() || skipped_for_lack_of_permission());
     let folder = folder();
     let (document, ..) = proven(folder.path(), "ethercat:500Hz", &[]);
     assert_eq!(rows(&document)[0], ("ethercat".to_string(), Some(2_000_000), Some(200_000)));
@@ -102,9 +92,7 @@ fn ethercat_is_driven_at_its_rate() {
 
 #[test]
 fn options_win_over_the_use() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = [folder(), folder()];
     let more = ["--period", "2ms,4ms", "--limit", "2ms:1ms,4ms:50%"];
     let (document, manifest, _) = proven(folder[0].path(), "linuxcnc:25us+1ms", &more);
@@ -119,9 +107,7 @@ fn options_win_over_the_use() {
 
 #[test]
 fn measure_takes_the_probe_of_the_use() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let mut args = short("b", &["--use", "control:250Hz", "--json", "-"]);
     args[0] = "measure";
@@ -131,9 +117,7 @@ fn measure_takes_the_probe_of_the_use() {
 
 #[test]
 fn a_use_gives_a_program_its_limit_and_keeps_its_period() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let _looping = looping::Looping::start("used", 100_000);
     let me = looping::me("used");
@@ -171,9 +155,7 @@ fn doctor_and_plan_take_the_profile_of_the_use() {
 
 #[test]
 fn each_verb_names_the_next_command() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let (document, _, screen) = proven(folder.path(), "control:1kHz", &[]);
     let next = screen.lines().last().unwrap();
@@ -223,9 +205,7 @@ fn a_use_that_makes_no_sense_is_refused_in_one_line() {
 
 #[test]
 fn a_limit_of_each_period_fits_the_periods() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let cure = "give one limit for all periods, or one for each as 25us:10us,1ms:100us";
     let folder = folder();
     for (period, limit, line) in [
@@ -254,9 +234,7 @@ fn a_limit_of_each_period_fits_the_periods() {
 
 #[test]
 fn a_plan_keeps_its_use() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let (_, before, _) = proven(folder.path(), "linuxcnc:1ms+2ms", &[]);
     let args = short("c", &["--like", "b", "-q"]);

@@ -8,9 +8,7 @@ const EASY: [&str; 6] = ["--period", "200ms", "--limit", "199ms", "--claim", "0.
 
 #[test]
 fn a_limit_that_holds_ends_with_status_0_where_every_taint_is_accepted() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let measured = |bundle, more: &[&str]| {
         let args = [&EASY[..], &["--json", "-"], more].concat();
@@ -38,9 +36,7 @@ fn a_limit_that_holds_ends_with_status_0_where_every_taint_is_accepted() {
 
 #[test]
 fn a_limit_that_does_not_hold_ends_with_status_2_and_says_why() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let ran = isolator(folder.path(), &short("b", &["--limit", "1ns"])).ended(2);
     let last = ran.stdout.lines().rev().find(|line| line.starts_with("==>")).unwrap_or_default();
@@ -54,9 +50,7 @@ fn a_limit_that_does_not_hold_ends_with_status_2_and_says_why() {
 
 #[test]
 fn too_few_samples_for_the_claim_prove_nothing() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let args = [&EASY[..4], &["--loops", "3", "--duration", "60s", "--json", "-"]].concat();
     let document = isolator(folder.path(), &short("b", &args)).ended(2).json();
@@ -68,9 +62,7 @@ fn too_few_samples_for_the_claim_prove_nothing() {
 
 #[test]
 fn what_cannot_run_here_is_said_and_nothing_is_proven() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let mut command = command(folder.path(), &short("b", &["--loads", "cpu,idle", "--json", "-"]));
     let ran: Ran = command.env("PATH", "").output().unwrap().into();
@@ -88,9 +80,7 @@ fn what_cannot_run_here_is_said_and_nothing_is_proven() {
 
 #[test]
 fn the_verdict_needs_a_missing_load_only_by_name() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     for (bundle, loads, needed) in [("all", "all", false), ("named", "all,cpu", true)] {
         let mut command = command(folder.path(), &short(bundle, &["--loads", loads, "--json", "-"]));
@@ -108,9 +98,7 @@ fn the_verdict_needs_a_missing_load_only_by_name() {
 
 #[test]
 fn where_nothing_at_all_could_be_measured_the_line_says_why() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let mut command = command(folder.path(), &short("b", &["--loads", "cpu", "--quiet"]));
     let ran: Ran = command.env("PATH", "").output().unwrap().into();

@@ -52,9 +52,7 @@ fn every_interval_is_a_line_of_json() {
 
 #[test]
 fn needs_no_privilege() {
-    if skipped_for_lack_of_root() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root());
     let folder = folder();
     let ran = isolator_as_nobody(folder.path(), &with(&["--cpus", "0", "--count", "1"])).ended(0);
     assert!(ran.stdout.starts_with("cpu 0") && ran.stdout.contains("the last "), "{ran:#?}");
@@ -63,9 +61,7 @@ fn needs_no_privilege() {
 /// An unprivileged user may not load a collector. Guests show its results (tests/guests.rs).
 #[test]
 fn senders_are_named_to_who_may_watch_them() {
-    if skipped_for_lack_of_root() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_root());
     let folder = folder();
     let line = isolator_as_nobody(folder.path(), &with(&["--cpus", "0", "--count", "1", "--senders"])).line();
     assert!(line.starts_with("cannot name senders: no events by bpf: "), "{line}");
@@ -75,9 +71,7 @@ fn senders_are_named_to_who_may_watch_them() {
 #[test]
 fn without_isolated_cpus_all_are_watched_and_that_is_said() {
     let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
-    if skipped(!isolated.trim().is_empty(), "a CPU is isolated here") {
-        return;
-    }
+    skip_if!(skipped(!isolated.trim().is_empty(), "a CPU is isolated here"));
     let folder = folder();
     let ran = isolator(folder.path(), &with(&["--count", "1"])).ended(0);
     assert_eq!(ran.stderr, "no CPU is isolated here: watching all; see isolator tune plan\n");
@@ -214,9 +208,7 @@ fn skipped_for_lack_of_a_terminal() -> bool {
 
 #[test]
 fn keys_sort_scroll_and_end_a_watch() {
-    if skipped_for_lack_of_a_terminal() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_a_terminal());
     let folder = folder();
     let mut on = OnTerminal::start(folder.path());
     let text = on.waits_for("q quit");
@@ -240,9 +232,7 @@ fn keys_sort_scroll_and_end_a_watch() {
 
 #[test]
 fn each_signal_gives_the_terminal_back() {
-    if skipped_for_lack_of_a_terminal() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_a_terminal());
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         let folder = folder();
         let on = OnTerminal::start(folder.path());

@@ -48,9 +48,7 @@ pub fn pictured() -> (u64, Value, Option<u64>) {
 
 #[test]
 fn a_spike_is_a_timeline_and_the_json_is_what_others_rely_on() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let small = (
         150_000,
@@ -120,9 +118,7 @@ fn a_spike_is_a_timeline_and_the_json_is_what_others_rely_on() {
 
 #[test]
 fn without_spikes_or_causes_it_says_so() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     with_spikes(folder.path(), "none", Some("tracefs"), &[]);
     let told = isolator(folder.path(), &["why", "none"]).ended(0).stdout;
@@ -159,9 +155,7 @@ fn what_is_no_bundle_is_refused_in_one_line() {
 
 #[test]
 fn counters_name_suspects_without_times_for_anybody() {
-    if skipped_for_lack_of_cpus() {
-        return;
-    }
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     bundle(folder.path(), "b", &["--causes", "counters", "--threshold", "1us", "--quiet"]);
     let ran = isolator(folder.path(), &["why", "b", "--all", "--json"]).ended(0);
