@@ -375,23 +375,8 @@ mod tests {
     }
 
     fn explained(explainer: &mut Explainer, monotonic_ns: u64, latency_ns: u64) -> Spike {
-        let mut spike = Spike {
-            key: RowKey {
-                probe: "spin".into(),
-                load: "idle".into(),
-                cpu: 1,
-                period_ns: None,
-                thread_name: None,
-            },
-            at_ns: 0,
-            monotonic_ns,
-            wall_time: None,
-            latency_ns,
-            missed: 0,
-            causes: Vec::new(),
-            unexplained_ns: None,
-            siblings: Vec::new(),
-        };
+        let mut spike =
+            Spike { monotonic_ns, ..Spike::new(RowKey::new("spin", "idle", 1, None), latency_ns) };
         explainer.look();
         explainer.explain(&mut spike);
         spike

@@ -176,23 +176,7 @@ mod tests {
     }
 
     fn spike(monotonic_ns: u64) -> Spike {
-        Spike {
-            key: RowKey {
-                probe: "wakeup".into(),
-                load: "idle".into(),
-                cpu: 1,
-                period_ns: None,
-                thread_name: None,
-            },
-            at_ns: 0,
-            monotonic_ns,
-            wall_time: None,
-            latency_ns: 50_000,
-            missed: 0,
-            causes: Vec::new(),
-            unexplained_ns: None,
-            siblings: Vec::new(),
-        }
+        Spike { monotonic_ns, ..Spike::new(RowKey::new("wakeup", "idle", 1, None), 50_000) }
     }
 
     /// Readings a second apart, of which the third has twelve of the disk's interrupts.

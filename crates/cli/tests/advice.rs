@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use doctor::Finding;
 use evidence::Bundle;
 use evidence::cause::{CauseKind as Cause, PREEMPTION_OFF};
-use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
+use evidence::manifest::{Asked, Manifest, RowKey, Spike};
 use machine::advice::{CarriedOutBy, Hand, Knob};
 use machine::registry::{self, SettingKind as Where};
 use machine::{CpuSet, Profile, Snapshot};
@@ -378,23 +378,11 @@ const CAUSES: &[(Cause, &[&str])] = &[
 /// A bundle with a spike of each of them.
 fn spikes(machine: &Snapshot, asked: Asked) -> Bundle {
     let cpu = asked.cpus.iter().next().unwrap();
-    let key = RowKey {
-        probe: asked.probes[0].clone(),
-        load: "idle".into(),
-        cpu,
-        period_ns: None,
-        thread_name: None,
-    };
+    let key = RowKey::new(&asked.probes[0], "idle", cpu, None);
     let spike = |kind, name: &str| Spike {
-        key: key.clone(),
-        at_ns: 0,
-        monotonic_ns: 0,
-        wall_time: None,
-        latency_ns: 10,
-        missed: 0,
         unexplained_ns: Some(0),
         causes: vec![evidence::cause::Cause::timed(kind, name, 0, 10)],
-        siblings: Vec::new(),
+        ..Spike::new(key.clone(), 10)
     };
     let mut kept = spike(Cause::Thread, "rustc");
     for cause in &mut kept.causes {
@@ -403,21 +391,8 @@ fn spikes(machine: &Snapshot, asked: Asked) -> Bundle {
     }
     let causes = CAUSES.iter().flat_map(|(kind, names)| names.iter().map(|name| spike(*kind, name)));
     let spikes = causes.chain([kept]).collect();
-    let manifest = Manifest {
-        schema_version: SCHEMA_VERSION,
-        written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
-        started_at: None,
-        ended_at: None,
-        state: RunState::Finished,
-        machine: machine.clone(),
-        asked,
-        rows: Vec::new(),
-        not_run: Vec::new(),
-        notes: Vec::new(),
-        taints: Vec::new(),
-        causes: None,
-    };
-    Bundle { path: "bundle".into(), manifest, rows: Vec::new(), spikes, lab: None, missing: Vec::new() }
+    let manifest = Manifest { machine: machine.clone(), ..Manifest::new("isolator", asked) };
+    Bundle { spikes, ..Bundle::new("bundle", manifest) }
 }
 
 #[test]

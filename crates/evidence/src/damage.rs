@@ -274,8 +274,7 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
             for (cpu, period_ns) in asked.cpus.iter().flat_map(|cpu| periods.iter().map(move |ns| (cpu, *ns)))
             {
                 if !measured.contains(&(cpu, period_ns)) {
-                    let (probe, load) = (probe.clone(), load.clone());
-                    let key = RowKey { probe, load, cpu, period_ns, thread_name: None };
+                    let key = RowKey::new(probe, load, cpu, period_ns);
                     found.push(format!("{key}: its row is missing"));
                 }
             }

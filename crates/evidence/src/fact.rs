@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn key(probe: &str) -> RowKey {
-        RowKey { probe: probe.into(), load: "idle".into(), cpu: 1, period_ns: None, thread_name: None }
+        RowKey::new(probe, "idle", 1, None)
     }
 
     #[test]

@@ -74,24 +74,8 @@ mod tests {
     use super::*;
 
     fn spike(at_ns: u64, latency_ns: u64) -> Spike {
-        let key = RowKey {
-            probe: "loop".into(),
-            load: "idle".into(),
-            cpu: 1,
-            period_ns: Some(1_000_000),
-            thread_name: None,
-        };
-        Spike {
-            key,
-            at_ns,
-            monotonic_ns: at_ns,
-            wall_time: None,
-            latency_ns,
-            missed: 0,
-            causes: Vec::new(),
-            unexplained_ns: None,
-            siblings: Vec::new(),
-        }
+        let key = RowKey::new("loop", "idle", 1, Some(1_000_000));
+        Spike { at_ns, monotonic_ns: at_ns, ..Spike::new(key, latency_ns) }
     }
 
     #[test]

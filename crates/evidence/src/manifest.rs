@@ -46,6 +46,29 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// The manifest of a finished run of `program` that states its request alone.
+    pub fn new(program: &str, asked: Asked) -> Manifest {
+        Manifest {
+            schema_version: SCHEMA_VERSION,
+            written_by: WrittenBy {
+                program: program.into(),
+                version: None,
+                commit: None,
+                command_line: None,
+            },
+            started_at: None,
+            ended_at: None,
+            state: RunState::Finished,
+            machine: Snapshot::default(),
+            asked,
+            rows: Vec::new(),
+            not_run: Vec::new(),
+            notes: Vec::new(),
+            taints: Vec::new(),
+            causes: None,
+        }
+    }
+
     /// The rows that were not run; one is optional only where `all` asked for its load,
     /// and no name.
     pub fn rows_not_run(&self) -> Vec<NotRun> {
@@ -201,6 +224,23 @@ pub struct RowKey {
 }
 
 impl RowKey {
+    /// The key of a series that no thread's name tells from others.
+    pub fn new(probe: &str, load: &str, cpu: u32, period_ns: Option<u64>) -> RowKey {
+        RowKey { probe: probe.into(), load: load.into(), cpu, period_ns, thread_name: None }
+    }
+
+    /// The stem of a series' files: `wakeup-idle-cpu1-1000us`.
+    pub fn stem(&self) -> String {
+        let load = self.load.split('=').next().unwrap_or_default();
+        let plain = |text: &str| -> String {
+            text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+        };
+        let load = plain(load);
+        let thread = self.thread_name.as_deref().map(|name| format!("-{}", plain(name))).unwrap_or_default();
+        let period = self.period_ns.map(|ns| format!("-{}us", ns as f64 / 1e3)).unwrap_or_default();
+        format!("{}{thread}-{load}-cpu{}{period}", self.probe, self.cpu)
+    }
+
     /// Whether a taint disturbed this row.
     pub fn is_tainted_by(&self, taint: &Taint) -> bool {
         taint.cpu.is_none_or(|cpu| cpu == self.cpu)
@@ -233,6 +273,24 @@ pub struct RowEntry {
     pub load_did: Option<String>,
     /// For imported evidence with coarser buckets: their width, and the value from which on it only counts.
     pub coarse: Option<Coarse>,
+}
+
+impl RowEntry {
+    /// The entry of a finished series, with the usual stem, and without grants, limit or spikes.
+    pub fn new(key: RowKey) -> RowEntry {
+        RowEntry {
+            files: key.stem(),
+            key,
+            state: RunState::Finished,
+            granted: Granted::default(),
+            limit_ns: None,
+            followed: None,
+            spikes: 0,
+            spikes_not_listed: 0,
+            load_did: None,
+            coarse: None,
+        }
+    }
 }
 
 /// A loop of a program that was followed from outside.
@@ -455,4 +513,21 @@ pub struct Spike {
     /// Activity of the CPU's siblings meanwhile; it takes no time from this CPU, but slows it down.
     #[serde(default)]
     pub siblings: Vec<OnSibling>,
+}
+
+impl Spike {
+    /// A spike at the start of its row, without causes.
+    pub fn new(key: RowKey, latency_ns: u64) -> Spike {
+        Spike {
+            key,
+            at_ns: 0,
+            monotonic_ns: 0,
+            wall_time: None,
+            latency_ns,
+            missed: 0,
+            causes: Vec::new(),
+            unexplained_ns: None,
+            siblings: Vec::new(),
+        }
+    }
 }

@@ -56,6 +56,18 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// A whole bundle with this manifest, at `path`, without series, spikes or a lab.
+    pub fn new(path: impl Into<PathBuf>, manifest: Manifest) -> Bundle {
+        Bundle {
+            path: path.into(),
+            manifest,
+            rows: Vec::new(),
+            spikes: Vec::new(),
+            lab: None,
+            missing: Vec::new(),
+        }
+    }
+
     /// Whether the lab counted what there is: nothing in it can be judged against a limit.
     pub fn counts_only(&self) -> bool {
         self.lab.is_some() && self.rows.is_empty()

@@ -110,27 +110,11 @@ mod tests {
     use super::*;
 
     fn key(probe: &str) -> RowKey {
-        RowKey {
-            probe: probe.into(),
-            load: "idle".into(),
-            cpu: 1,
-            period_ns: Some(1_000_000),
-            thread_name: Some("servo".into()),
-        }
+        RowKey { thread_name: Some("servo".into()), ..RowKey::new(probe, "idle", 1, Some(1_000_000)) }
     }
 
     fn spike(probe: &str, causes: Vec<Cause>) -> Spike {
-        Spike {
-            key: key(probe),
-            at_ns: 0,
-            monotonic_ns: 0,
-            wall_time: None,
-            latency_ns: 5_000_000,
-            missed: 4,
-            causes,
-            unexplained_ns: None,
-            siblings: Vec::new(),
-        }
+        Spike { missed: 4, causes, ..Spike::new(key(probe), 5_000_000) }
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl BundleWriter {
 
     /// Begins a series; its name is made from `key`.
     pub fn series(&self, key: &RowKey, half_life_s: f64) -> Result<SeriesWriter> {
-        let stem = stem(key);
+        let stem = key.stem();
         let mut writer = SeriesWriter {
             journal: append_to(&self.series, &format!("{stem}.journal"))?,
             folder: Arc::clone(&self.series),
@@ -258,18 +258,6 @@ impl BundleWriter {
         writer.replace("seconds.csv", SECONDS_HEAD.as_bytes(), false)?;
         Ok(writer)
     }
-}
-
-/// The stem of a series' files: `wakeup-idle-cpu1-1000us`.
-pub fn stem(key: &RowKey) -> String {
-    let load = key.load.split('=').next().unwrap_or_default();
-    let plain = |text: &str| -> String {
-        text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
-    };
-    let load = plain(load);
-    let thread = key.thread_name.as_deref().map(|name| format!("-{}", plain(name))).unwrap_or_default();
-    let period = key.period_ns.map(|ns| format!("-{}us", ns as f64 / 1e3)).unwrap_or_default();
-    format!("{}{thread}-{load}-cpu{}{period}", key.probe, key.cpu)
 }
 
 /// A series that is being written.
@@ -415,7 +403,7 @@ impl SeriesWriter {
 
 /// The files of a finished series, by their names within the bundle.
 pub fn series_files(key: &RowKey, series: &Series) -> [(String, String); 2] {
-    let stem = format!("series/{}", stem(key));
+    let stem = format!("series/{}", key.stem());
     let through = series.seconds.last().map(|row| row.second);
     let seconds: String =
         std::iter::once(SECONDS_HEAD.to_string()).chain(series.seconds.iter().map(second_text)).collect();

@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evidence::manifest::{
-    Asked, Granted, Manifest, RowEntry, RowKey, RunState, SCHEMA_VERSION, Second, Spike, WrittenBy,
-};
+use evidence::manifest::{Asked, Granted, Manifest, RowEntry, RowKey, RunState, Second, Spike};
 use evidence::verdict::VerdictOutcome;
-use evidence::writer::{series_files, stem};
+use evidence::writer::series_files;
 use evidence::{Bundle, Series, Taint, Verdict};
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -18,13 +16,7 @@ const IDLE: &str = "series/wakeup-idle-cpu1-1000us";
 const CPU: &str = "series/wakeup-cpu-cpu1-1000us";
 
 fn key(load: &str) -> RowKey {
-    RowKey {
-        probe: "wakeup".into(),
-        load: load.into(),
-        cpu: 1,
-        period_ns: Some(1_000_000),
-        thread_name: None,
-    }
+    RowKey::new("wakeup", load, 1, Some(1_000_000))
 }
 
 /// Ten seconds at 1 kHz of 5 to 14 us, in the eighth one sample of 60 us that is listed as a spike.
@@ -49,16 +41,10 @@ fn series() -> Series {
 
 fn entry(load: &str) -> RowEntry {
     RowEntry {
-        files: stem(&key(load)),
-        key: key(load),
-        state: RunState::Finished,
         granted: Granted { memory_locked: Some(true), policy: Some("fifo".into()), ..Granted::default() },
         limit_ns: Some(100_000),
-        followed: None,
         spikes: 1,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: None,
+        ..RowEntry::new(key(load))
     }
 }
 
@@ -66,41 +52,26 @@ fn entry(load: &str) -> RowEntry {
 pub(super) fn manifest() -> Manifest {
     let loads = ["idle", "cpu"];
     Manifest {
-        schema_version: SCHEMA_VERSION,
-        written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
         started_at: Some("2026-03-01T10:00:00Z".into()),
         ended_at: Some("2026-03-01T10:00:25Z".into()),
-        state: RunState::Finished,
-        machine: machine::Snapshot::default(),
-        asked: Asked {
-            probes: vec!["wakeup".into()],
-            loads: loads.map(String::from).to_vec(),
-            cpus: "1".parse().unwrap(),
-            periods_ns: vec![1_000_000],
-            duration_ns: Some(u64::from(SECONDS) * 1_000_000_000),
-            limit: Some("10%".into()),
-            ..Asked::default()
-        },
         rows: loads.map(entry).to_vec(),
-        not_run: vec![],
-        notes: vec![],
-        taints: vec![],
-        causes: None,
+        ..Manifest::new(
+            "isolator",
+            Asked {
+                probes: vec!["wakeup".into()],
+                loads: loads.map(String::from).to_vec(),
+                cpus: "1".parse().unwrap(),
+                periods_ns: vec![1_000_000],
+                duration_ns: Some(u64::from(SECONDS) * 1_000_000_000),
+                limit: Some("10%".into()),
+                ..Asked::default()
+            },
+        )
     }
 }
 
 fn spike(load: &str) -> Spike {
-    Spike {
-        key: key(load),
-        at_ns: 7_500_000_000,
-        monotonic_ns: 9_000_000_000,
-        wall_time: None,
-        latency_ns: 60_000,
-        missed: 0,
-        causes: vec![],
-        unexplained_ns: None,
-        siblings: vec![],
-    }
+    Spike { at_ns: 7_500_000_000, monotonic_ns: 9_000_000_000, ..Spike::new(key(load), 60_000) }
 }
 
 fn whole() -> Files {

@@ -6,11 +6,9 @@ use std::path::Path;
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind};
 use evidence::histogram::index;
-use evidence::manifest::{
-    Asked, Granted, Manifest, RowEntry, RowKey, RunState, SCHEMA_VERSION, Second, Spike, WrittenBy,
-};
+use evidence::manifest::{Asked, Manifest, RowEntry, RowKey, RunState, Second, Spike};
 use evidence::series::{LEVEL_SHIFT, LEVELS};
-use evidence::writer::{BundleWriter, RunningTotals, stem};
+use evidence::writer::{BundleWriter, RunningTotals};
 
 const DAY_S: u32 = 86_400;
 const PER_SECOND: u64 = 1_000;
@@ -19,35 +17,22 @@ const PER_SECOND: u64 = 1_000;
 const ROWS: u64 = 24;
 
 fn key() -> RowKey {
-    RowKey {
-        probe: "loop".into(),
-        load: "idle".into(),
-        cpu: 1,
-        period_ns: Some(1_000_000),
-        thread_name: Some("servo".into()),
-    }
+    RowKey { thread_name: Some("servo".into()), ..RowKey::new("loop", "idle", 1, Some(1_000_000)) }
 }
 
 fn manifest() -> Manifest {
     Manifest {
-        schema_version: SCHEMA_VERSION,
-        written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
-        started_at: None,
-        ended_at: None,
         state: RunState::Running,
-        machine: machine::Snapshot::default(),
-        asked: Asked {
-            probes: vec!["loop".into()],
-            loads: vec!["idle".into()],
-            limit: Some("10%".into()),
-            flight: true,
-            ..Asked::default()
-        },
-        rows: Vec::new(),
-        not_run: Vec::new(),
-        notes: Vec::new(),
-        taints: Vec::new(),
-        causes: None,
+        ..Manifest::new(
+            "isolator",
+            Asked {
+                probes: vec!["loop".into()],
+                loads: vec!["idle".into()],
+                limit: Some("10%".into()),
+                flight: true,
+                ..Asked::default()
+            },
+        )
     }
 }
 
@@ -77,15 +62,11 @@ fn spike(second: u32, latency_ns: u64) -> Spike {
     let at_ns = u64::from(second) * 1_000_000_000;
     let cause = |n: u64| Cause::timed(CauseKind::Thread, format!("thread-{n}"), n * 1_000, 1_000);
     Spike {
-        key: key(),
         at_ns,
         monotonic_ns: at_ns,
-        wall_time: None,
-        latency_ns,
-        missed: 0,
         causes: (0..20).map(cause).collect(),
         unexplained_ns: Some(0),
-        siblings: Vec::new(),
+        ..Spike::new(key(), latency_ns)
     }
 }
 
@@ -130,16 +111,10 @@ fn a_day_in_flight_is_small_and_whole() {
     series.finish().unwrap();
     let listed = bundle.listed(&key());
     manifest.rows.push(RowEntry {
-        files: stem(&key()),
-        key: key(),
-        state: RunState::Finished,
-        granted: Granted::default(),
         limit_ns: Some(100_000),
-        followed: None,
         spikes: spikes * 200,
         spikes_not_listed: spikes * 200 - listed,
-        load_did: None,
-        coarse: None,
+        ..RowEntry::new(key())
     });
     manifest.state = RunState::Interrupted;
     bundle.manifest(&manifest).unwrap();
@@ -160,18 +135,7 @@ fn the_journal_of_a_loop_that_is_never_the_same_stays_short() {
     let mut manifest = manifest();
     let bundle = BundleWriter::create(&path, &manifest).unwrap();
     let mut series = bundle.series(&key(), 3_600.0).unwrap();
-    manifest.rows.push(RowEntry {
-        files: stem(&key()),
-        key: key(),
-        state: RunState::Running,
-        granted: Granted::default(),
-        limit_ns: None,
-        followed: None,
-        spikes: 0,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: None,
-    });
+    manifest.rows.push(RowEntry { state: RunState::Running, ..RowEntry::new(key()) });
     bundle.manifest(&manifest).unwrap();
     let mut totals = std::collections::BTreeMap::<usize, u64>::new();
     for second in 0..150 {
@@ -182,7 +146,7 @@ fn the_journal_of_a_loop_that_is_never_the_same_stays_short() {
         let jitter = latency.clone().map(|(bucket, count)| (bucket as isize, count));
         let totals = RunningTotals { latency, jitter, cells: std::iter::empty() };
         series.advance(&[second_of(second, &latencies)], totals).unwrap();
-        let journal = path.join("series").join(format!("{}.journal", stem(&key())));
+        let journal = path.join("series").join(format!("{}.journal", key().stem()));
         let length = journal.metadata().unwrap().len();
         assert!(length < 320 << 10, "{length} bytes after second {second}");
         if second % 10 == 9 {

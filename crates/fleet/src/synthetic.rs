@@ -15,9 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use evidence::manifest::{
-    Asked, Granted, Manifest, RowEntry, RowKey, RunState, SCHEMA_VERSION, Second, WrittenBy,
-};
+use evidence::manifest::{Asked, Manifest, RowEntry, RowKey, Second, WrittenBy};
 use evidence::taint::{self, Taint};
 use evidence::{Result, Series};
 use machine::snapshot::{Cpu, Preemption};
@@ -65,13 +63,7 @@ pub fn files(number: u64, run: u64, drift: f64, size: FleetSize) -> BTreeMap<Str
     for load in 0..size.loads {
         for cpu in 0..size.cpus {
             let load_name = LOADS[load as usize % LOADS.len()];
-            let key = RowKey {
-                probe: "wakeup".into(),
-                load: load_name.into(),
-                cpu: cpu + 1,
-                period_ns: Some(1_000_000),
-                thread_name: None,
-            };
+            let key = RowKey::new("wakeup", load_name, cpu + 1, Some(1_000_000));
             let series = series(
                 number,
                 run,
@@ -131,18 +123,7 @@ fn series(number: u64, run: u64, scale: f64, cpu: u32, seconds: u32, late: bool)
 }
 
 fn entry(key: RowKey) -> RowEntry {
-    RowEntry {
-        files: evidence::writer::stem(&key),
-        key,
-        state: RunState::Finished,
-        granted: Granted::default(),
-        limit_ns: Some(LIMIT_NS),
-        followed: None,
-        spikes: 0,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: None,
-    }
+    RowEntry { limit_ns: Some(LIMIT_NS), ..RowEntry::new(key) }
 }
 
 fn manifest(number: u64, run: u64, size: FleetSize, rows: Vec<RowEntry>, powersave: bool) -> Manifest {
@@ -181,7 +162,6 @@ fn manifest(number: u64, run: u64, size: FleetSize, rows: Vec<RowEntry>, powersa
     let length = Duration::from_secs(u64::from(size.seconds * size.loads));
     let time = |time| Some(humantime::format_rfc3339_seconds(time).to_string());
     Manifest {
-        schema_version: SCHEMA_VERSION,
         written_by: WrittenBy {
             program: "isolator".into(),
             version: Some("0.1.0".into()),
@@ -190,23 +170,22 @@ fn manifest(number: u64, run: u64, size: FleetSize, rows: Vec<RowEntry>, powersa
         },
         started_at: time(start),
         ended_at: time(start + length),
-        state: RunState::Finished,
         machine,
-        asked: Asked {
-            probes: vec!["wakeup".into()],
-            loads: (0..size.loads).map(|load| LOADS[load as usize % LOADS.len()].to_string()).collect(),
-            cpus,
-            periods_ns: vec![1_000_000],
-            policy: Some("fifo".into()),
-            priority: Some(80),
-            accept,
-            ..Asked::default()
-        },
         rows,
-        not_run: vec![],
-        notes: vec![],
         taints,
-        causes: None,
+        ..Manifest::new(
+            "isolator",
+            Asked {
+                probes: vec!["wakeup".into()],
+                loads: (0..size.loads).map(|load| LOADS[load as usize % LOADS.len()].to_string()).collect(),
+                cpus,
+                periods_ns: vec![1_000_000],
+                policy: Some("fifo".into()),
+                priority: Some(80),
+                accept,
+                ..Asked::default()
+            },
+        )
     }
 }
 

@@ -137,7 +137,7 @@ fn means(mode: Mode, scenario: &str, bundle: &mut Bundle) {
         Mode::Virtual | Mode::Real => {
             let rename = |Row { entry, .. }: &mut Row| {
                 entry.key.load = scenario.to_string();
-                entry.files = evidence::writer::stem(&entry.key);
+                entry.files = entry.key.stem();
             };
             bundle.rows.iter_mut().for_each(rename);
             bundle.manifest.rows = bundle.rows.iter().map(|row| row.entry.clone()).collect();

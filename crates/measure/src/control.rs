@@ -334,7 +334,7 @@ mod tests {
     use cause::Explainer;
     use evidence::Bundle;
     use evidence::kind::RowKind;
-    use evidence::manifest::{Asked, RowKey, RunState, SCHEMA_VERSION, WrittenBy};
+    use evidence::manifest::{Asked, RowKey, RunState};
     use evidence::taint;
     use evidence::writer::BundleWriter;
 
@@ -359,31 +359,11 @@ mod tests {
     }
 
     fn manifest() -> Manifest {
-        let program = "isolator".to_string();
-        Manifest {
-            schema_version: SCHEMA_VERSION,
-            written_by: WrittenBy { program, version: None, commit: None, command_line: None },
-            started_at: None,
-            ended_at: None,
-            state: RunState::Running,
-            machine: machine::Snapshot::default(),
-            asked: Asked::default(),
-            rows: Vec::new(),
-            not_run: Vec::new(),
-            notes: Vec::new(),
-            taints: Vec::new(),
-            causes: None,
-        }
+        Manifest { state: RunState::Running, ..Manifest::new("isolator", Asked::default()) }
     }
 
     fn spec(kind: RowKind) -> SeriesSpec {
-        let key = RowKey {
-            probe: kind.name().into(),
-            load: "idle".into(),
-            cpu: 0,
-            period_ns: None,
-            thread_name: None,
-        };
+        let key = RowKey::new(kind.name(), "idle", 0, None);
         SeriesSpec { key, limit_ns: 10_000, threshold_ns: 10_000, followed: None }
     }
 

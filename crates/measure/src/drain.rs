@@ -241,15 +241,11 @@ impl Drain {
         let at_ns = raw.monotonic_ns.saturating_sub(start.window.start_ns);
         let wall = start.wall + Duration::from_nanos(at_ns);
         Spike {
-            key: self.key.clone(),
             at_ns,
             monotonic_ns: raw.monotonic_ns,
             wall_time: Some(humantime::format_rfc3339_nanos(wall).to_string()),
-            latency_ns: raw.latency_ns,
             missed: raw.missed,
-            causes: Vec::new(),
-            unexplained_ns: None,
-            siblings: Vec::new(),
+            ..Spike::new(self.key.clone(), raw.latency_ns)
         }
     }
 }

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn key() -> RowKey {
-        RowKey { probe: "loop".into(), load: "idle".into(), cpu: 1, period_ns: None, thread_name: None }
+        RowKey::new("loop", "idle", 1, None)
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use evidence::histogram::Histogram;
 use evidence::manifest::{Followed, Granted, RowEntry, RowKey, RunState, Second, Spike};
-use evidence::writer::stem;
 
 /// One series to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,16 +35,11 @@ impl SeriesSpec {
     /// Its entry in the manifest while it is measured.
     pub(crate) fn entry(&self, granted: &Granted) -> RowEntry {
         RowEntry {
-            key: self.key.clone(),
-            files: stem(&self.key),
             state: RunState::Running,
             granted: granted.clone(),
             limit_ns: Some(self.limit_ns),
             followed: self.followed.clone(),
-            spikes: 0,
-            spikes_not_listed: 0,
-            load_did: None,
-            coarse: None,
+            ..RowEntry::new(self.key.clone())
         }
     }
 }

@@ -86,13 +86,7 @@ fn of(spec: &RunSpec, kind: &ProbeKind, load: &str, cpu: u32, schedule: Schedule
         Schedule::Continuous => spec.limit_ns,
     };
     SeriesSpec {
-        key: RowKey {
-            probe: kind.name().to_string(),
-            load: load.to_string(),
-            cpu,
-            period_ns: schedule.period_ns(),
-            thread_name: None,
-        },
+        key: RowKey::new(kind.name(), load, cpu, schedule.period_ns()),
         limit_ns,
         threshold_ns: spec.threshold_ns.unwrap_or(limit_ns),
         followed: None,

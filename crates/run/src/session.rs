@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cause::{Depth, Explainer, WatchSpec};
 use evidence::kind::RowKind;
-use evidence::manifest::{ENDED_EARLY, Manifest, NotRun, RunState, SCHEMA_VERSION, WrittenBy};
+use evidence::manifest::{ENDED_EARLY, Manifest, NotRun, RunState, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, taint};
 use load::{Load, Placement, Running};
@@ -409,18 +409,13 @@ fn manifest(spec: &RunSpec, setting: &SessionContext<'_>, findings: &[PreflightF
     let taints = findings.iter().filter(|finding| finding.effect == FindingEffect::Taint);
     let notes = findings.iter().filter(|finding| finding.effect == FindingEffect::Note);
     Manifest {
-        schema_version: SCHEMA_VERSION,
         written_by: setting.written_by.clone(),
         started_at: Some(now()),
-        ended_at: None,
         state: RunState::Running,
         machine: setting.machine.clone(),
-        asked: spec.asked.clone(),
-        rows: Vec::new(),
-        not_run: Vec::new(),
         notes: notes.map(|finding| finding.to_string()).collect(),
         taints: taints.cloned().map(Taint::from).collect(),
-        causes: None,
+        ..Manifest::new("isolator", spec.asked.clone())
     }
 }
 

@@ -3,27 +3,23 @@
 
 use super::*;
 use evidence::cause::{Causes, Sender};
-use evidence::manifest::{Asked, RowEntry, RowKey, RunState, WrittenBy};
+use evidence::manifest::{Asked, RowEntry, RowKey};
 use machine::Snapshot;
 use machine::snapshot::Cpu;
 
 fn key(cpu: u32, load: &str) -> RowKey {
-    RowKey { probe: "wakeup".into(), load: load.into(), cpu, period_ns: Some(1_000_000), thread_name: None }
+    RowKey::new("wakeup", load, cpu, Some(1_000_000))
 }
 
 fn spike(cpu: u32, load: &str, latency_ns: u64, causes: Vec<Cause>) -> Spike {
     let timed = causes.iter().filter_map(|cause| cause.duration_ns);
     let known: u64 = timed.clone().sum();
     Spike {
-        key: key(cpu, load),
         at_ns: 5_000,
         monotonic_ns: 1_000_000 + latency_ns,
-        wall_time: None,
-        latency_ns,
-        missed: 0,
         unexplained_ns: timed.clone().next().map(|_| latency_ns - known),
         causes,
-        siblings: Vec::new(),
+        ..Spike::new(key(cpu, load), latency_ns)
     }
 }
 
@@ -50,36 +46,21 @@ fn bundle(spikes: Vec<Spike>) -> Bundle {
     };
     machine.isolation.isolated = "2-3".parse().unwrap();
     let entry = |cpu, load: &str| RowEntry {
-        key: key(cpu, load),
-        files: String::new(),
-        state: RunState::Finished,
-        granted: evidence::manifest::Granted::default(),
         limit_ns: Some(100_000),
-        followed: None,
         spikes: spikes.iter().filter(|spike| spike.key == key(cpu, load)).count() as u64,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: None,
+        ..RowEntry::new(key(cpu, load))
+    };
+    let asked = Asked {
+        cpus: "2-3".parse().unwrap(),
+        house_keeping: "0-1".parse().unwrap(),
+        threshold_ns: Some(100_000),
+        ..Asked::default()
     };
     let manifest = Manifest {
-        schema_version: SCHEMA_VERSION,
-        written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
-        started_at: None,
-        ended_at: None,
-        state: RunState::Finished,
         machine,
-        asked: Asked {
-            cpus: "2-3".parse().unwrap(),
-            house_keeping: "0-1".parse().unwrap(),
-            threshold_ns: Some(100_000),
-            ..Asked::default()
-        },
         rows: [(2, "idle"), (3, "idle"), (2, "storage"), (3, "storage")]
             .map(|(cpu, load)| entry(cpu, load))
             .into(),
-        not_run: Vec::new(),
-        notes: Vec::new(),
-        taints: Vec::new(),
         causes: Some(Causes {
             collector: Collector::Bpf,
             could_not_see: Vec::new(),
@@ -87,13 +68,14 @@ fn bundle(spikes: Vec<Spike>) -> Bundle {
             lost_events: 7,
             edges: Vec::new(),
         }),
+        ..Manifest::new("isolator", asked)
     };
     let rows = manifest
         .rows
         .iter()
         .map(|entry| evidence::Row::new(entry.clone(), evidence::Series::default()))
         .collect();
-    Bundle { path: "bundle".into(), manifest, rows, spikes, lab: None, missing: Vec::new() }
+    Bundle { rows, spikes, ..Bundle::new("bundle", manifest) }
 }
 
 fn ask(bundle: &Bundle) -> WhyDocument {

@@ -4,7 +4,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use evidence::manifest::{Asked, Coarse, Granted, Manifest, RowEntry, Second, WrittenBy};
+use evidence::manifest::{Asked, Coarse, Manifest, RowEntry, Second};
 use evidence::series::Series;
 
 const SECONDS: u32 = 20;
@@ -24,55 +24,16 @@ pub(crate) fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
         }
         series.seconds.push(row);
     }
-    let key = RowKey {
-        probe: "wakeup".into(),
-        load: "idle".into(),
-        cpu: 1,
-        period_ns: Some(1_000_000),
-        thread_name: None,
-    };
-    let entry = RowEntry {
-        files: evidence::writer::stem(&key),
-        key,
-        state: RunState::Finished,
-        granted: Granted::default(),
-        limit_ns: Some(100_000),
-        followed: None,
-        spikes: 0,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: None,
-    };
-    let manifest = Manifest {
-        schema_version: SCHEMA_VERSION,
-        written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
-        started_at: None,
-        ended_at: None,
-        state: RunState::Finished,
-        machine: Default::default(),
-        asked: asked(),
-        rows: vec![entry.clone()],
-        not_run: vec![],
-        notes: vec![],
-        taints: vec![],
-        causes: None,
-    };
-    Bundle {
-        path: format!("run-{seed}").into(),
-        manifest,
-        rows: vec![Row::new(entry, series)],
-        spikes: vec![],
-        lab: None,
-        missing: vec![],
-    }
+    let key = RowKey::new("wakeup", "idle", 1, Some(1_000_000));
+    let entry = RowEntry { limit_ns: Some(100_000), ..RowEntry::new(key) };
+    let manifest = Manifest { rows: vec![entry.clone()], ..Manifest::new("isolator", asked()) };
+    Bundle { rows: vec![Row::new(entry, series)], ..Bundle::new(format!("run-{seed}"), manifest) }
 }
 
 fn asked() -> Asked {
     Asked {
         probes: vec!["wakeup".into()],
         loads: vec!["idle".into(), "cpu".into()],
-        purpose: None,
-        loads_if_available: Vec::new(),
         cpus: "1".parse().unwrap(),
         house_keeping: "0".parse().unwrap(),
         periods_ns: vec![1_000_000],
@@ -80,18 +41,10 @@ fn asked() -> Asked {
         priority: Some(80),
         timer: Some("nanosleep".into()),
         duration_ns: Some(20_000_000_000),
-        loops: None,
         warm_up_ns: Some(2_000_000_000),
         limit: Some("10%".into()),
         threshold_ns: Some(50_000),
-        claim: None,
-        dma_latency_us: None,
-        isolate: None,
-        causes: None,
-        accept: vec![],
-        flight: false,
-        response: None,
-        ethercat: None,
+        ..Asked::default()
     }
 }
 

@@ -22,7 +22,6 @@ use evidence::reader::Bundle;
 use evidence::row::Row;
 use evidence::series::Series;
 use evidence::taint::{self, Taint};
-use evidence::writer::stem;
 
 /// How the tool brings a latency to the digits that it prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -418,7 +417,7 @@ impl ImportedFile {
 
 fn entry(key: RowKey, coarse: Coarse) -> RowEntry {
     RowEntry {
-        files: stem(&key),
+        files: key.stem(),
         key,
         state: RunState::Finished,
         granted: Granted::default(),

@@ -80,7 +80,6 @@ use std::path::Path;
 use self::scan::Scan;
 use evidence::reader::Bundle;
 use evidence::taint::{self, Taint};
-use evidence::writer::stem;
 use evidence::{Error, Result};
 use machine::units::us;
 
@@ -207,7 +206,7 @@ pub fn set_load(bundle: &mut Bundle, load: &str) {
     let rows = bundle.rows.iter_mut().map(|row| &mut row.entry);
     for entry in rows.chain(&mut manifest.rows) {
         entry.key.load = load.to_string();
-        entry.files = stem(&entry.key);
+        entry.files = entry.key.stem();
     }
 }
 

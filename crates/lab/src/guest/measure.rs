@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use evidence::manifest::{Asked, Manifest, RunState, SCHEMA_VERSION, WrittenBy};
+use evidence::manifest::{Asked, Manifest, WrittenBy};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
@@ -136,29 +136,23 @@ impl Owner {
 /// The manifest of a guest in which nothing was measured: its machine.
 fn manifest(task: &Measure) -> Manifest {
     Manifest {
-        schema_version: SCHEMA_VERSION,
         written_by: WrittenBy {
             program: "isolator".into(),
             version: Some(env!("CARGO_PKG_VERSION").into()),
             commit: None,
             command_line: None,
         },
-        started_at: None,
-        ended_at: None,
-        state: RunState::Finished,
         machine: inspect::read(Path::new("/")),
-        asked: Asked {
-            probes: vec!["spin".into()],
-            cpus: task.measured.clone(),
-            house_keeping: task.house_keeping.clone(),
-            isolate: task.alone.clone(),
-            ..Asked::default()
-        },
-        rows: Vec::new(),
-        not_run: Vec::new(),
-        notes: Vec::new(),
-        taints: Vec::new(),
-        causes: None,
+        ..Manifest::new(
+            "isolator",
+            Asked {
+                probes: vec!["spin".into()],
+                cpus: task.measured.clone(),
+                house_keeping: task.house_keeping.clone(),
+                isolate: task.alone.clone(),
+                ..Asked::default()
+            },
+        )
     }
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use evidence::Bundle;
-use evidence::manifest::{Granted, RowKey, RunState};
-use evidence::writer::{BundleWriter, stem};
+use evidence::manifest::{RowEntry, RowKey};
+use evidence::writer::BundleWriter;
 use measure::drain::{Drain, Start};
 use measure::samples::{Sample, Samples};
 use measure::schedule::Length;
@@ -53,13 +53,7 @@ pub fn record(folder: &Path, seconds: u64) -> Result<(u64, f64), Box<dyn std::er
     let latencies = latencies();
     let mut series = Vec::new();
     for cpu in 0..CPUS {
-        let key = RowKey {
-            probe: "wakeup".into(),
-            load: "idle".into(),
-            cpu,
-            period_ns: Some(PERIOD_NS),
-            thread_name: None,
-        };
+        let key = RowKey::new("wakeup", "idle", cpu, Some(PERIOD_NS));
         let spec = SeriesSpec {
             key: key.clone(),
             limit_ns: THRESHOLD_NS,
@@ -144,17 +138,6 @@ fn latencies() -> Vec<u64> {
     (0..1 << 16).map(|_| latency() as u64).collect()
 }
 
-fn entry(key: &RowKey) -> evidence::manifest::RowEntry {
-    evidence::manifest::RowEntry {
-        key: key.clone(),
-        files: stem(key),
-        state: RunState::Finished,
-        granted: Granted::default(),
-        limit_ns: Some(THRESHOLD_NS),
-        followed: None,
-        spikes: 0,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: None,
-    }
+fn entry(key: &RowKey) -> RowEntry {
+    RowEntry { limit_ns: Some(THRESHOLD_NS), ..RowEntry::new(key.clone()) }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use cause::Explainer;
 use evidence::Bundle;
 use evidence::kind::RowKind;
-use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
+use evidence::manifest::{Asked, Manifest, RowKey, Spike};
 use evidence::writer::BundleWriter;
 use measure::probe::Probe;
 use measure::recording::Recording;
@@ -156,7 +156,7 @@ fn measure(
     let thread = MeasuringThread {
         probe: thread,
         series: SeriesSpec {
-            key: RowKey { probe: probe.into(), load: "idle".into(), cpu, period_ns, thread_name: None },
+            key: RowKey::new(probe, "idle", cpu, period_ns),
             limit_ns: THRESHOLD_NS,
             threshold_ns: THRESHOLD_NS,
             followed: None,
@@ -237,23 +237,6 @@ fn sleep_until(until_ns: u64) -> Result<(), rustix::io::Errno> {
 }
 
 pub(crate) fn manifest(probe: &str, cpu: u32) -> Manifest {
-    Manifest {
-        schema_version: SCHEMA_VERSION,
-        written_by: WrittenBy {
-            program: "isolator-bench".into(),
-            version: None,
-            commit: None,
-            command_line: None,
-        },
-        started_at: None,
-        ended_at: None,
-        state: RunState::Finished,
-        machine: machine::Snapshot::default(),
-        asked: Asked { probes: vec![probe.into()], cpus: [cpu].into_iter().collect(), ..Asked::default() },
-        rows: Vec::new(),
-        not_run: Vec::new(),
-        notes: Vec::new(),
-        taints: Vec::new(),
-        causes: None,
-    }
+    let asked = Asked { probes: vec![probe.into()], cpus: [cpu].into_iter().collect(), ..Asked::default() };
+    Manifest::new("isolator-bench", asked)
 }

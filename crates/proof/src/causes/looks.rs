@@ -104,21 +104,8 @@ fn explained(
 
 fn spike(gap: Sample) -> Spike {
     Spike {
-        key: RowKey {
-            probe: "loop".into(),
-            load: "idle".into(),
-            cpu: CPU,
-            period_ns: None,
-            thread_name: None,
-        },
-        at_ns: 0,
         monotonic_ns: gap.due_ns,
-        wall_time: None,
-        latency_ns: gap.woke_ns - gap.due_ns,
-        missed: 0,
-        causes: Vec::new(),
-        unexplained_ns: None,
-        siblings: Vec::new(),
+        ..Spike::new(RowKey::new("loop", "idle", CPU, None), gap.woke_ns - gap.due_ns)
     }
 }
 

@@ -207,21 +207,10 @@ mod tests {
         let sender = Sender { pid: Some(pid), ..Sender::default() };
         let cause = Cause { sender: Some(sender), ..Cause::timed(CauseKind::Ipi, name, 0, 100) };
         Spike {
-            key: RowKey {
-                probe: "loop".into(),
-                load: "idle".into(),
-                cpu: 1,
-                period_ns: None,
-                thread_name: None,
-            },
-            at_ns: 0,
             monotonic_ns: at_ns,
-            wall_time: None,
-            latency_ns: 1_000,
-            missed: 0,
             causes: vec![cause],
             unexplained_ns: Some(unexplained_ns),
-            siblings: Vec::new(),
+            ..Spike::new(RowKey::new("loop", "idle", 1, None), 1_000)
         }
     }
 

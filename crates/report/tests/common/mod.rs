@@ -5,16 +5,14 @@
 pub mod fleet;
 pub mod lab;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use evidence::cause::{Cause, CauseKind, Causes, Collector, OnSibling, Sender};
 use evidence::histogram::index;
-use evidence::manifest::{
-    Asked, Granted, Manifest, NotRun, RowEntry, RowKey, RunState, SCHEMA_VERSION, Second, Spike, WrittenBy,
-};
+use evidence::manifest::{Asked, Granted, Manifest, NotRun, RowEntry, RowKey, Second, Spike, WrittenBy};
 use evidence::series::{LEVEL_SHIFT, SWEEP_COLUMNS};
 use evidence::taint::{self, Taint};
-use evidence::writer::{self, BundleWriter};
+use evidence::writer::BundleWriter;
 use evidence::{Bundle, Row, Series};
 use machine::snapshot::{Cpu, IdleState, Isolation, Kernel, Preemption, Scheduler};
 use machine::{CpuSet, Snapshot};
@@ -92,7 +90,7 @@ impl Plan {
         }
         let spikes: Vec<Spike> = rows.iter().flat_map(spikes).collect();
         let manifest = self.manifest(rows.iter().map(|row| row.entry.clone()).collect());
-        Bundle { path: PathBuf::from(self.name), manifest, rows, spikes, lab: None, missing: Vec::new() }
+        Bundle { rows, spikes, ..Bundle::new(self.name, manifest) }
     }
 
     /// The bundle written into `folder` and read again.
@@ -108,7 +106,7 @@ impl Plan {
     }
 
     fn row(&self, probe: &str, period_ns: Option<u64>, load: &str, place: usize, cpu: u32) -> Row {
-        let key = RowKey { probe: probe.into(), load: load.into(), cpu, period_ns, thread_name: None };
+        let key = RowKey::new(probe, load, cpu, period_ns);
         let seed = u64::from(cpu) * 31 + place as u64 * 7 + 1;
         let weight = 1.0 + place as f64 * 0.5;
         let series = match period_ns {
@@ -117,9 +115,6 @@ impl Plan {
         };
         let own = CpuSet::from_iter([cpu]);
         let entry = RowEntry {
-            files: writer::stem(&key),
-            key,
-            state: RunState::Finished,
             granted: Granted {
                 policy: Some("fifo".into()),
                 priority: Some(80),
@@ -129,17 +124,12 @@ impl Plan {
                 steal_ns: Some(if self.tainted { 3_000_000 } else { 0 }),
                 counter_hz: period_ns.is_none().then_some(2_400_000_000),
                 thread: Some(4711 + cpu),
-                answers_on: None,
-                edges_from: None,
-                isolation: None,
-                ethercat: None,
+                ..Granted::default()
             },
             limit_ns: self.limit_ns,
-            followed: None,
             spikes: series.latency.above(60_000),
-            spikes_not_listed: 0,
             load_did: (load != "idle").then(|| format!("{load}: 2 workers, 1.9 s of CPU time a second")),
-            coarse: None,
+            ..RowEntry::new(key)
         };
         Row::new(entry, series)
     }
@@ -162,7 +152,6 @@ impl Plan {
             optional: false,
         }];
         Manifest {
-            schema_version: SCHEMA_VERSION,
             written_by: WrittenBy {
                 program: "isolator".into(),
                 version: Some("0.1.0".into()),
@@ -171,9 +160,7 @@ impl Plan {
             },
             started_at: Some("2026-03-01T10:00:00Z".into()),
             ended_at: Some("2026-03-01T10:04:10Z".into()),
-            state: RunState::Finished,
             machine: machine(self.noise),
-            asked: self.asked(),
             rows,
             not_run: if self.tainted { not_run } else { Vec::new() },
             notes: vec!["cpu_dma_latency was held at 0 us while measuring and let go afterwards".into()],
@@ -187,6 +174,7 @@ impl Plan {
                 lost_events: 12,
                 edges: Vec::new(),
             }),
+            ..Manifest::new("isolator", self.asked())
         }
     }
 
@@ -206,7 +194,6 @@ impl Plan {
             threshold_ns: Some(60_000),
             claim: Some(1e-3),
             dma_latency_us: Some(0),
-            isolate: None,
             accept: vec!["not-real-time-kernel".into()],
             ..Asked::default()
         }
@@ -265,8 +252,6 @@ fn machine(noise: f64) -> Snapshot {
             ..Scheduler::default()
         },
         clocksource: Some("tsc".into()),
-        hypervisor: None,
-        container: None,
         firmware: Some("Example Firmware 1.2, 2025-11-02".into()),
         product: Some("Example Box".into()),
         unread: vec!["/proc/config.gz: no such file".into()],
@@ -371,11 +356,9 @@ fn gaps(seed: u64, seconds: u32, noise: f64) -> Series {
 fn spikes(row: &Row) -> Vec<Spike> {
     let above = row.series.seconds.iter().filter(|second| second.max_ns > 60_000);
     let spike = |second: &Second| Spike {
-        key: row.entry.key.clone(),
         at_ns: u64::from(second.second) * 1_000_000_000 + 123_456_789,
         monotonic_ns: 5_000_000_000 + u64::from(second.second) * 1_000_000_000,
         wall_time: Some("2026-03-01T10:00:17.123456Z".into()),
-        latency_ns: second.max_ns,
         missed: second.missed,
         causes: causes(second.second, second.max_ns),
         unexplained_ns: (second.second % 3 < 2)
@@ -384,6 +367,7 @@ fn spikes(row: &Row) -> Vec<Spike> {
             cpu: 7,
             cause: Cause::timed(CauseKind::Thread, "stress-ng-cpu", 0, second.max_ns),
         }],
+        ..Spike::new(row.entry.key.clone(), second.max_ns)
     };
     above.take(500).map(spike).collect()
 }

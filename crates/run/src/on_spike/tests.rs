@@ -9,23 +9,19 @@ use super::*;
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn key() -> RowKey {
-    let (probe, load) = ("loop".to_string(), "idle".to_string());
-    RowKey { probe, load, cpu: 3, period_ns: Some(1_000_000), thread_name: Some("servo".into()) }
+    RowKey { thread_name: Some("servo".into()), ..RowKey::new("loop", "idle", 3, Some(1_000_000)) }
 }
 
 fn spike(latency_ns: u64) -> Spike {
     let mut cause = Cause::timed(CauseKind::Thread, "rustc", 0, 4_000);
     cause.detail = Some("ordinary".into());
     Spike {
-        key: key(),
         at_ns: 7,
         monotonic_ns: 1_007,
         wall_time: Some("2026-11-25T00:00:00Z".into()),
-        latency_ns,
         missed: 2,
         causes: vec![cause],
-        unexplained_ns: None,
-        siblings: Vec::new(),
+        ..Spike::new(key(), latency_ns)
     }
 }
 

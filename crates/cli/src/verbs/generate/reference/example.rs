@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind};
-use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
+use evidence::manifest::{Asked, Manifest, RowKey, Spike};
 use machine::advice::Knob;
 use machine::snapshot::{Cpu, IdleState, Kernel, Preemption};
 use machine::{CpuSet, Snapshot};
@@ -99,23 +99,11 @@ pub fn advice_on_causes() -> Vec<(CauseKind, String, String)> {
 
 /// A bundle with a spike that one cause made.
 fn bundle(kind: CauseKind, name: &str) -> Bundle {
-    let key = RowKey {
-        probe: "wakeup".into(),
-        load: "idle".into(),
-        cpu: 3,
-        period_ns: Some(1_000_000),
-        thread_name: None,
-    };
+    let key = RowKey::new("wakeup", "idle", 3, Some(1_000_000));
     let spike = Spike {
-        key,
-        at_ns: 0,
-        monotonic_ns: 0,
-        wall_time: None,
-        latency_ns: 100_000,
-        missed: 0,
         unexplained_ns: Some(0),
         causes: vec![Cause::timed(kind, name, 0, 100_000)],
-        siblings: Vec::new(),
+        ..Spike::new(key, 100_000)
     };
     let asked = Asked {
         probes: vec!["wakeup".into()],
@@ -124,26 +112,6 @@ fn bundle(kind: CauseKind, name: &str) -> Bundle {
         periods_ns: vec![1_000_000],
         ..Asked::default()
     };
-    let manifest = Manifest {
-        schema_version: SCHEMA_VERSION,
-        written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
-        started_at: None,
-        ended_at: None,
-        state: RunState::Finished,
-        machine: machine(),
-        asked,
-        rows: Vec::new(),
-        not_run: Vec::new(),
-        notes: Vec::new(),
-        taints: Vec::new(),
-        causes: None,
-    };
-    Bundle {
-        path: "bundle".into(),
-        manifest,
-        rows: Vec::new(),
-        spikes: vec![spike],
-        lab: None,
-        missing: Vec::new(),
-    }
+    let manifest = Manifest { machine: machine(), ..Manifest::new("isolator", asked) };
+    Bundle { spikes: vec![spike], ..Bundle::new("bundle", manifest) }
 }
