@@ -5,6 +5,7 @@
 //! column's figures contradict each other the worse one counts, and the contradiction is reported.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::PathBuf;
 
 use machine::snapshot::{Kernel, Preemption};
@@ -23,21 +24,42 @@ use evidence::row::Row;
 use evidence::series::Series;
 use evidence::taint::{self, Taint};
 
-/// How the tool brings a latency to the digits that it prints.
+/// The probe of a row: its kind, and which one of a family as `message-` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rounding {
-    /// Down: a latency is less than one unit above its figure.
-    Cut,
-    /// Up: a latency is at most its figure.
-    Up,
-    /// All digits that the clock has.
-    Exact,
+pub(super) struct Probe {
+    pub kind: RowKind,
+    member: &'static str,
+}
+
+impl Probe {
+    /// Messages that go by a means.
+    pub const fn message(member: &'static str) -> Probe {
+        Probe { kind: RowKind::Message, member }
+    }
+}
+
+impl From<RowKind> for Probe {
+    fn from(kind: RowKind) -> Probe {
+        Probe { kind, member: "" }
+    }
+}
+
+impl Default for Probe {
+    fn default() -> Probe {
+        RowKind::Unknown.into()
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}{}", self.kind.name(), self.member)
+    }
 }
 
 /// One measured series as the source states it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ImportedSeries {
-    pub probe: &'static str,
+    pub probe: Probe,
     pub cpu: u32,
     pub period_ns: Option<u64>,
     /// Nanoseconds of one unit of the figures below.
@@ -66,22 +88,18 @@ pub(super) struct ImportedSeries {
 }
 
 impl ImportedSeries {
-    /// A row of a screen: no sample is placed.
-    pub fn of_screen(probe: &'static str, cpu: u32, unit_ns: u64, screen: &ToolScreen) -> ImportedSeries {
-        ImportedSeries {
-            probe,
-            cpu,
-            unit_ns,
-            width: 1,
-            overflow: screen.cycles,
-            min: screen.min,
-            avg: screen.avg,
-            max: screen.max,
-            ..ImportedSeries::default()
-        }
+    /// A series without a sample yet, with buckets of one unit.
+    pub fn new(probe: impl Into<Probe>, cpu: u32, unit_ns: u64) -> ImportedSeries {
+        ImportedSeries { probe: probe.into(), cpu, unit_ns, width: 1, ..ImportedSeries::default() }
     }
 
-    /// The same, with the period in microseconds; 0 where none is known.
+    /// The same with the figures of a screen, no sample of which is placed.
+    pub fn screen(self, screen: &ToolScreen) -> ImportedSeries {
+        let ToolScreen { cycles: overflow, min, avg, max, .. } = *screen;
+        ImportedSeries { overflow, min, avg, max, ..self }
+    }
+
+    /// The same with the period in microseconds; 0 where none is known.
     pub fn each_us(self, period_us: u64) -> ImportedSeries {
         ImportedSeries { period_ns: period_us.checked_mul(1_000).filter(|ns| *ns > 0), ..self }
     }
@@ -92,13 +110,11 @@ impl ImportedSeries {
     }
 
     /// States the number of all samples, where the source gives no overflow count.
-    pub fn set_total(&mut self, total: u64, missing: &mut Vec<String>) {
+    pub fn set_total(&mut self, total: u64, found: &mut ImportedFile) {
         let listed = self.listed();
         if listed > total {
-            missing.push(format!(
-                "{} on cpu {}: {total} samples are stated and {listed} listed",
-                self.probe, self.cpu
-            ));
+            let (probe, cpu) = (self.probe, self.cpu);
+            found.lacks(format!("{probe} on cpu {cpu}: {total} samples are stated and {listed} listed"));
         }
         self.overflow = total.saturating_sub(listed);
     }
@@ -116,13 +132,13 @@ impl ImportedSeries {
         }
     }
 
-    /// The same for a sample stated in nanoseconds, which may have more digits than the table.
-    pub fn state_max_ns(&mut self, ns: u64, rounding: Rounding) {
+    /// The same for a sample stated in nanoseconds, which may have digits that are cut off in the table.
+    pub fn state_max_ns(&mut self, ns: u64, is_cut: bool) {
         let (units, fraction_ns) = (ns / self.unit_ns.max(1), ns % self.unit_ns.max(1));
         match self.known_max() {
             Some(max) if max > units || max == units && fraction_ns == 0 => return,
             // The table has the same sample without its last digits.
-            Some(max) if max == units && rounding == Rounding::Cut => self.max = Some(units),
+            Some(max) if max == units && is_cut => self.max = Some(units),
             _ => self.add_max(units),
         }
         self.max_fraction_ns = self.max_fraction_ns.max(fraction_ns);
@@ -139,20 +155,24 @@ impl ImportedSeries {
 
     /// The largest sample so far, in units; `None` without a sample.
     fn known_max(&self) -> Option<u64> {
-        let listed = self.buckets.iter().filter(|bucket| bucket.1 > 0).map(|bucket| bucket.0).max();
-        let reached = listed.map(|last| last.saturating_add(self.width.saturating_sub(1)));
+        let reached = self.last().map(|last| last.saturating_add(self.width.saturating_sub(1)));
         self.max.or(reached).filter(|_| self.samples() > 0)
     }
 
+    /// The last bucket with a sample.
+    fn last(&self) -> Option<u64> {
+        self.buckets.iter().filter(|bucket| bucket.1 > 0).map(|bucket| bucket.0).max()
+    }
+
     fn latency(&self, missing: &mut Vec<String>) -> (Histogram, Coarse) {
-        let mut note = |what: String| missing.push(format!("{} on cpu {}: {what}", self.probe, self.cpu));
+        let mut note = |what: &str| missing.push(format!("{} on cpu {}: {what}", self.probe, self.cpu));
         let ns = |units: u64| units.saturating_mul(self.unit_ns);
         let stated_max_ns = self.max.map(|max| ns(max).saturating_add(self.max_fraction_ns));
         let mut latency = Histogram::new();
         for (value, count) in &self.buckets {
             latency.record_many(ns(*value), *count);
         }
-        let ends = self.buckets.iter().filter(|b| b.1 > 0).map(|b| b.0.saturating_add(self.width)).max();
+        let ends = self.last().map(|last| last.saturating_add(self.width));
         let from = match self.unplaced {
             0 => self.overflow_from.or(ends).or(self.min).unwrap_or(0),
             _ => self.min.unwrap_or(0),
@@ -166,24 +186,23 @@ impl ImportedSeries {
             }
             (count, None) => {
                 latency.record_many(ns(from), count);
-                note("the maximum is not stated, and samples lie beyond the buckets".into());
+                note("the maximum is not stated, and samples lie beyond the buckets");
             }
         }
         if latency.count() > 0 {
             let (lowest, highest) = (latency.min_ns(), latency.max_ns());
             // A bucket of several units holds values up to its last one.
-            let reach =
-                self.buckets.iter().filter(|b| b.1 > 0).map(|b| b.0.saturating_add(self.width - 1)).max();
+            let reach = self.last().map(|last| last.saturating_add(self.width - 1));
             let reach = reach.map_or(highest, |reach| ns(reach).max(highest));
             let (min_ns, max_ns) = (self.min.map_or(lowest, ns), stated_max_ns.unwrap_or(reach));
             if max_ns < highest || (overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
-                note("its maximum contradicts its buckets".into());
+                note("its maximum contradicts its buckets");
             }
             if min_ns >= lowest.saturating_add(ns(self.width)) {
-                note("its minimum contradicts its buckets".into());
+                note("its minimum contradicts its buckets");
             }
             if self.min.zip(self.max).is_some_and(|(min, max)| min > max) {
-                note("its minimum is above its maximum".into());
+                note("its minimum is above its maximum");
             }
             let max_ns = max_ns.max(highest);
             // A bucket of several units begins below the smallest sample in it.
@@ -219,13 +238,12 @@ pub(super) struct ImportedFile {
 }
 
 impl ImportedFile {
-    /// Nothing yet but who measured.
-    pub fn by(program: &str, version: Option<String>) -> ImportedFile {
-        let written_by =
-            WrittenBy { program: program.to_string(), version, commit: None, command_line: None };
+    /// Nothing yet but the tool that measured.
+    pub fn by(program: &str) -> ImportedFile {
+        let program = program.to_string();
         let manifest = Manifest {
             schema_version: SCHEMA_VERSION,
-            written_by,
+            written_by: WrittenBy { program, version: None, commit: None, command_line: None },
             started_at: None,
             ended_at: None,
             state: RunState::Finished,
@@ -237,13 +255,13 @@ impl ImportedFile {
             taints: Vec::new(),
             causes: None,
         };
-        ImportedFile {
-            manifest,
-            columns: Vec::new(),
-            missing: Vec::new(),
-            cpus_known: true,
-            skips_missed: false,
-        }
+        let (columns, missing) = (Vec::new(), Vec::new());
+        ImportedFile { manifest, columns, missing, cpus_known: true, skips_missed: false }
+    }
+
+    /// The tool that measured.
+    pub fn program(&self) -> String {
+        self.manifest.written_by.program.clone()
     }
 
     /// Adds a note.
@@ -251,9 +269,14 @@ impl ImportedFile {
         self.manifest.notes.push(text.into());
     }
 
-    /// States the largest sample of all columns of a probe, where none of them may have it.
-    pub fn state_max_of_all(&mut self, probe: &str, max: u64) {
-        let of_it = self.columns.iter_mut().filter(|column| column.probe == probe);
+    /// Adds something that the file should hold and does not.
+    pub fn lacks(&mut self, text: impl Into<String>) {
+        self.missing.push(text.into());
+    }
+
+    /// States the largest sample of all columns of a kind, where none of them may have it.
+    pub fn state_max_of_all(&mut self, kind: RowKind, max: u64) {
+        let of_it = self.columns.iter_mut().filter(|column| column.probe.kind == kind);
         let why = match of_it.max_by_key(|column| column.max) {
             Some(column) if column.max.is_some_and(|reached| reached >= max) => return,
             Some(column) => {
@@ -262,12 +285,13 @@ impl ImportedFile {
             }
             None => "and has none",
         };
-        self.missing.push(format!("the file states a maximum of {max} for all rows of {probe}, {why}"));
+        let probe = kind.name();
+        self.lacks(format!("the file states a maximum of {max} for all rows of {probe}, {why}"));
     }
 
     /// Notes that the end of the text cannot be told.
     pub fn unmarked(&mut self) {
-        let program = &self.manifest.written_by.program;
+        let program = self.program();
         self.note(format!("nothing marks the end of {program}'s text: whether it is whole cannot be told"));
     }
 
@@ -281,6 +305,35 @@ impl ImportedFile {
         self.manifest.taints.push(Taint { cpu, ..Taint::new(code, reason, cure) });
     }
 
+    /// Adds a row that was not run.
+    pub fn not_run(&mut self, probe: impl ToString, reason: String) {
+        let (probe, load) = (probe.to_string(), UNKNOWN_LOAD.to_string());
+        self.manifest.not_run.push(NotRun { probe, load, reason, optional: false });
+    }
+
+    /// How long the tool was told to run.
+    pub fn ran_s(&mut self, seconds: Option<u64>) {
+        self.manifest.asked.duration_ns = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    }
+
+    /// The policy and priority that were asked; a taint where they are not real-time ones.
+    pub fn scheduled(&mut self, policy: Option<&str>, priority: Option<u64>) {
+        let asked = &mut self.manifest.asked;
+        asked.policy = policy.map(str::to_string);
+        asked.priority = priority.and_then(|p| u32::try_from(p).ok()).filter(|p| *p > 0);
+        if let Some(policy) = policy.filter(|policy| matches!(*policy, "other" | "batch" | "idle")) {
+            let (program, policy) = (self.program(), policy.to_uppercase());
+            let reason = format!("{program} ran as SCHED_{policy}, without a real-time priority");
+            self.taint(taint::NOT_REAL_TIME_POLICY, reason, "measure again with a real-time priority", None);
+        }
+    }
+
+    /// The same for an option that makes the policy FIFO.
+    pub fn scheduled_fifo(&mut self, priority: Option<u64>) {
+        let priority = priority.filter(|priority| *priority > 0);
+        self.scheduled(Some(if priority.is_some() { "fifo" } else { "other" }), priority);
+    }
+
     /// The same for threads with a priority each: only one that all share is what was asked.
     pub fn share_priority(&mut self, mut priorities: impl Iterator<Item = u64>, policy: Option<&str>) {
         let Some(first) = priorities.next() else { return };
@@ -290,31 +343,12 @@ impl ImportedFile {
         }
     }
 
-    /// Adds a row that was not run.
-    pub fn not_run(&mut self, probe: &str, reason: String) {
-        let (probe, load) = (probe.to_string(), UNKNOWN_LOAD.to_string());
-        self.manifest.not_run.push(NotRun { probe, load, reason, optional: false });
-    }
-
-    /// The policy and priority that were asked; a taint where they are not real-time ones.
-    pub fn scheduled(&mut self, policy: Option<&str>, priority: Option<u64>) {
-        let asked = &mut self.manifest.asked;
-        asked.policy = policy.map(str::to_string);
-        asked.priority = priority.and_then(|p| u32::try_from(p).ok()).filter(|p| *p > 0);
-        if let Some(policy) = policy.filter(|policy| matches!(*policy, "other" | "batch" | "idle")) {
-            let program = &self.manifest.written_by.program;
-            let reason =
-                format!("{program} ran as SCHED_{}, without a real-time priority", policy.to_uppercase());
-            self.taint(taint::NOT_REAL_TIME_POLICY, reason, "measure again with a real-time priority", None);
-        }
-    }
-
     /// The bundle; an error where there is no column.
     pub fn into_bundle(mut self) -> Result<Bundle, String> {
         if self.columns.is_empty() && self.manifest.not_run.is_empty() {
             return Err("it holds no result".into());
         }
-        let program = self.manifest.written_by.program.clone();
+        let program = self.program();
         if !self.cpus_known {
             self.note(format!(
                 "{program} numbers threads here: the CPU of each is not stated; the thread number is used instead"
@@ -329,13 +363,12 @@ impl ImportedFile {
         let mut rows: Vec<Row> = Vec::new();
         let mut known = HashMap::new();
         for column in std::mem::take(&mut self.columns) {
-            if column.samples() == 0 && !RowKind::of(column.probe).is_above_threshold_only() {
+            if column.samples() == 0 && !column.probe.kind.is_above_threshold_only() {
                 let reason = match column.thread {
                     Some(thread) => format!("the file has no sample of thread {thread}: it never woke up"),
                     None => format!("the file has no sample of cpu {}", column.cpu),
                 };
-                let (probe, load) = (column.probe.to_string(), UNKNOWN_LOAD.to_string());
-                self.manifest.not_run.push(NotRun { probe, load, reason, optional: false });
+                self.not_run(column.probe, reason);
                 continue;
             }
             self.hidden_by(&column);
@@ -347,70 +380,55 @@ impl ImportedFile {
                 period_ns: column.period_ns,
                 thread_name: None,
             };
-            match known.get(&key) {
-                Some(place) => {
-                    let row: &mut Row = &mut rows[*place];
-                    row.series.latency.merge(&latency);
-                    join(&mut row.entry.coarse, coarse);
-                    self.manifest.notes.push(format!("{key}: several threads are one row"));
-                }
-                None => {
-                    known.insert(key.clone(), rows.len());
-                    let series = Series { latency, ..Series::default() };
-                    rows.push(Row::new(entry(key, coarse), series));
-                }
+            if let Some(place) = known.get(&key) {
+                let row: &mut Row = &mut rows[*place];
+                row.series.latency.merge(&latency);
+                join(&mut row.entry.coarse, coarse);
+                self.note(format!("{key}: several threads are one row"));
+            } else {
+                known.insert(key.clone(), rows.len());
+                rows.push(Row::new(entry(key, coarse), Series { latency, ..Series::default() }));
             }
         }
         let asked = &mut self.manifest.asked;
         let mut periods = HashSet::new();
-        for row in &rows {
-            let key = &row.entry.key;
-            if !asked.probes.contains(&key.probe) {
-                asked.probes.push(key.probe.clone());
+        for RowKey { probe, cpu, period_ns, .. } in rows.iter().map(|row| &row.entry.key) {
+            if !asked.probes.contains(probe) {
+                asked.probes.push(probe.clone());
             }
-            if let Some(ns) = key.period_ns.filter(|ns| periods.insert(*ns)) {
-                asked.periods_ns.push(ns);
-            }
+            asked.periods_ns.extend(period_ns.filter(|ns| periods.insert(*ns)));
             if self.cpus_known {
-                asked.cpus.insert(key.cpu);
+                asked.cpus.insert(*cpu);
             }
         }
         self.manifest.rows = rows.iter().map(|row| row.entry.clone()).collect();
-        let kernel =
-            Some(&self.manifest.machine.kernel).filter(|kernel| kernel.preemption != Preemption::Unknown);
-        self.manifest.taints.extend(kernel.and_then(fact::of_kernel));
+        let kernel = &self.manifest.machine.kernel;
+        if kernel.preemption != Preemption::Unknown {
+            self.manifest.taints.extend(fact::of_kernel(kernel));
+        }
         let (manifest, missing) = (self.manifest, self.missing);
         Ok(Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), lab: None, missing })
     }
 
     /// Says what the source hides about a column: overflow, and periods that were missed and not counted.
     fn hidden_by(&mut self, column: &ImportedSeries) {
-        let ImportedSeries { probe, cpu, .. } = column;
-        let program = self.manifest.written_by.program.clone();
-        if column.overflow > 0 {
+        let ImportedSeries { probe, cpu, overflow, .. } = column;
+        if *overflow > 0 {
+            let lie = if *overflow == 1 { "sample lies" } else { "samples lie" };
             self.note(format!(
-                "{probe} on cpu {cpu}: {} beyond the buckets, of which only the largest is known; percentiles \
-                 there are unknown",
-                match column.overflow {
-                    1 => "1 sample lies".to_string(),
-                    many => format!("{many} samples lie"),
-                }
+                "{probe} on cpu {cpu}: {overflow} {lie} beyond the buckets, of which only the largest is known; \
+                 percentiles there are unknown"
             ));
         }
-        if !self.skips_missed {
-            return;
-        }
         let max_ns = column.max.unwrap_or(0).saturating_mul(column.unit_ns);
-        if column.period_ns.is_some_and(|period_ns| max_ns >= period_ns) {
-            self.taint(
-                taint::MISSED_PERIODS_UNCOUNTED,
-                format!(
-                    "{probe} on cpu {cpu}: {program} skips missed periods without counting them, and a \
-                     sample was later than a period"
-                ),
-                "measure with isolator measure wakeup, which counts them",
-                self.cpus_known.then_some(*cpu),
+        if self.skips_missed && column.period_ns.is_some_and(|period_ns| max_ns >= period_ns) {
+            let program = self.program();
+            let reason = format!(
+                "{probe} on cpu {cpu}: {program} skips missed periods without counting them, and a sample was \
+                 later than a period"
             );
+            let cure = "measure with isolator measure wakeup, which counts them";
+            self.taint(taint::MISSED_PERIODS_UNCOUNTED, reason, cure, self.cpus_known.then_some(*cpu));
         }
     }
 }
@@ -447,17 +465,15 @@ fn join(coarse: &mut Option<Coarse>, other: Coarse) {
 pub(super) fn kernel(release: Option<String>, version: Option<String>, realtime: bool) -> Kernel {
     let says = |word: &str| version.as_deref().is_some_and(|version| version.contains(word));
     // Mainline PREEMPT_RT may lack /sys/kernel/realtime, so a zero there says nothing.
-    let preemption = if says("PREEMPT_RT") || says("PREEMPT RT") || realtime {
-        Preemption::RealTime
-    } else if says("PREEMPT_DYNAMIC") {
-        Preemption::Dynamic
-    } else if says("PREEMPT_LAZY") {
-        Preemption::Lazy
-    } else if says("PREEMPT") {
-        Preemption::Full
-    } else {
-        Preemption::Unknown
-    };
+    let known = [
+        ("PREEMPT_RT", Preemption::RealTime),
+        ("PREEMPT RT", Preemption::RealTime),
+        ("PREEMPT_DYNAMIC", Preemption::Dynamic),
+        ("PREEMPT_LAZY", Preemption::Lazy),
+        ("PREEMPT", Preemption::Full),
+    ];
+    let said = known.into_iter().find(|(word, _)| says(word)).map_or(Preemption::Unknown, |known| known.1);
+    let preemption = if realtime { Preemption::RealTime } else { said };
     Kernel { release, version, preemption, ..Kernel::default() }
 }
 

@@ -23,18 +23,11 @@ impl Syntax {
         let mut found = Vec::new();
         while let Some(word) = words.next() {
             if let Some(long) = word.strip_prefix("--") {
-                let (name, mut value) = match long.split_once('=') {
-                    Some((name, value)) => (name, Some(value)),
-                    None => (long, None),
-                };
-                let Some(letter) = self.names.iter().find(|known| known.0 == name).map(|known| known.1)
-                else {
-                    continue;
-                };
-                if value.is_none() && self.takes(letter)? == TakesValue::Always {
-                    value = Some(words.next()?);
-                }
-                found.push((letter, value));
+                let (name, value) =
+                    long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+                let Some((_, letter)) = self.names.iter().find(|known| known.0 == name) else { continue };
+                let takes_next = value.is_none() && self.takes(*letter)? == TakesValue::Always;
+                found.push((*letter, if takes_next { Some(words.next()?) } else { value }));
                 continue;
             }
             let Some(cluster) = word.strip_prefix('-') else { continue };
@@ -92,6 +85,11 @@ impl<'a> ToolCommand<'a> {
     /// The same as a number.
     pub fn number(&self, letter: char) -> Option<u64> {
         self.argument(letter)?.parse().ok()
+    }
+
+    /// The same; `default` where the option was not given.
+    pub fn number_or(&self, letter: char, default: u64) -> Option<u64> {
+        if self.has(letter) { self.number(letter) } else { Some(default) }
     }
 
     /// The same as a time: seconds, or with `m`, `h` or `d` behind.

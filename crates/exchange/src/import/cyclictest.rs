@@ -8,33 +8,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::column::{ImportedFile, ImportedSeries, Rounding};
 use super::command::{Syntax, ToolCommand};
-use super::figures::{once, second_run};
-use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
-use super::scan::{Line, Scan, plain_number};
+use super::figures::once;
+use super::scan::prelude::*;
 use super::table::Table;
 use super::text::is_row;
-use super::threads::{self, SampleLines, ThreadLine, ThreadTool, Threads, sample};
+use super::threads::{SampleLines, ThreadLine, ThreadTool, Threads, sample};
+
+const NO_STOP: Says = Says::NoLine(Stops, "its break value says so");
+const NO_LOSS: Says = Says::NoLine(Losses, "cycles that -v does not list are found by their numbers");
 
 pub(super) const HISTOGRAM: Description = Description {
-    name: "cyclictest histogram",
-    program: "cyclictest",
-    told: Told::Lines(|line| {
-        let mut words = line.split_whitespace();
-        let mut is_count =
-            || words.next().is_some_and(|word| word.len() >= 6 && plain_number(word).is_some());
-        let is_bucket = is_count() && is_count();
-        Mark::beginning(line, &["# Histogram", MIN, AVG, MAX, TOTAL]).or(is_bucket.then_some(Mark::Kind(9)))
-    }),
-    parts: &["cyclictest summary", "cyclictest -v"],
-    unit: Unit::Untold,
-    rounding: Rounding::Cut,
-    cpus: Cpus::Threads,
-    samples: StatedSamples::Distribution,
-    totals: Answer::Field("# Total: counts the buckets, # Histogram Overflows: the others"),
-    missed: Missed::Skipped,
-    end: End::Marked,
+    lacks: &[Lack::Unit, Lack::Cpus, Lack::MissedPeriods],
     half_line: |line| match ThreadLine::read(line) {
         // A maximum that fills its eight columns is whole.
         Some(_) if line.rsplit_once("Max:").is_some_and(|(_, max)| max.len() >= 8) => Half::Whole,
@@ -43,12 +28,15 @@ pub(super) const HISTOGRAM: Description = Description {
         None if line.starts_with("# Histogram Overflow at") => Half::Whole,
         None => Half::Dropped,
     },
-    worse: threads::BREAK,
-    stops: Answer::Never("its break value says so"),
-    aborts: threads::FAILURES,
-    losses: Answer::Never("cycles that -v does not list are found by their numbers"),
-    doubts: threads::DOUBTS,
-    read: read_histogram,
+    says: &[
+        BREAK,
+        FAILURES,
+        DOUBTS,
+        NO_STOP,
+        NO_LOSS,
+        Says::NoLine(Totals, "# Total: counts the buckets, # Histogram Overflows: the others"),
+    ],
+    ..Description::of("cyclictest histogram", "cyclictest", Told::Lines(mark_of_histogram), read_histogram)
 };
 
 pub(super) const SAMPLES: Description = Description {
@@ -57,9 +45,8 @@ pub(super) const SAMPLES: Description = Description {
         Some((_, cycle, _)) => Some(Mark::Kind((cycle % 255) as u8)),
         None => line.starts_with("Thread 0 Interval:").then_some(Mark::Kind(255)),
     }),
-    parts: &["cyclictest summary"],
-    totals: Answer::Never("a line is a sample"),
-    end: End::Unmarked,
+    lacks: &[Lack::Unit, Lack::Cpus, Lack::MissedPeriods, Lack::End],
+    says: &[BREAK, FAILURES, DOUBTS, NO_STOP, NO_LOSS, Says::NoLine(Totals, "a line is a sample")],
     read: read_samples,
     ..HISTOGRAM
 };
@@ -67,19 +54,25 @@ pub(super) const SAMPLES: Description = Description {
 pub(super) const SUMMARY: Description = Description {
     name: "cyclictest summary",
     told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Cyclictest).then_some(Mark::Sure)),
-    parts: &[],
-    samples: StatedSamples::Extremes,
-    totals: Answer::Field("C: of a thread's line"),
-    end: End::Unmarked,
+    lacks: &[Lack::Unit, Lack::Cpus, Lack::Distribution, Lack::MissedPeriods, Lack::End],
+    says: &[BREAK, FAILURES, DOUBTS, NO_STOP, NO_LOSS, Says::NoLine(Totals, "C: of a thread's line")],
     read: read_summary,
     ..HISTOGRAM
 };
+
+fn mark_of_histogram(line: &str) -> Option<Mark> {
+    let mut words = line.split_whitespace();
+    let mut is_count = || words.next().is_some_and(|word| word.len() >= 6 && plain_number(word).is_some());
+    let is_bucket = is_count() && is_count();
+    Mark::beginning(line, &["# Histogram", MIN, AVG, MAX, TOTAL]).or(is_bucket.then_some(Mark::Kind(9)))
+}
 
 const TOTAL: &str = "# Total:";
 const MIN: &str = "# Min Latencies:";
 const AVG: &str = "# Avg Latencies:";
 const MAX: &str = "# Max Latencies:";
 const OVERFLOWS: &str = "# Histogram Overflows:";
+const FIGURES: [&str; 5] = [TOTAL, MIN, AVG, MAX, OVERFLOWS];
 
 /// cyclictest's options: `y` stands for `--policy`, which has no letter.
 pub(super) const SYNTAX: Syntax = Syntax {
@@ -100,9 +93,8 @@ pub(super) const SYNTAX: Syntax = Syntax {
 
 /// The period of thread `number`: each thread's is longer by the distance, which a histogram sets to zero.
 pub(super) fn period_ns(command: &ToolCommand, number: u32) -> Option<u64> {
-    let given = |letter, default| if command.has(letter) { command.number(letter) } else { Some(default) };
-    let distance = if command.has('h') || command.has('H') { 0 } else { given('d', 500)? };
-    let us = distance.checked_mul(u64::from(number))?.checked_add(given('i', 1_000)?)?;
+    let distance = if command.has('h') || command.has('H') { 0 } else { command.number_or('d', 500)? };
+    let us = distance.checked_mul(u64::from(number))?.checked_add(command.number_or('i', 1_000)?)?;
     us.checked_mul(1_000).filter(|ns| *ns > 0)
 }
 
@@ -175,20 +167,17 @@ impl<'a> Around<'a> {
 
     fn column(&self, thread: u32) -> ImportedSeries {
         let line = self.threads.lines.get(&thread);
+        let cpu = self.cpus.get(&thread).copied().unwrap_or(thread);
         let column = ImportedSeries {
-            probe: "wakeup",
-            cpu: self.cpus.get(&thread).copied().unwrap_or(thread),
-            unit_ns: self.unit_ns.unwrap_or(1_000),
-            width: 1,
             thread: Some(thread),
             tid: line.map(|line| line.tid).or(self.tids.get(thread as usize).copied()),
-            ..ImportedSeries::default()
+            ..ImportedSeries::new(RowKind::Wakeup, cpu, self.unit_ns.unwrap_or(1_000))
         };
         column.each_us(line.and_then(|line| line.interval_us).unwrap_or(0))
     }
 
     /// Ends the reading: what the text states beside its table or samples counts where it is worse.
-    fn into(self, mut found: ImportedFile) -> ImportedFile {
+    fn settle(self, found: &mut ImportedFile) {
         for column in &mut found.columns {
             let screen = column.thread.and_then(|thread| self.threads.screens.0.get(&thread));
             if let Some(max) = screen.and_then(|screen| screen.max) {
@@ -199,37 +188,33 @@ impl<'a> Around<'a> {
         let last = self.cpus.keys().chain(&threads).max().copied().unwrap_or(0);
         let absent = gaps(&threads, last);
         if !absent.is_empty() {
-            found.not_run("wakeup", format!("the file has no sample of threads {absent}"));
+            found.not_run(RowKind::Wakeup.name(), format!("the file has no sample of threads {absent}"));
         }
         if self.unit_ns.is_none() {
             found.note(
                 "cyclictest's text does not say whether -N made its figures nanoseconds: taken as microseconds",
             );
-            let lowest =
-                |column: &ImportedSeries| column.min.or(column.buckets.first().map(|bucket| bucket.0));
+            let first = |column: &ImportedSeries| column.buckets.first().map(|bucket| bucket.0);
+            let lowest = found.columns.iter().filter_map(|column| column.min.or(first(column))).min();
             // No thread always wakes up a millisecond late.
-            if found.columns.iter().filter_map(lowest).min().is_some_and(|lowest| lowest >= 1_000) {
+            if lowest.is_some_and(|lowest| lowest >= 1_000) {
                 found.note("every latency is above 1000, as nanoseconds are: import it with --unit ns if so");
             }
         }
         let us = self.dma_latency.and_then(|latency| latency.strip_suffix("us"));
         found.manifest.asked.dma_latency_us = us.and_then(|us| us.parse().ok());
-        let known =
-            self.policy.filter(|policy| matches!(*policy, "fifo" | "rr" | "other" | "batch" | "idle"));
-        self.threads.priority(known, &mut found);
-        found
+        let known = ["fifo", "rr", "other", "batch", "idle"];
+        self.threads.priority(self.policy.filter(|policy| known.contains(policy)), found);
     }
 }
 
 /// Reads `-h`, `-H` or `--histfile`.
-fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let (mut found, mut table) = (scan.file(), Table::default());
+fn read_histogram(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
+    let mut table = Table::default();
     let mut around = Around { unit_ns: scan.unit_ns, ..Around::default() };
     while let Some(line) = scan.next()? {
-        let named = [TOTAL, MIN, AVG, MAX, OVERFLOWS].into_iter();
-        if let Some((name, rest)) =
-            named.filter_map(|name| Some((name, line.text.strip_prefix(name)?))).next()
-        {
+        let named = |name: &&'static str| Some((*name, line.text.strip_prefix(name)?));
+        if let Some((name, rest)) = FIGURES.iter().find_map(named) {
             rest.split_whitespace().try_for_each(|word| line.number(word).map(|_| ()))?;
             table.figures(name, rest.split_whitespace())?;
         } else if line.starts_with(|c: char| c.is_ascii_digit()) && !line.contains(':') || is_row(&line) {
@@ -254,30 +239,25 @@ fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
         return Err(format!("its table has {width} columns for {threads} threads"));
     }
     let more = |name: &&&str| table.cells(name).is_some_and(|words| words.len() > threads + 1);
-    if let Some(name) = [TOTAL, MIN, AVG, MAX, OVERFLOWS].iter().find(more) {
+    if let Some(name) = FIGURES.iter().find(more) {
         return Err(format!("'{name}' has figures of more than {threads} threads"));
     }
     // The maxima come after the minima: an export may leave those out.
     let required = if table.cells(MIN).is_none() && table.cells(MAX).is_some() { 1.. } else { 0.. };
-    table.require(&[MIN, MAX, OVERFLOWS][required], threads..=threads + 1, &mut found.missing);
+    table.require(&[MIN, MAX, OVERFLOWS][required], threads..=threads + 1, found);
     for thread in 0..threads {
         let mut column = around.column(thread as u32);
-        if !table.rows.is_empty() {
-            column.buckets = table.buckets(thread);
-        }
+        column.buckets = table.buckets(thread);
         column.overflow = table.number(OVERFLOWS, thread).unwrap_or(0);
         column.overflow_from = table.rows.last_key_value().map(|row| row.0.saturating_add(1));
         // The total leaves the overflows out.
-        let total = table.number(TOTAL, thread);
+        let (total, listed) = (table.number(TOTAL, thread), column.listed());
         if table.rows.is_empty() {
             let cycles = around.threads.screens.0.get(&(thread as u32)).map(|screen| screen.cycles);
             column.unplaced = total.or(cycles).unwrap_or(0);
-        } else if let Some(total) = total.filter(|total| *total != column.listed()) {
-            let listed = column.listed();
+        } else if let Some(total) = total.filter(|total| *total != listed) {
             column.unplaced = total.saturating_sub(listed);
-            found
-                .missing
-                .push(format!("thread {thread}: the table holds {listed} samples, its total says {total}"));
+            found.lacks(format!("thread {thread}: the table holds {listed} samples, its total says {total}"));
         }
         if column.samples() > 0 {
             column.min = table.number(MIN, thread);
@@ -289,12 +269,13 @@ fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
     if table.rows.is_empty() {
         found.extremes_alone();
     }
-    Ok(around.into(found))
+    around.settle(found);
+    Ok(())
 }
 
 /// Reads `-v`.
-fn read_samples(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let (mut found, mut samples) = (scan.file(), SampleLines::default());
+fn read_samples(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
+    let mut samples = SampleLines::default();
     let mut around = Around { unit_ns: scan.unit_ns, ..Around::default() };
     while let Some(line) = scan.next()? {
         if samples.take(&line)? {
@@ -304,13 +285,12 @@ fn read_samples(scan: &mut Scan) -> Result<ImportedFile, String> {
             around.take(&line)?;
         }
     }
-    found.cpus_known =
-        !samples.0.is_empty() && samples.0.keys().all(|thread| around.cpus.contains_key(thread));
+    let is_told = |thread| around.cpus.contains_key(thread);
+    found.cpus_known = !samples.0.is_empty() && samples.0.keys().all(is_told);
     for (thread, samples) in samples.0 {
-        let cycles = (samples.last - samples.first).saturating_add(1);
-        if cycles > samples.count {
-            let absent = cycles - samples.count;
-            found.missing.push(format!("thread {thread}: {absent} cycles are not in the file (-o, or lost)"));
+        let absent = (samples.last - samples.first).saturating_add(1).saturating_sub(samples.count);
+        if absent > 0 {
+            found.lacks(format!("thread {thread}: {absent} cycles are not in the file (-o, or lost)"));
         }
         let mut column = around.column(thread);
         column.min = samples.buckets.keys().next().copied();
@@ -318,23 +298,22 @@ fn read_samples(scan: &mut Scan) -> Result<ImportedFile, String> {
         column.buckets = samples.buckets.into_iter().collect();
         found.columns.push(column);
     }
-    Ok(around.into(found))
+    around.settle(found);
+    Ok(())
 }
 
 /// Reads `T:` lines without a histogram.
-fn read_summary(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let mut found = scan.file();
+fn read_summary(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let mut around = Around { unit_ns: scan.unit_ns, ..Around::default() };
     while let Some(line) = scan.next()? {
         around.take(&line)?;
     }
     for (thread, screen) in &around.threads.screens.0 {
-        let mut column = around.column(*thread);
-        column.unplaced = screen.cycles;
-        (column.min, column.avg, column.max) = (screen.min, screen.avg, screen.max);
-        found.columns.push(column);
+        let column = around.column(*thread).screen(screen);
+        found.columns.push(ImportedSeries { overflow: 0, unplaced: screen.cycles, ..column });
     }
-    Ok(around.into(found))
+    around.settle(found);
+    Ok(())
 }
 
 /// The numbers up to `last` that are not there, in the kernel's list syntax.

@@ -5,31 +5,25 @@
 //! `execution` of a cycle. Deadlines that it missed and periods that it began late are periods missed. Its
 //! rows are numbered in the order of the text: neither CPU nor histogram is in it.
 
-use super::column::{ImportedFile, ImportedSeries, Rounding};
-use super::figures::second_run;
-use super::scan::Scan;
-use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
-use super::threads;
+use super::figures::{ToolScreen, after};
+use super::scan::prelude::*;
 
 pub(super) const FORMAT: Description = Description {
-    name: "deadline_test text",
-    program: "deadline_test",
-    told: Told::Lines(|line| Mark::beginning(line, &["missed deadlines  =", "nr_periods :"])),
-    parts: &[],
-    unit: Unit::Known,
-    rounding: Rounding::Cut,
-    cpus: Cpus::Threads,
-    samples: StatedSamples::Extremes,
-    totals: Answer::Field("nr_periods"),
-    missed: Missed::Counted,
-    end: End::Marked,
-    half_line: |_| Half::Dropped,
-    worse: Answer::Never("max_time is its only figure of the kind"),
-    stops: Answer::Never("it has no threshold"),
-    aborts: threads::FAILURES,
-    losses: Answer::Never("a loop that did not run is a missed period"),
-    doubts: threads::DOUBTS,
-    read,
+    lacks: &[Lack::Cpus, Lack::Distribution],
+    says: &[
+        FAILURES,
+        DOUBTS,
+        Says::NoLine(Totals, "nr_periods"),
+        Says::NoLine(Worse, "max_time is its only figure of the kind"),
+        Says::NoLine(Stops, "it has no threshold"),
+        Says::NoLine(Losses, "a loop that did not run is a missed period"),
+    ],
+    ..Description::of(
+        "deadline_test text",
+        "deadline_test",
+        Told::Lines(|line| Mark::beginning(line, &["missed deadlines  =", "nr_periods :"])),
+        read,
+    )
 };
 
 /// A block.
@@ -40,11 +34,10 @@ struct DeadlineBlock {
     periods: Option<u64>,
     period_us: Option<u64>,
     cycles: Option<u64>,
-    times: Option<(u64, u64, u64)>,
+    times: Option<ToolScreen>,
 }
 
-fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let mut found = scan.file();
+fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let mut blocks: Vec<DeadlineBlock> = Vec::new();
     let mut announced = Vec::new();
     while let Some(line) = scan.next()? {
@@ -60,10 +53,8 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         } else if let Some(id) = line.strip_prefix("deadline thread ") {
             announced.push(id.to_string());
         } else if let Some((_, reason)) = line.split_once(" failed: ") {
-            found.not_run(
-                evidence::kind::RowKind::Execution.name(),
-                format!("deadline_test says that a thread failed: {reason}"),
-            );
+            let reason = format!("deadline_test says that a thread failed: {reason}");
+            found.not_run(RowKind::Execution.name(), reason);
         } else if let Some(block) = blocks.last_mut() {
             take(block, &line).ok_or_else(|| line.unreadable())?;
         }
@@ -73,34 +64,20 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         found.unmarked();
     }
     for id in announced.iter().filter(|id| blocks.iter().all(|block| block.id != **id)) {
-        found.missing.push(format!("the block of thread {id} is absent: the file was cut short"));
+        found.lacks(format!("the block of thread {id} is absent: the file was cut short"));
     }
     for (number, block) in blocks.into_iter().enumerate() {
-        let whole = block.deadlines.is_some() && block.periods.is_some() && block.times.is_some();
-        if !whole || block.period_us.is_none() || block.cycles.is_none() {
-            found.missing.push(format!("the block of thread {} lacks lines: it was cut short", block.id));
+        let DeadlineBlock { id, deadlines, periods, period_us, cycles, times } = block;
+        if [deadlines, periods, period_us, cycles].contains(&None) || times.is_none() {
+            found.lacks(format!("the block of thread {id} lacks lines: it was cut short"));
         }
-        found.columns.push(column(number as u32, &block));
+        let times = times.map(|times| ToolScreen { cycles: cycles.unwrap_or(0), ..times });
+        let column = ImportedSeries::new(RowKind::Execution, number as u32, 1_000);
+        let column = column.screen(&times.unwrap_or_default()).each_us(period_us.unwrap_or(0));
+        let missed = deadlines.unwrap_or(0).saturating_add(periods.unwrap_or(0));
+        found.columns.push(ImportedSeries { missed, ..column });
     }
-    Ok(found)
-}
-
-fn column(number: u32, block: &DeadlineBlock) -> ImportedSeries {
-    let (max, min, avg) =
-        block.times.map_or((None, None, None), |(max, min, avg)| (Some(max), Some(min), Some(avg)));
-    ImportedSeries {
-        probe: evidence::kind::RowKind::Execution.name(),
-        cpu: number,
-        unit_ns: 1_000,
-        width: 1,
-        overflow: if max.is_some() { block.cycles.unwrap_or(0) } else { 0 },
-        min,
-        avg: avg.map(|avg| avg as f64),
-        max,
-        missed: block.deadlines.unwrap_or(0).saturating_add(block.periods.unwrap_or(0)),
-        ..ImportedSeries::default()
-    }
-    .each_us(block.period_us.unwrap_or(0))
+    Ok(())
 }
 
 /// Takes a line into its block; `None` where it should be one of its figures and is not.
@@ -119,10 +96,8 @@ fn take(block: &mut DeadlineBlock, line: &str) -> Option<()> {
 }
 
 /// `max_time: 4560us min_time: 2320us avg_time: 2382us`, with tabs between.
-fn times(line: &str) -> Option<(u64, u64, u64)> {
-    let figure = |name: &str| {
-        let word = line.split_once(name)?.1.split_whitespace().next()?;
-        word.strip_suffix("us")?.parse::<u64>().ok()
-    };
-    Some((figure("max_time:")?, figure("min_time:")?, figure("avg_time:")?))
+fn times(line: &str) -> Option<ToolScreen> {
+    let figure = |name: &str| after(line, name)?.strip_suffix("us")?.parse::<u64>().ok();
+    let (max, min, avg) = (figure("max_time:")?, figure("min_time:")?, figure("avg_time:")?);
+    Some(ToolScreen { min: Some(min), avg: Some(avg as f64), max: Some(max), ..ToolScreen::default() })
 }

@@ -4,12 +4,12 @@
 use super::scan::format::Description;
 use super::scan::says::FormatQuestion;
 use super::{
-    cyclictest, deadline_test, hwlatdetect, jitterdebugger, latmus, linuxcnc, oslat, pairs, rt_tests, rteval,
-    rtla, rtla_top, stress_ng, threads, xenomai,
+    cyclictest, deadline_test, documents, hwlatdetect, linuxcnc, oslat, pairs, rteval, rtla, rtla_top,
+    stress_ng, threads, xenomai,
 };
 
 macro_rules! formats {
-    ($($(#[doc = $doc:literal])+ $name:ident = $description:expr;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $description:expr $(, with $($part:ident),+)?;)+) => {
         /// A format that can be read.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ImportFormat { $($(#[doc = $doc])+ $name,)+ }
@@ -21,23 +21,28 @@ macro_rules! formats {
             pub(super) fn description(self) -> &'static Description {
                 match self { $(ImportFormat::$name => &$description,)+ }
             }
+
+            /// The formats whose lines one run of the tool may print besides.
+            pub(super) fn parts(self) -> &'static [ImportFormat] {
+                match self { $(ImportFormat::$name => &[$($(ImportFormat::$part),+)?],)+ }
+            }
         }
     };
 }
 
 formats! {
     /// jitterdebugger's `results.json`.
-    Jitterdebugger = jitterdebugger::FORMAT;
+    Jitterdebugger = documents::JITTERDEBUGGER;
     /// `--json` of pmqtest, ptsematest, svsematest, sigwaittest, signaltest and cyclicdeadline.
-    RtTestsJson = rt_tests::OTHERS;
+    RtTestsJson = documents::OTHERS;
     /// `cyclictest --json`.
-    CyclictestJson = rt_tests::CYCLICTEST;
+    CyclictestJson = documents::CYCLICTEST;
     /// `oslat --json`.
-    OslatJson = rt_tests::OSLAT;
+    OslatJson = documents::OSLAT;
     /// `cyclictest -h`, `-H` or `--histfile`.
-    CyclictestHistogram = cyclictest::HISTOGRAM;
+    CyclictestHistogram = cyclictest::HISTOGRAM, with CyclictestSummary, CyclictestVerbose;
     /// `cyclictest -v`: `thread:cycle:latency`, a line a sample.
-    CyclictestVerbose = cyclictest::SAMPLES;
+    CyclictestVerbose = cyclictest::SAMPLES, with CyclictestSummary;
     /// cyclictest's `T: 0 ( 3407) P:80 …` lines alone.
     CyclictestSummary = cyclictest::SUMMARY;
     /// Lines that oslat prints.
@@ -49,15 +54,15 @@ formats! {
     /// Lines that hwlatdetect prints.
     Hwlatdetect = hwlatdetect::FORMAT;
     /// Tables of Xenomai's `latency` and of EVL's `latmus`.
-    Xenomai = xenomai::FORMAT;
+    Xenomai = xenomai::TABLE;
     /// `latmus -g`.
-    Latmus = latmus::FORMAT;
+    Latmus = xenomai::HISTOGRAM, with Xenomai;
     /// Lines that pmqtest, ptsematest, svsematest and sigwaittest print.
     PairsText = pairs::FORMAT;
     /// Lines that signaltest prints.
-    Signaltest = threads::SIGNALTEST;
+    Signaltest = threads::SIGNALTEST, with CyclictestVerbose;
     /// Lines that cyclicdeadline prints.
-    Cyclicdeadline = threads::CYCLICDEADLINE;
+    Cyclicdeadline = threads::CYCLICDEADLINE, with CyclictestVerbose;
     /// Lines that deadline_test prints.
     DeadlineTest = deadline_test::FORMAT;
     /// `rtla timerlat top`.
@@ -84,18 +89,5 @@ impl ImportFormat {
     /// answers it, or why the tool never states such a thing.
     pub fn answer(self, question: FormatQuestion) -> (Vec<&'static str>, Option<&'static str>) {
         self.description().answer(question)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ImportFormat;
-
-    #[test]
-    fn parts_are_formats() {
-        let names = ImportFormat::ALL.map(ImportFormat::name);
-        for format in ImportFormat::ALL {
-            assert!(format.description().parts.iter().all(|part| names.contains(part)), "{}", format.name());
-        }
     }
 }

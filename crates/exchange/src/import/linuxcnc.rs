@@ -21,45 +21,37 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries, Rounding};
-use super::figures::{second_run, thousandths};
-use super::scan::Scan;
-use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
+use super::scan::prelude::*;
 
 pub(super) const TEST: Description = Description {
-    name: "LinuxCNC latency-test",
-    program: "latency-test",
-    told: Told::Lines(|line| match thread_of(line) {
-        Some((_, rest)) if rest.to_lowercase().contains("jitter") => Some(Mark::Sure),
-        Some((name, _)) => Some(Mark::Kind(if name == "Servo" { 1 } else { 2 })),
-        None => is_heading(line).then_some(Mark::Kind(0)),
-    }),
-    parts: &[],
-    unit: Unit::Known,
-    rounding: Rounding::Exact,
-    cpus: Cpus::Threads,
-    samples: StatedSamples::Extremes,
-    totals: Answer::Never("it does not state how many runs there were"),
-    missed: Missed::NoPeriods,
-    end: End::Unmarked,
-    half_line: |_| Half::Dropped,
-    worse: Answer::Field("the intervals, beside the jitter"),
-    stops: Answer::Never("it has no threshold"),
-    aborts: Answer::Lines(&["{}Can't find RTAI{}", "{}Realtime system did not load{}"]),
-    losses: Answer::Never("every run is in its figures"),
-    // A period that was overrun: LinuxCNC prints this once a session.
-    doubts: Answer::Lines(&["{}nexpected realtime delay on task {}"]),
-    read: read_test,
+    lacks: &[Lack::Cpus, Lack::Distribution, Lack::End],
+    says: &[
+        Says::Lines(Aborts, &["{}Can't find RTAI{}", "{}Realtime system did not load{}"]),
+        // A period that was overrun: LinuxCNC prints this once a session.
+        Says::Lines(Doubts, &["{}nexpected realtime delay on task {}"]),
+        Says::NoLine(Totals, "it does not state how many runs there were"),
+        Says::NoLine(Stops, "it has no threshold"),
+        Says::NoLine(Losses, "every run is in its figures"),
+        Says::NoLine(Worse, "the intervals, beside the jitter; the extremes are since the start"),
+    ],
+    ..Description::of("LinuxCNC latency-test", "latency-test", Told::Lines(mark_of_test), read_test)
 };
 
 pub(super) const HISTOGRAM: Description = Description {
     name: "LinuxCNC latency-histogram",
     program: "latency-histogram",
     told: Told::Lines(|line| is_histogram(line).then_some(Mark::Sure)),
-    worse: Answer::Never("its extremes are since the start"),
     read: read_histogram,
     ..TEST
 };
+
+fn mark_of_test(line: &str) -> Option<Mark> {
+    match thread_of(line) {
+        Some((_, rest)) if rest.to_lowercase().contains("jitter") => Some(Mark::Sure),
+        Some((name, _)) => Some(Mark::Kind(if name == "Servo" { 1 } else { 2 })),
+        None => is_heading(line).then_some(Mark::Kind(0)),
+    }
+}
 
 /// Whether a line heads the figures of latency-test.
 fn is_heading(line: &str) -> bool {
@@ -84,8 +76,7 @@ struct LinuxcncThread {
     elapsed_s: u64,
 }
 
-fn read_test(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let mut found = scan.file();
+fn read_test(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let mut threads: BTreeMap<&str, LinuxcncThread> = BTreeMap::new();
     let mut is_headed = false;
     while let Some(line) = scan.next()? {
@@ -104,12 +95,11 @@ fn read_test(scan: &mut Scan) -> Result<ImportedFile, String> {
             }
         }
     }
-    into_rows(threads, &mut found);
-    Ok(found)
+    into_rows(threads, found);
+    Ok(())
 }
 
-fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let mut found = scan.file();
+fn read_histogram(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let mut threads: BTreeMap<&str, LinuxcncThread> = BTreeMap::new();
     while let Some(line) = scan.next()? {
         if !is_histogram(&line) {
@@ -123,14 +113,13 @@ fn read_histogram(scan: &mut Scan) -> Result<ImportedFile, String> {
         thread.elapsed_s = next.elapsed_s;
         thread.worst_ns = thread.worst_ns.max(next.worst_ns);
     }
-    let ran_s = threads.values().map(|thread| thread.elapsed_s).max();
-    found.manifest.asked.duration_ns = ran_s.and_then(|s| s.checked_mul(1_000_000_000));
-    into_rows(threads, &mut found);
-    Ok(found)
+    found.ran_s(threads.values().map(|thread| thread.elapsed_s).max());
+    into_rows(threads, found);
+    Ok(())
 }
 
 fn into_rows(threads: BTreeMap<&str, LinuxcncThread>, found: &mut ImportedFile) {
-    let program = found.manifest.written_by.program.clone();
+    let program = found.program();
     found.note(format!(
         "{program} states how far the time between two runs was off the period: a run may have been later than that"
     ));
@@ -140,15 +129,11 @@ fn into_rows(threads: BTreeMap<&str, LinuxcncThread>, found: &mut ImportedFile) 
         let number = u32::from(name == "Base");
         found.note(format!("cpu {number} stands for the {} thread", name.to_lowercase()));
         found.columns.push(ImportedSeries {
-            probe: "wakeup",
-            cpu: number,
             period_ns: thread.period_ns,
-            unit_ns: 1,
-            width: 1,
             // Jitter is between two runs: there were at least so many.
             overflow: 2,
             max: Some(thread.worst_ns),
-            ..ImportedSeries::default()
+            ..ImportedSeries::new(RowKind::Wakeup, number, 1)
         });
     }
 }
@@ -167,13 +152,10 @@ fn thread_of(line: &str) -> Option<(&'static str, &str)> {
 
 /// The figures of latency-test behind the thread's name: in the order of its heading, or each with its name.
 fn test_thread(rest: &str, is_headed: bool) -> Result<LinuxcncThread, String> {
-    let (period_ns, figures) = match rest.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'))
-    {
-        Some((period, figures)) => {
-            (Some(time_ns(period).ok_or(format!("'{period}' is no period"))?), figures)
-        }
-        None => (None, rest),
-    };
+    let told = rest.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    let (period, figures) = told.map_or((None, rest), |(period, figures)| (Some(period), figures));
+    let period_ns = |period| time_ns(period).ok_or_else(|| format!("'{period}' is no period"));
+    let period_ns = period.map(period_ns).transpose()?;
     let figures = figures.trim_start_matches(':').replace('|', " ").to_lowercase();
     let number = |word: &str| {
         word.trim_end_matches(',').parse::<u64>().map_err(|_| format!("'{word}' is not one of its figures"))

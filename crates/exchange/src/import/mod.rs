@@ -1,22 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads other tools' result files as evidence.
 //!
-//! | file | probe | a row is |
-//! |---|---|---|
-//! | cyclictest `--json`, `-h`/`-H`/`--histfile`, `-v`, summary lines | `wakeup` | a thread |
-//! | jitterdebugger JSON | `wakeup` | a thread |
-//! | stress-ng `--cyclic` | `wakeup` | the first instance |
-//! | cyclicdeadline JSON and text | `wakeup` | a thread |
-//! | LinuxCNC latency-test, latency-histogram `--nox` | `wakeup`: deviation between two runs | a thread |
-//! | rteval XML | `wakeup` (cyclictest), `timerlat-user` (timerlat) | a CPU |
-//! | Xenomai latency, latmus table and `-g` | `wakeup`; in the kernel `timerlat-thread`, `timerlat-irq`; with GPIO `response-lines` | a CPU |
-//! | rtla timerlat hist and top | `timerlat-irq`, `timerlat-thread`, `timerlat-user` | a CPU |
-//! | pmqtest, ptsematest, svsematest, sigwaittest, JSON and text | `message-mqueue`, `-mutex`, `-semaphore`, `-sigwait`: one way; `message-unknown` where the text does not name its tool | a pair |
-//! | signaltest JSON and text | `message-signal`: one round through all threads | a thread |
-//! | deadline_test text | `execution`: of a loop of fixed length | a thread |
-//! | oslat JSON, text and table alone | `spin` | a CPU |
-//! | rtla osnoise hist and top, hwnoise | `noise`: only interruptions are counted, not the loop's iterations | a CPU |
-//! | hwlatdetect text | `hardware`: only gaps above its threshold | a CPU |
+//! `docs/reference/import.md` lists the files, and the rows that they become.
 //!
 //! The rules: a figure that the file does not state stays `None`; a note or a taint reports hidden ones. The
 //! worst figure that a file states wins: neither buckets nor excerpts overrule a maximum, a value at which
@@ -48,16 +33,14 @@ mod column;
 mod command;
 mod cyclictest;
 mod deadline_test;
+mod documents;
 mod figures;
 mod formats;
 mod hwlatdetect;
-mod jitterdebugger;
 mod json;
-mod latmus;
 mod linuxcnc;
 mod oslat;
 mod pairs;
-mod rt_tests;
 mod rteval;
 mod rtla;
 mod rtla_top;
@@ -110,7 +93,7 @@ impl FigureUnit {
 impl ImportFormat {
     /// Whether a text of it may leave its unit out.
     fn has_untold_unit(self) -> bool {
-        self.description().unit == scan::format::Unit::Untold
+        self.description().lacks(scan::format::Lack::Unit)
     }
 
     /// The format of a text, from its content.
@@ -192,10 +175,8 @@ fn parse_plain(
     if unit.is_some() && !format.has_untold_unit() {
         return Err(format!("the unit of a {} is stated in it, and was told besides", format.name()));
     }
-    let mut scan = Scan::of(document, around, format.description(), unit.map(FigureUnit::ns))?;
-    let mut found = (format.description().read)(&mut scan)?;
-    scan.settle(&mut found);
-    found.into_bundle()
+    let scan = Scan::of(document, around, format.description(), unit.map(FigureUnit::ns))?;
+    scan.read()?.into_bundle()
 }
 
 /// Says under which load an imported bundle was measured.

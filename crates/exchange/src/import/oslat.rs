@@ -7,48 +7,36 @@
 //! labelled, and the average computed, 1 us too high while minimum and maximum are right: where the lowest
 //! bucket lies exactly 1 us above the stated minimum, both are put back and that is noted.
 
-use super::column::{ImportedFile, ImportedSeries, Rounding, cpus};
+use super::column::cpus;
 use super::command::Syntax;
-use super::scan::Scan;
-use super::scan::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit, Worse,
-};
+use super::scan::prelude::*;
 use super::table::Table;
 use super::text::is_row;
-use super::threads;
 
-/// The gap at which oslat stopped.
-pub(super) const HIT: Answer<Worse> = Answer::Lines(&[Worse::Sample(
-    "oslat: Trace threshold ({} us) triggered on cpu {cpu} with {us} us!{}",
-    None,
-)]);
+/// The statements of its text, and beside its JSON.
+pub(super) const SAYS: &[Says] = &[
+    // The gap at which oslat stopped.
+    Says::Lines(Worse, &["oslat: Trace threshold ({} us) triggered on cpu {cpu} with {us} us!{}"]),
+    FAILURES,
+    DOUBTS,
+    Says::NoLine(Totals, "the buckets hold every sample"),
+    Says::NoLine(Stops, "its trace threshold says so with the value"),
+    Says::NoLine(Losses, "the loop sees every sample"),
+];
 
-pub(super) const FORMAT: Description = Description {
-    name: "oslat text",
-    program: "oslat",
-    told: Told::Lines(|line| match bucket(line) {
-        Some(label) => Some(Mark::Kind(label as u8)),
-        None => match Mark::beginning(line, &["oslat V", "Counter Freq:", "Core:", "Workload mem:"])? {
-            Mark::Kind(kind) => Some(Mark::Kind(255 - kind)),
-            mark => Some(mark),
-        },
-    }),
-    parts: &[],
-    unit: Unit::Known,
-    rounding: Rounding::Up,
-    cpus: Cpus::Stated,
-    samples: StatedSamples::Distribution,
-    totals: Answer::Never("the buckets hold every sample"),
-    missed: Missed::NoPeriods,
-    end: End::Marked,
-    half_line: |_| Half::Dropped,
-    worse: HIT,
-    stops: Answer::Never("its trace threshold says so with the value"),
-    aborts: threads::FAILURES,
-    losses: Answer::Never("the loop sees every sample"),
-    doubts: threads::DOUBTS,
-    read,
-};
+pub(super) const FORMAT: Description =
+    Description { says: SAYS, ..Description::of("oslat text", "oslat", Told::Lines(mark), read) };
+
+fn mark(line: &str) -> Option<Mark> {
+    match Mark::beginning(line, &["oslat V", "Counter Freq:", "Core:", "Workload mem:"]) {
+        Some(Mark::Kind(kind)) => Some(Mark::Kind(255 - kind)),
+        _ => {
+            // The bucket whose row it is: `001 (us): 0 0`.
+            let label = line.split_once(':')?.0.strip_suffix(" (us)")?.trim().parse::<u64>().ok()?;
+            Some(Mark::Kind(label as u8))
+        }
+    }
+}
 
 /// oslat's options.
 pub(super) const SYNTAX: Syntax = Syntax {
@@ -60,15 +48,15 @@ pub(super) const SYNTAX: Syntax = Syntax {
 pub(super) fn settle(column: &mut ImportedSeries, found: &mut ImportedFile) {
     column.buckets.retain(|bucket| bucket.1 > 0);
     // The table alone counts; without it the minimum and the maximum are two samples, and more are not known.
+    let cpu = column.cpu;
     if column.buckets.is_empty() && column.max.is_some_and(|max| max > 0) {
         column.unplaced = 2;
-        found.missing.push(format!("spin on cpu {}: figures are stated and no sample is listed", column.cpu));
+        found.lacks(format!("spin on cpu {cpu}: figures are stated and no sample is listed"));
     }
     let lowest = column.buckets.first().map_or(0, |bucket| bucket.0);
     if column.width == 1 && column.min.is_some_and(|min| min.checked_add(1) == Some(lowest)) {
         column.buckets.iter_mut().for_each(|bucket| bucket.0 -= 1);
         column.avg = column.avg.map(|avg| avg - 1.0);
-        let cpu = column.cpu;
         found
             .note(format!("spin on cpu {cpu}: oslat labelled its buckets 1 us too high, which is put right"));
     }
@@ -76,14 +64,8 @@ pub(super) fn settle(column: &mut ImportedSeries, found: &mut ImportedFile) {
         && max > last.0.saturating_add(column.width - 1)
     {
         column.buckets.pop();
-        column.overflow = last.1;
-        column.overflow_from = Some(last.0);
+        (column.overflow, column.overflow_from) = (last.1, Some(last.0));
     }
-}
-
-/// The bucket whose row a line is: `001 (us): 0 0`.
-fn bucket(line: &str) -> Option<u64> {
-    line.split_once(':')?.0.strip_suffix(" (us)")?.trim().parse().ok()
 }
 
 /// Figures of each column, and what the text states once.
@@ -108,19 +90,13 @@ fn number<T: std::str::FromStr>(table: &Table, name: &str, column: usize) -> Res
     word.map(|text| figure(text).ok_or_else(|| format!("'{name}: {text}' is not a figure"))).transpose()
 }
 
-/// Reads the text.
-fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let (mut found, mut table) = (scan.file(), Table::default());
+fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
+    let mut table = Table::default();
     while let Some(line) = scan.next()? {
         if let Some(version) = line.strip_prefix("oslat V ") {
             found.manifest.written_by.version = Some(version.trim().to_string());
         }
-        let Some((name, rest)) = line.text.split_once(':') else {
-            if is_row(&line) {
-                return Err(line.unreadable());
-            }
-            continue;
-        };
+        let (name, rest) = line.text.split_once(':').unwrap_or_default();
         let words = rest.split('(').next().unwrap_or_default().split_whitespace();
         let name = name.trim();
         if let Some(label) = name.strip_suffix(" (us)") {
@@ -133,41 +109,36 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         }
     }
     let numbers = (0..table.width()).map(|n| n.to_string()).collect::<Vec<_>>();
+    found.cpus_known = table.cells("Core").is_some();
     let cores = match table.cells("Core") {
         Some(cores) => cores.to_vec(),
         None if numbers.is_empty() => {
             return Err("it has neither a line 'Core:' with the CPUs nor a table".into());
         }
-        None => {
-            found.cpus_known = false;
-            numbers.iter().map(String::as_str).collect()
-        }
+        None => numbers.iter().map(String::as_str).collect(),
     };
     table.check_width(cores.len())?;
     let each = cores.len()..=cores.len();
-    table.require(&["Minimum", "Average", "Maximum", "Duration"], each, &mut found.missing);
+    table.require(&["Minimum", "Average", "Maximum", "Duration"], each, found);
     // Where rows without a count are listed too, the labels show how wide a bucket is (-W).
     let labels = table.rows.keys().copied().collect::<Vec<_>>();
     let lists_all = table.rows.values().any(|counts| counts.iter().all(|count| *count == 0));
     let width = labels.windows(2).map(|pair| pair[1] - pair[0]).min().filter(|_| lists_all).unwrap_or(1);
     for (place, core) in cores.iter().enumerate() {
+        let cpu = core.parse().map_err(|_| format!("'{core}' is no CPU"))?;
         let mut column = ImportedSeries {
-            probe: "spin",
-            cpu: core.parse().map_err(|_| format!("'{core}' is no CPU"))?,
-            unit_ns: 1_000,
             width,
             buckets: table.buckets(place),
             min: number(&table, "Minimum", place)?,
             avg: number(&table, "Average", place)?,
             max: number(&table, "Maximum", place)?,
-            ..ImportedSeries::default()
+            ..ImportedSeries::new(RowKind::Spin, cpu, 1_000)
         };
-        settle(&mut column, &mut found);
+        settle(&mut column, found);
         found.columns.push(column);
     }
-    let seconds =
-        table.number("Total runtime", 0).filter(|_| table.word("Total runtime", 1) == Some("seconds"));
-    found.manifest.asked.duration_ns = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    let is_seconds = table.word("Total runtime", 1) == Some("seconds");
+    found.ran_s(table.number("Total runtime", 0).filter(|_| is_seconds));
     found.manifest.asked.cpus = table.word("CPU list", 0).and_then(cpus).unwrap_or_default();
     match table.word("Thread priority", 0) {
         Some("default") => found.scheduled(Some("other"), None),
@@ -177,5 +148,5 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         }
         None => {}
     }
-    Ok(found)
+    Ok(())
 }

@@ -12,48 +12,34 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
-use super::column::{ImportedFile, ImportedSeries, Rounding};
-use super::figures::{ToolScreen, after, second_run};
-use super::scan::Scan;
-use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
-use super::threads;
+use super::figures::{ToolScreen, after};
+use super::scan::prelude::*;
 
 pub(super) const FORMAT: Description = Description {
-    name: "pmqtest and ptsematest text",
-    program: "rt-tests",
-    told: Told::Lines(|line| {
-        if is_head(line) { Some(Mark::Kind(0)) } else { is_figures(line).then_some(Mark::Kind(1)) }
-    }),
-    parts: &[],
-    unit: Unit::Known,
-    rounding: Rounding::Cut,
-    cpus: Cpus::Stated,
-    samples: StatedSamples::Extremes,
-    totals: Answer::Field("Cycles of each pair"),
-    missed: Missed::Counted,
-    end: End::Unmarked,
-    half_line: |_| Half::Dropped,
-    worse: Answer::Field("Cur, beside Max"),
-    stops: Answer::Never("-b ends it in silence; its Max has the value"),
-    aborts: threads::FAILURES,
-    losses: Answer::Field("TO: a message that did not come is a missed period"),
-    doubts: threads::DOUBTS,
-    read,
+    lacks: &[Lack::Distribution, Lack::End],
+    says: &[
+        FAILURES,
+        DOUBTS,
+        Says::NoLine(Totals, "Cycles of each pair"),
+        Says::NoLine(Worse, "Cur, beside Max"),
+        Says::NoLine(Stops, "-b ends it in silence; its Max has the value"),
+        Says::NoLine(Losses, "TO: a message that did not come is a missed period"),
+    ],
+    ..Description::of(
+        "pmqtest and ptsematest text",
+        "rt-tests",
+        Told::Lines(|line| Mark::first([is_head(line), is_figures(line)])),
+        read,
+    )
 };
 
 /// The tools and what carries their messages.
-const TOOLS: [(&str, &str); 4] = [
-    ("pmqtest", "message-mqueue"),
-    ("ptsematest", "message-mutex"),
-    ("svsematest", "message-semaphore"),
-    ("sigwaittest", "message-sigwait"),
-];
+const TOOLS: [(&str, &str); 4] =
+    [("pmqtest", "mqueue"), ("ptsematest", "mutex"), ("svsematest", "semaphore"), ("sigwaittest", "sigwait")];
 
 /// The probe of a tool of this family.
-fn probe(tool: &str) -> Option<&'static str> {
-    TOOLS.iter().find(|known| known.0 == tool).map(|known| known.1)
+pub(super) fn probe(tool: &str) -> Probe {
+    Probe::message(TOOLS.iter().find(|known| known.0 == tool).map_or("unknown", |known| known.1))
 }
 
 /// The tool of this family that has a name.
@@ -83,7 +69,7 @@ struct Pair {
     told: bool,
 }
 
-fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let mut pairs: BTreeMap<u32, Pair> = BTreeMap::new();
     let mut has_timeouts = false;
     while let Some(line) = scan.next()? {
@@ -92,10 +78,8 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
             let (number, pair) = head(&line).ok_or_else(bad)?;
             has_timeouts |= line.contains(" TO ");
             match pairs.get_mut(&number) {
-                Some(known) => advance(known, pair)?,
-                None => {
-                    pairs.insert(number, pair);
-                }
+                Some(known) => known.advance(pair)?,
+                None => drop(pairs.insert(number, pair)),
             }
         } else if is_figures(&line) {
             let number = line.split("-> #").nth(1).and_then(leading_number).ok_or_else(bad)?;
@@ -106,68 +90,26 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
             }
         }
     }
-    let mut found = scan.file();
     match tool_of(scan.text).or(has_timeouts.then_some("pmqtest")) {
         Some(tool) => found.manifest.written_by.program = tool.into(),
         None => found.note("the text does not say which of ptsematest, svsematest and sigwaittest wrote it"),
     }
-    one_way(&mut found);
-    let probe = probe(&found.manifest.written_by.program).unwrap_or("message-unknown");
+    remark(found);
+    let probe = probe(&found.program());
     // Every pair after the first has a lower priority.
     found.share_priority(pairs.values().map(|pair| pair.priority), Some("fifo"));
     for (number, pair) in pairs {
         if !pair.told {
-            found.missing.push(format!("the pair #{number} has no line of figures: the file was cut short"));
+            found.lacks(format!("the pair #{number} has no line of figures: the file was cut short"));
         }
-        let column = ImportedSeries::of_screen(probe, pair.cpu, 1_000, &pair.screen);
+        let column = ImportedSeries::new(probe, pair.cpu, 1_000).screen(&pair.screen);
         found.columns.push(ImportedSeries { missed: pair.timeouts, ..column.each_us(pair.period_us) });
     }
-    Ok(found)
+    Ok(())
 }
 
-/// JSON of a pair.
-#[derive(Debug, Deserialize)]
-pub(super) struct PairSender {
-    cpu: Option<i64>,
-    priority: Option<u64>,
-    samples: u64,
-    interval: Option<u64>,
-}
-
-/// JSON of a pair.
-#[derive(Debug, Deserialize)]
-pub(super) struct PairReceiver {
-    cpu: Option<i64>,
-    #[serde(default)]
-    timeoutcount: u64,
-    min: Option<u64>,
-    avg: Option<f64>,
-    max: Option<u64>,
-}
-
-/// Takes the pairs of a JSON document.
-pub(super) fn take(tool: &str, pairs: Vec<(u32, PairSender, PairReceiver)>, found: &mut ImportedFile) {
-    one_way(found);
-    found.extremes_alone();
-    let probe = probe(tool).unwrap_or("message-unknown");
-    found.share_priority(pairs.iter().filter_map(|(_, sender, _)| sender.priority), Some("fifo"));
-    for (number, sender, receiver) in pairs {
-        let cpu = receiver.cpu.or(sender.cpu).and_then(|cpu| u32::try_from(cpu).ok());
-        found.cpus_known &= cpu.is_some();
-        let screen = ToolScreen {
-            cycles: sender.samples,
-            min: receiver.min,
-            avg: receiver.avg,
-            max: receiver.max,
-            ..ToolScreen::default()
-        };
-        let column = ImportedSeries::of_screen(probe, cpu.unwrap_or(number), 1_000, &screen);
-        let column = column.each_us(sender.interval.unwrap_or(0));
-        found.columns.push(ImportedSeries { missed: receiver.timeoutcount, ..column });
-    }
-}
-
-fn one_way(found: &mut ImportedFile) {
+/// A note that holds for text and JSON.
+pub(super) fn remark(found: &mut ImportedFile) {
     found.note("a latency is one way, from the sender to the receiver, without an answer");
 }
 
@@ -197,13 +139,16 @@ fn head(line: &str) -> Option<(u32, Pair)> {
     Some((number, pair))
 }
 
-fn advance(known: &mut Pair, next: Pair) -> Result<(), String> {
-    known.screen.redraw(next.screen)?;
-    if next.timeouts < known.timeouts {
-        return second_run();
+impl Pair {
+    /// Takes the pair of the next screen.
+    fn advance(&mut self, next: Pair) -> Result<(), String> {
+        self.screen.redraw(next.screen)?;
+        if next.timeouts < self.timeouts {
+            return second_run();
+        }
+        (self.timeouts, self.told, self.cpu) = (next.timeouts, false, next.cpu);
+        Ok(())
     }
-    (known.timeouts, known.told, known.cpu) = (next.timeouts, false, next.cpu);
-    Ok(())
 }
 
 /// `#1 -> #0, Min    3, Cur    4, Avg    4, Max   39`.

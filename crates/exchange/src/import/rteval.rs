@@ -9,31 +9,25 @@
 use machine::units::whole_us;
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::column::{ImportedFile, ImportedSeries, Rounding, kernel};
+use super::column::kernel;
 use super::cyclictest;
-use super::figures::{second_run, thousandths};
-use super::scan::Scan;
-use super::scan::format::{Answer, Cpus, Description, End, Half, Missed, StatedSamples, Told, Unit};
+use super::scan::prelude::*;
 
 pub(super) const FORMAT: Description = Description {
-    name: "rteval XML",
-    program: "rteval",
-    told: Told::Text(|text| text.starts_with('<') && text.contains("<rteval")),
-    parts: &[],
-    unit: Unit::Known,
-    rounding: Rounding::Cut,
-    cpus: Cpus::Stated,
-    samples: StatedSamples::Distribution,
-    totals: Answer::Field("samples of each core, and the maximum of system"),
-    missed: Missed::Counted,
-    end: End::Marked,
-    half_line: |_| Half::Whole,
-    worse: Answer::Field("measured_latency of the abort report, and the maximum of system"),
-    stops: Answer::Field("stoptrace_invoked, stoptrace_report and abort_report"),
-    aborts: Answer::Field("abort_report"),
-    losses: Answer::Field("samples above the histogram's sum, and a measurement without statistics"),
-    doubts: Answer::Never("its report has no place for a doubt"),
-    read,
+    says: &[
+        Says::NoLine(Totals, "samples of each core, and the maximum of system"),
+        Says::NoLine(Worse, "measured_latency of the abort report, and the maximum of system"),
+        Says::NoLine(Stops, "stoptrace_invoked, stoptrace_report and abort_report"),
+        Says::NoLine(Losses, "samples above the histogram's sum, and a measurement without statistics"),
+        Says::NoLine(Aborts, "abort_report"),
+        Says::NoLine(Doubts, "its report has no place for a doubt"),
+    ],
+    ..Description::of(
+        "rteval XML",
+        "rteval",
+        Told::Text(|text| text.starts_with('<') && text.contains("<rteval")),
+        read,
+    )
 };
 
 /// No report has more elements and texts than this.
@@ -43,12 +37,12 @@ const MOST_NODES: u32 = 1_000_000;
 const DEEPEST: usize = 64;
 
 /// Measurements with a histogram of each core, and the probe that measures the same.
-const MEASURED: [(&str, &str); 2] = [("cyclictest", "wakeup"), ("timerlat", "timerlat-user")];
+const MEASURED: [(&str, RowKind); 2] = [("cyclictest", RowKind::Wakeup), ("timerlat", RowKind::TimerlatUser)];
 
 /// Elements of a report that are no measurement.
 const OTHERS: [&str; 2] = ["Profile", "sysstat"];
 
-fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
+fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let text = scan.text;
     if depth(text) > DEEPEST {
         return Err(format!("its elements are nested more than {DEEPEST} deep"));
@@ -60,29 +54,24 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
     if root.tag_name().name() != "rteval" {
         return Err(format!("it is XML of '{}', not of rteval", root.tag_name().name()));
     }
-    let mut found = scan.file();
     found.manifest.written_by.version = root.attribute("version").map(str::to_string);
-    machine(root, &mut found);
-    run(root, &mut found);
-    let measurements =
-        root.descendants().filter(|node| node.has_tag_name("Measurements")).collect::<Vec<_>>();
-    let mut tools = measurements
-        .iter()
-        .flat_map(|node| node.descendants())
-        .filter(|node| is_measurement(*node))
-        .collect::<Vec<_>>();
-    if measurements.is_empty() {
+    machine(root, found);
+    run(root, found);
+    let mut measurements = root.descendants().filter(|node| node.has_tag_name("Measurements")).peekable();
+    let tools: Vec<Node> = if measurements.peek().is_some() {
+        measurements.flat_map(|node| node.descendants()).filter(|node| is_measurement(*node)).collect()
+    } else {
         // rteval 2 had its one measurement at the top.
-        tools =
-            root.children().filter(|node| MEASURED.iter().any(|tool| node.has_tag_name(tool.0))).collect();
-    }
+        let is_tool = |node: &Node| MEASURED.iter().any(|tool| node.has_tag_name(tool.0));
+        root.children().filter(is_tool).collect()
+    };
     for (n, tool) in tools.iter().enumerate() {
         if tools[..n].iter().any(|before| before.tag_name() == tool.tag_name()) {
             return second_run();
         }
-        measurement(*tool, &mut found)?;
+        measurement(*tool, found)?;
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Whether a node is the element of a measurement's tool: below `Measurements` or a profile of it.
@@ -95,7 +84,7 @@ fn is_measurement(node: Node) -> bool {
 
 fn measurement(tool: Node, found: &mut ImportedFile) -> Result<(), String> {
     let name = tool.tag_name().name();
-    let Some((_, probe)) = MEASURED.iter().find(|known| known.0 == name) else {
+    let Some((_, kind)) = MEASURED.into_iter().find(|known| known.0 == name) else {
         found.not_run(name, format!("the report's {name} is not read, only cyclictest and timerlat are"));
         return Ok(());
     };
@@ -107,67 +96,53 @@ fn measurement(tool: Node, found: &mut ImportedFile) -> Result<(), String> {
         found.skips_missed = true;
     }
     let before = found.columns.len();
-    for core in tool.children().filter(|node| node.has_tag_name("core")) {
-        let mut column = core_column(core, probe).map_err(|why| format!("{name}: {why}"))?;
+    for core in children(tool, "core") {
+        let mut column = core_column(core, kind).map_err(|why| format!("{name}: {why}"))?;
         // cyclictest -h gives every thread the same period.
         column.period_ns = command.as_ref().and_then(|command| cyclictest::period_ns(command, 0));
         found.columns.push(column);
     }
     if found.columns.len() == before {
-        found.not_run(probe, format!("the report has no statistics of {name}: rteval leaves them out where a latency was beyond its buckets"));
+        found.not_run(kind.name(), format!("the report has no statistics of {name}: rteval leaves them out where a latency was beyond its buckets"));
     }
     aborted(tool, before, found);
-    let system = child(tool, "system").and_then(|node| child(node, "statistics"));
-    let worst =
-        system.and_then(|node| thousandths(value(node, "maximum")?)).and_then(|max| max.try_into().ok());
-    if let Some(max) = worst.map(|max: u64| max.div_ceil(1_000)) {
-        found.state_max_of_all(probe, max);
+    let worst = child(tool, "system").and_then(|node| value(child(node, "statistics")?, "maximum"));
+    let worst = worst.and_then(|max| u64::try_from(thousandths(max)?).ok());
+    if let Some(max) = worst {
+        found.state_max_of_all(kind, max.div_ceil(1_000));
     }
     if name == "timerlat" && found.columns.len() > before {
-        found.missing.push(
-            "timerlat: the samples of interrupt, thread and user space are added up in one histogram".into(),
-        );
+        found
+            .lacks("timerlat: the samples of interrupt, thread and user space are added up in one histogram");
     }
     Ok(())
 }
 
-fn core_column(core: Node, probe: &'static str) -> Result<ImportedSeries, String> {
+fn core_column(core: Node, kind: RowKind) -> Result<ImportedSeries, String> {
     let cpu = core.attribute("id").and_then(|id| id.parse().ok()).ok_or("a core has no number")?;
     let bad = |what: &str| format!("core {cpu} has no {what} that can be read");
     let statistics = child(core, "statistics").ok_or_else(|| bad("statistics"))?;
-    let samples = value(statistics, "samples")
-        .and_then(|text| text.parse::<u64>().ok())
-        .ok_or_else(|| bad("number of samples"))?;
-    let mut column = ImportedSeries { probe, cpu, unit_ns: 1_000, width: 1, ..ImportedSeries::default() };
+    let samples = value(statistics, "samples").and_then(|text| text.parse::<u64>().ok());
+    let samples = samples.ok_or_else(|| bad("number of samples"))?;
+    let mut column = ImportedSeries::new(kind, cpu, 1_000);
     if samples == 0 {
         return Ok(column);
     }
-    for name in ["minimum", "maximum", "mean"] {
+    let figure = |name: &str| {
         let node = child(statistics, name).ok_or_else(|| bad(name))?;
         if node.attribute("unit") != Some("us") {
             return Err(bad(&format!("{name} in us")));
         }
-        let figure = node
-            .text()
-            .and_then(|text| thousandths(text.trim()))
-            .and_then(|figure| u64::try_from(figure).ok());
-        let figure = figure.ok_or_else(|| bad(name))?;
-        match name {
-            "minimum" => column.min = Some(figure / 1_000),
-            "maximum" => column.max = Some(figure.div_ceil(1_000)),
-            _ => column.avg = Some(figure as f64 / 1e3),
-        }
-    }
-    for bucket in child(core, "histogram")
-        .into_iter()
-        .flat_map(|node| node.children())
-        .filter(|node| node.has_tag_name("bucket"))
-    {
+        let figure = node.text().and_then(|text| u64::try_from(thousandths(text.trim())?).ok());
+        figure.ok_or_else(|| bad(name))
+    };
+    column.min = Some(figure("minimum")? / 1_000);
+    column.max = Some(figure("maximum")?.div_ceil(1_000));
+    column.avg = Some(figure("mean")? as f64 / 1e3);
+    for bucket in child(core, "histogram").into_iter().flat_map(|node| children(node, "bucket")) {
         let number = |name: &str| bucket.attribute(name).and_then(|text| text.parse::<u64>().ok());
-        column.buckets.push((
-            number("index").ok_or_else(|| bad("bucket"))?,
-            number("value").ok_or_else(|| bad("bucket"))?,
-        ));
+        let pair = number("index").zip(number("value"));
+        column.buckets.push(pair.ok_or_else(|| bad("bucket"))?);
     }
     column.buckets.sort_unstable();
     if column.buckets.windows(2).any(|pair| pair[0].0 == pair[1].0) {
@@ -187,14 +162,12 @@ fn aborted(tool: Node, first: usize, found: &mut ImportedFile) {
     let Some(report) = child(tool, "abort_report").and_then(|node| child(node, "breaktrace")) else { return };
     let measured = report.attribute("measured_latency").and_then(|text| text.parse::<u64>().ok());
     let Some(us) = measured else {
-        found.missing.push("rteval was ended by a latency that the report does not state".into());
+        found.lacks("rteval was ended by a latency that the report does not state");
         return;
     };
     found.note(format!("rteval was ended by a latency of {}", whole_us(us)));
     let worst = found.columns[first..].iter_mut().max_by_key(|column| column.max);
-    if let Some(column) = worst
-        && column.max.is_none_or(|max| max < us)
-    {
+    if let Some(column) = worst.filter(|column| column.max.is_none_or(|max| max < us)) {
         let cpu = column.cpu;
         (column.max, column.overflow) = (Some(us), column.overflow.saturating_add(1));
         found.note(format!(
@@ -207,8 +180,7 @@ fn aborted(tool: Node, first: usize, found: &mut ImportedFile) {
 fn machine(root: Node, found: &mut ImportedFile) {
     let uname = root.descendants().find(|node| node.has_tag_name("uname"));
     let field = |name: &str| uname.and_then(|node| value(node, name)).map(str::to_string);
-    let is_rt =
-        uname.and_then(|node| child(node, "kernel")).and_then(|node| node.attribute("is_RT")) == Some("1");
+    let is_rt = uname.and_then(|node| child(node, "kernel")?.attribute("is_RT")) == Some("1");
     let machine = &mut found.manifest.machine;
     (machine.hostname, machine.architecture) = (field("node"), field("arch"));
     machine.kernel = kernel(field("kernel"), None, is_rt);
@@ -221,12 +193,9 @@ fn run(root: Node, found: &mut ImportedFile) {
         let seconds = [("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1)]
             .iter()
             .try_fold(0u64, |sum, (name, each)| number(name)?.checked_mul(*each)?.checked_add(sum));
-        found.manifest.asked.duration_ns = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+        found.ran_s(seconds);
     }
-    let loads = child(root, "loads")
-        .into_iter()
-        .flat_map(|node| node.children())
-        .filter(|node| node.has_tag_name("command_line"));
+    let loads = child(root, "loads").into_iter().flat_map(|node| children(node, "command_line"));
     let ran = loads.filter(|load| load.attribute("run").is_none_or(|run| run == "1"));
     let names = ran.filter_map(|load| load.attribute("name")).collect::<Vec<_>>().join(", ");
     if !names.is_empty() {
@@ -234,8 +203,12 @@ fn run(root: Node, found: &mut ImportedFile) {
     }
 }
 
+fn children<'a, 'i>(node: Node<'a, 'i>, name: &str) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children().filter(move |node| node.has_tag_name(name))
+}
+
 fn child<'a, 'i>(node: Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
-    node.children().find(|node| node.has_tag_name(name))
+    children(node, name).next()
 }
 
 fn value<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {

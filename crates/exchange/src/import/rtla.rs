@@ -6,81 +6,83 @@
 //! left out, so that overflow begins somewhere after the last row. Neither period nor priority is in the
 //! file. Since 6.14 rtla states below any table how many events it missed.
 
-use super::column::{ImportedFile, ImportedSeries, Rounding};
-use super::figures::second_run;
-use super::scan::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit, Worse,
-};
-use super::scan::{Line, Scan};
+use super::scan::prelude::*;
 use super::table::Table;
 use super::text::is_row;
 
+const STOPS: Says = Says::Lines(Stops, &["{} hit stop tracing{}"]);
+const LOSSES: Says =
+    Says::Lines(Losses, &["{}events missed, results might not be accurate{}", "{}[LOST {some} EVENTS]{}"]);
+const ABORTS: Says = Says::Lines(Aborts, &["Error iterating on events{}", "{}failed to enable the tracer{}"]);
+const NO_DOUBT: Says = Says::NoLine(Doubts, "rtla doubts nothing but for lost events");
+
 pub(super) const TIMERLAT: Description = Description {
-    name: "rtla timerlat hist",
-    program: "rtla",
-    told: Told::Lines(|line| mark(line, "# RTLA timerlat histogram")),
-    parts: &[],
-    unit: Unit::Known,
-    rounding: Rounding::Cut,
-    cpus: Cpus::Stated,
-    samples: StatedSamples::Distribution,
-    totals: Answer::Field("count: of each column, and max: below ALL:"),
-    missed: Missed::Skipped,
     // Below the table the analysis may follow, and how many events were missed.
-    end: End::Unmarked,
-    half_line: |_| Half::Dropped,
-    // The analysis below the table (-a): of the sample that stopped rtla, which the table lacks.
-    worse: Answer::Lines(&[
-        Worse::Place("## CPU {cpu} hit stop tracing{}"),
-        Worse::Sample("IRQ latency: {us} us{}", Some("timerlat-irq")),
-        Worse::Sample("Thread latency: {us} us{}", Some("timerlat-thread")),
-        Worse::Sample("Max timerlat IRQ latency from idle: {us} us in cpu {cpu}", Some("timerlat-irq")),
-    ]),
-    stops: Answer::Lines(&["{} hit stop tracing{}"]),
-    aborts: Answer::Lines(&["Error iterating on events{}", "{}failed to enable the tracer{}"]),
-    losses: Answer::Lines(&["{}events missed, results might not be accurate{}", "{}[LOST {some} EVENTS]{}"]),
-    doubts: Answer::Never("rtla doubts nothing but for lost events"),
-    read,
+    lacks: &[Lack::MissedPeriods, Lack::Digits, Lack::End],
+    says: &[
+        // The analysis below the table (-a): of the sample that stopped rtla, which the table lacks.
+        Says::Lines(Worse, &["## CPU {cpu} hit stop tracing{}"]),
+        Says::SampleOf(RowKind::TimerlatIrq, "IRQ latency: {us} us{}"),
+        Says::SampleOf(RowKind::TimerlatThread, "Thread latency: {us} us{}"),
+        Says::SampleOf(RowKind::TimerlatIrq, "Max timerlat IRQ latency from idle: {us} us in cpu {cpu}"),
+        STOPS,
+        LOSSES,
+        ABORTS,
+        NO_DOUBT,
+        Says::NoLine(Totals, "count: or #COUNT of each column, and the line ALL"),
+    ],
+    ..Description::of(
+        "rtla timerlat hist",
+        "rtla",
+        Told::Lines(|line| mark(line, "# RTLA timerlat histogram")),
+        read,
+    )
 };
 
 pub(super) const OSNOISE: Description = Description {
     name: "rtla osnoise hist",
     told: Told::Lines(|line| mark(line, "# RTLA osnoise histogram")),
-    missed: Missed::NoPeriods,
-    worse: Answer::Never("osnoise prints no analysis: its table holds the sample that stopped it"),
+    lacks: &[Lack::End],
+    says: &[
+        STOPS,
+        LOSSES,
+        ABORTS,
+        NO_DOUBT,
+        Says::NoLine(Totals, "count: of each column, or the counts of each CPU by origin"),
+        Says::NoLine(Worse, "osnoise prints no analysis: its table holds the sample that stopped it"),
+    ],
     ..TIMERLAT
 };
 
 /// The head of a tool, or the columns below it.
 fn mark(line: &str, head: &str) -> Option<Mark> {
-    let is_columns = || line.split_whitespace().next() == Some("Index");
-    if line == head { Some(Mark::Kind(0)) } else { is_columns().then_some(Mark::Kind(1)) }
+    Mark::first([line == head, line.split_whitespace().next() == Some("Index")])
 }
 
 /// Lines below the table.
 const FIGURES: [&str; 5] = ["over:", "count:", "min:", "avg:", "max:"];
 
-fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let mut found = scan.file();
+/// Reads the head: the names of the columns, and nanoseconds of a unit where it is stated.
+fn head<'a>(scan: &mut Scan<'a>, found: &mut ImportedFile) -> Result<(Vec<&'a str>, Option<u64>), String> {
     let mut unit_ns = None;
-    let names = loop {
-        let Some(line) = scan.next()? else {
-            return Err("it has no line 'Index' with the columns (was it written with --no-header?)".into());
-        };
+    while let Some(line) = scan.next()? {
         let mut words = line.text.split_whitespace();
-        if words.next() == Some("Index") {
-            break words.collect::<Vec<_>>();
-        }
         match line.text {
             "# Time unit is microseconds (us)" => unit_ns = Some(1_000),
             "# Time unit is nanoseconds (ns)" => unit_ns = Some(1),
+            _ if words.next() == Some("Index") => return Ok((words.collect(), unit_ns)),
             line => {
                 if let Some(duration) = line.strip_prefix("# Duration:") {
                     found.note(format!("rtla ran for {} (days h:m:s)", duration.trim()));
                 }
             }
         }
-    };
+    }
+    Err("it has no line 'Index' with the columns (was it written with --no-header?)".into())
+}
+
+fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
+    let (names, unit_ns) = head(scan, found)?;
     if names.is_empty() {
         return Err(
             "its histogram is empty: rtla recorded no sample (none was above the threshold of -T)".into()
@@ -120,7 +122,7 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         }
     }
     table.check_width(columns.len())?;
-    table.require(&FIGURES, columns.len()..=columns.len(), &mut found.missing);
+    table.require(&FIGURES, columns.len()..=columns.len(), found);
     let figure =
         |name: &str, column: usize| table.word(name, column).and_then(|word| word.parse::<f64>().ok());
     let last = table.rows.last_key_value().map(|row| *row.0);
@@ -131,7 +133,7 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
     let width = if labels == 0 && last == Some(0) { widest.unwrap_or(1) } else { labels.max(1) };
     for (place, column) in columns.iter_mut().enumerate() {
         let number = |name: &str| figure(name, place).map(whole);
-        column.buckets = if last.is_some() { table.buckets(place) } else { Vec::new() };
+        column.buckets = table.buckets(place);
         column.width = width;
         column.overflow_from = last.map(|last| last.saturating_add(width));
         (column.min, column.avg, column.max) = (number("min:"), figure("avg:", place), number("max:"));
@@ -139,21 +141,20 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         let count = column.samples();
         column.unplaced = number("count:").unwrap_or(0).saturating_sub(count);
         if let Some(stated) = number("count:").filter(|stated| *stated != count) {
-            found
-                .missing
-                .push(format!("{}: {count} samples are listed, its count says {stated}", names[place]));
+            let name = names[place];
+            found.lacks(format!("{name}: {count} samples are listed, its count says {stated}"));
         }
     }
     found.columns = columns;
     if all.is_some() && worst.is_empty() {
-        found.missing.push("the file has no 'max:' below 'ALL:': it was cut short".into());
+        found.lacks("the file has no 'max:' below 'ALL:': it was cut short");
     }
     for (head, max) in worst {
-        if let (Some(max), Some(probe)) = (max.map(whole), probe(head)) {
-            found.state_max_of_all(probe, max);
+        if let (Some(max), Some(kind)) = (max.map(whole), kind(head)) {
+            found.state_max_of_all(kind, max);
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// A figure below the table; `None` where rtla has none.
@@ -167,24 +168,22 @@ fn figure(line: &Line, word: &str) -> Result<Option<f64>, String> {
     }
 }
 
-/// The probe that a head of rtla stands for.
-fn probe(head: &str) -> Option<&'static str> {
+/// The kind of row that a head of rtla stands for.
+fn kind(head: &str) -> Option<RowKind> {
     Some(match head {
-        "IRQ" => "timerlat-irq",
-        "Thr" => "timerlat-thread",
-        "Usr" => "timerlat-user",
-        "CPU" => "noise",
+        "IRQ" => RowKind::TimerlatIrq,
+        "Thr" => RowKind::TimerlatThread,
+        "Usr" => RowKind::TimerlatUser,
+        "CPU" => RowKind::Noise,
         _ => return None,
     })
 }
 
 /// The column that `IRQ-000`, `Thr-000`, `Usr-000` or `CPU-000` heads.
 fn column(name: &str, unit_ns: u64) -> Result<ImportedSeries, String> {
-    let unknown = || format!("'{name}' is not a column of rtla");
-    let (kind, cpu) = name.split_once('-').ok_or_else(unknown)?;
-    let probe = probe(kind).ok_or_else(unknown)?;
-    let cpu = cpu.parse().map_err(|_| unknown())?;
-    Ok(ImportedSeries { probe, cpu, unit_ns, width: 1, ..ImportedSeries::default() })
+    let column = name.split_once('-').and_then(|(head, cpu)| Some((kind(head)?, cpu.parse().ok()?)));
+    let (kind, cpu) = column.ok_or_else(|| format!("'{name}' is not a column of rtla"))?;
+    Ok(ImportedSeries::new(kind, cpu, unit_ns))
 }
 
 /// Figures without a fraction, which rtla has in means alone; the cast saturates.

@@ -8,23 +8,16 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries, Rounding};
-use super::figures::{Screens, ToolScreen, second_run};
+use super::figures::{Screens, ToolScreen};
 use super::rtla;
-use super::scan::format::{Answer, Description, Mark, StatedSamples, Told};
-use super::scan::{Line, Scan};
+use super::scan::prelude::*;
 
 use machine::units::whole_us;
 
 pub(super) const TIMERLAT: Description = Description {
     name: "rtla timerlat top",
-    told: Told::Lines(|line| {
-        let is_unit = || line.contains("IRQ Timer Latency (").then_some(Mark::Kind(1));
-        if is_head(line, "COUNT") && line.contains('|') { Some(Mark::Kind(0)) } else { is_unit() }
-    }),
-    rounding: Rounding::Cut,
-    samples: StatedSamples::Extremes,
-    totals: Answer::Field("#COUNT of each CPU, and the line ALL"),
+    told: Told::Lines(|line| Mark::first([heads_timerlat(line), line.contains("IRQ Timer Latency (")])),
+    lacks: &[Lack::Distribution, Lack::MissedPeriods, Lack::Digits, Lack::End],
     read: read_timerlat,
     ..rtla::TIMERLAT
 };
@@ -32,21 +25,24 @@ pub(super) const TIMERLAT: Description = Description {
 pub(super) const OSNOISE: Description = Description {
     name: "rtla osnoise top",
     told: Told::Lines(|line| {
-        let is_unit = || line.starts_with("duration:") && line.contains("time is in us");
-        if heads_osnoise(line) { Some(Mark::Kind(0)) } else { is_unit().then_some(Mark::Kind(1)) }
+        let is_unit = line.starts_with("duration:") && line.contains("time is in us");
+        Mark::first([heads_osnoise(line), is_unit])
     }),
-    samples: StatedSamples::Extremes,
-    totals: Answer::Field("the counts of each CPU by origin"),
+    lacks: &[Lack::Distribution, Lack::End],
     read: read_osnoise,
     ..rtla::OSNOISE
 };
 
 /// Columns of timerlat, in the order of the table.
-const PROBES: [&str; 3] = ["timerlat-irq", "timerlat-thread", "timerlat-user"];
+const KINDS: [RowKind; 3] = [RowKind::TimerlatIrq, RowKind::TimerlatThread, RowKind::TimerlatUser];
 
 fn is_head(line: &str, second: &str) -> bool {
     let mut words = line.split_whitespace();
     words.next() == Some("CPU") && words.next() == Some(second)
+}
+
+fn heads_timerlat(line: &str) -> bool {
+    is_head(line, "COUNT") && line.contains('|')
 }
 
 fn heads_osnoise(line: &str) -> bool {
@@ -102,22 +98,21 @@ impl Rows {
     }
 }
 
-fn read_timerlat(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let (mut found, mut rows, mut unit_ns) = (scan.file(), Rows::default(), None);
-    let mut worst = [None; PROBES.len()];
+fn read_timerlat(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
+    let (mut rows, mut unit_ns, mut worst) = (Rows::default(), None, [None; KINDS.len()]);
     while let Some(line) = scan.next()? {
-        if is_head(&line, "COUNT") && line.contains('|') {
+        let groups = || line.split('|').skip(1).map(|group| figures(&line, group));
+        if heads_timerlat(&line) {
             rows.drawn.head(scan.statements)?;
         } else if line.contains("IRQ Timer Latency (") {
             unit_ns = unit_of(&line);
         } else if line.starts_with("ALL ") {
-            for (place, group) in line.split('|').skip(1).enumerate().take(PROBES.len()) {
-                worst[place] = worst[place].max(figures(&line, group)?.max);
+            for (worst, screen) in worst.iter_mut().zip(groups()) {
+                *worst = (*worst).max(screen?.max);
             }
         } else if let Some((cpu, count)) = cpu_and_count(&line)? {
-            let groups = line.split('|').skip(1).map(|group| figures(&line, group));
-            let groups = groups.collect::<Result<Vec<_>, _>>()?;
-            if !(2..=PROBES.len()).contains(&groups.len()) {
+            let groups = groups().collect::<Result<Vec<_>, _>>()?;
+            if !(2..=KINDS.len()).contains(&groups.len()) {
                 return Err(line.at(format_args!("cpu {cpu} has {} groups of figures", groups.len())));
             }
             let identity = (groups.len() as u64, 0);
@@ -130,21 +125,21 @@ fn read_timerlat(scan: &mut Scan) -> Result<ImportedFile, String> {
         }
     }
     let unit_ns = unit_ns.ok_or("it does not say its time unit")?;
-    rows.drawn.note(&mut found);
+    rows.drawn.note(found);
     found.note("rtla timerlat top counts interrupts alone: its threads are taken to have as many samples");
     for ((cpu, place), screen) in &rows.screens.0 {
-        found.columns.push(ImportedSeries::of_screen(PROBES[*place], *cpu, unit_ns, screen));
+        found.columns.push(ImportedSeries::new(KINDS[*place], *cpu, unit_ns).screen(screen));
     }
-    for (probe, max) in PROBES.iter().zip(worst) {
+    for (kind, max) in KINDS.into_iter().zip(worst) {
         if let Some(max) = max {
-            found.state_max_of_all(probe, max);
+            found.state_max_of_all(kind, max);
         }
     }
-    Ok(found)
+    Ok(())
 }
 
-fn read_osnoise(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let (mut found, mut rows, mut is_us) = (scan.file(), Rows::default(), false);
+fn read_osnoise(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
+    let (mut rows, mut is_us) = (Rows::default(), false);
     let mut worst_periods: BTreeMap<u32, u64> = BTreeMap::new();
     while let Some(line) = scan.next()? {
         if heads_osnoise(&line) {
@@ -163,13 +158,13 @@ fn read_osnoise(scan: &mut Scan) -> Result<ImportedFile, String> {
     if !is_us {
         return Err("it does not say its time unit".into());
     }
-    rows.drawn.note(&mut found);
+    rows.drawn.note(found);
     for ((cpu, _), screen) in &rows.screens.0 {
         let us = whole_us(worst_periods[cpu]);
         found.note(format!("noise on cpu {cpu}: up to {us} in one period of rtla"));
-        found.columns.push(ImportedSeries::of_screen("noise", *cpu, 1_000, screen));
+        found.columns.push(ImportedSeries::new(RowKind::Noise, *cpu, 1_000).screen(screen));
     }
-    Ok(found)
+    Ok(())
 }
 
 fn unit_of(line: &str) -> Option<u64> {
@@ -209,8 +204,8 @@ fn figures(line: &Line, group: &str) -> Result<ToolScreen, String> {
 /// `0 #4           4015681      3133376    21.97149      787570        50300         154 …`, and the most
 /// noise of one period.
 fn osnoise_row(line: &Line, cpu: u32) -> Result<(ToolScreen, u64), String> {
-    let words = line.split_once('#').map(|(_, rest)| rest.split_whitespace().skip(1)).into_iter().flatten();
-    let words = words.collect::<Vec<_>>();
+    let rest = line.split_once('#').map_or("", |(_, rest)| rest);
+    let words = rest.split_whitespace().skip(1).collect::<Vec<_>>();
     // rtla hwnoise has no columns of IRQ, softirq and thread.
     if words.len() != 10 && words.len() != 7 {
         return Err(line.at(format_args!("cpu {cpu} has {} figures", words.len())));
@@ -219,7 +214,7 @@ fn osnoise_row(line: &Line, cpu: u32) -> Result<(ToolScreen, u64), String> {
     let (noise_us, worst_period_us, single_us) = (number(1)?, number(3)?, number(4)?);
     let counts = (5..words.len()).map(number).collect::<Result<Vec<_>, _>>()?;
     let count = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
-    let mut screen = ToolScreen { cycles: count, ..ToolScreen::default() };
+    let mut screen = ToolScreen::default();
     if count > 0 || single_us > 0 {
         screen.cycles = count.max(1);
         screen.avg = Some((noise_us as f64 / count.max(1) as f64).min(single_us as f64));

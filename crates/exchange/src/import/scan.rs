@@ -9,10 +9,21 @@ pub mod says;
 
 use std::ops::Deref;
 
-use self::format::{Cpus, Description, End, Half, Missed, StatedSamples, Told};
+use self::format::{Description, Half, Lack, Told};
 use self::says::Said;
 use super::column::ImportedFile;
 use super::text::split_cut;
+
+/// The vocabulary of a format's file.
+pub mod prelude {
+    pub(in crate::import) use super::format::{Description, Half, Lack, Mark, Told};
+    pub(in crate::import) use super::says::FormatQuestion::{Aborts, Doubts, Losses, Stops, Totals, Worse};
+    pub(in crate::import) use super::says::{BREAK, DOUBTS, FAILURES, Says};
+    pub(in crate::import) use super::{Line, Scan, plain_number};
+    pub(in crate::import) use crate::import::column::{ImportedFile, ImportedSeries, Probe};
+    pub(in crate::import) use crate::import::figures::{second_run, thousandths};
+    pub(in crate::import) use evidence::kind::RowKind;
+}
 
 /// A text on its way through a reader.
 pub(super) struct Scan<'a> {
@@ -62,9 +73,14 @@ impl<'a> Line<'a> {
         self.at(format_args!("'{}' is not a line of {}", self.text, self.program))
     }
 
+    /// Why a line is refused of which a word is no figure.
+    pub fn no_figure(&self, word: &str) -> String {
+        self.at(format_args!("'{word}' is not one of its figures"))
+    }
+
     /// A figure of the line: a number without sign and separators.
     pub fn number(&self, word: &str) -> Result<u64, String> {
-        plain_number(word).ok_or_else(|| self.at(format_args!("'{word}' is not one of its figures")))
+        plain_number(word).ok_or_else(|| self.no_figure(word))
     }
 }
 
@@ -127,23 +143,21 @@ impl<'a> Scan<'a> {
         self.rest.is_empty() && self.half == Some(line.text)
     }
 
-    /// A file of the format's tool in which nothing was found yet.
-    pub fn file(&self) -> ImportedFile {
-        let mut found = ImportedFile::by(self.format.program, None);
-        found.skips_missed = self.format.missed == Missed::Skipped;
-        found.cpus_known = self.format.cpus == Cpus::Stated;
-        if self.format.end == End::Unmarked {
+    /// Reads the text, and lets everything count that stands beside the figures.
+    pub fn read(mut self) -> Result<ImportedFile, String> {
+        let format = self.format;
+        let mut found = ImportedFile::by(format.program);
+        found.skips_missed = format.lacks(Lack::MissedPeriods);
+        found.cpus_known = !format.lacks(Lack::Cpus);
+        if format.lacks(Lack::End) {
             found.unmarked();
         }
-        if self.format.samples == StatedSamples::Extremes {
+        if format.lacks(Lack::Distribution) {
             found.extremes_alone();
         }
-        found
-    }
-
-    /// Lets everything count that stands beside the figures.
-    pub fn settle(self, found: &mut ImportedFile) {
+        (format.read)(&mut self, &mut found)?;
         found.missing.splice(0..0, self.missing);
-        self.said.settle(self.format.rounding, found);
+        self.said.settle(format.lacks(Lack::Digits), &mut found);
+        Ok(found)
     }
 }

@@ -6,41 +6,35 @@
 //! samples, and what lies between two of them is counted at the upper one. Only the first instance prints,
 //! without its CPU; samples beyond its buffer are not in its figures.
 
-use super::column::{ImportedFile, ImportedSeries, Rounding};
-use super::figures::{second_run, thousandths};
-use super::scan::Scan;
-use super::scan::format::{Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit};
+use super::figures::after;
+use super::scan::prelude::*;
 
 pub(super) const FORMAT: Description = Description {
-    name: "stress-ng --cyclic",
-    program: "stress-ng",
-    told: Told::Lines(|line| {
-        let message = message(line)?;
-        let is_head = message.starts_with("sched ") && message.ends_with("samples");
-        let is_extremes = message.starts_with("min:") && message.contains("max:");
-        if is_head { Some(Mark::Kind(0)) } else { is_extremes.then_some(Mark::Kind(1)) }
-    }),
-    parts: &[],
-    unit: Unit::Known,
-    rounding: Rounding::Exact,
-    cpus: Cpus::Threads,
-    samples: StatedSamples::Distribution,
-    totals: Answer::Field("the samples of its line 'sched'"),
-    missed: Missed::NoPeriods,
-    end: End::Marked,
-    half_line: |_| Half::Dropped,
-    worse: Answer::Never("max: is its only figure of the kind"),
-    stops: Answer::Never("it has no threshold"),
-    aborts: Answer::Lines(&[
-        "stress-ng: fail:{}",
-        "stress-ng: error:{}",
-        "{}unsuccessful run completed{}",
-        "{}terminated on signal{}",
-    ]),
-    losses: Answer::Lines(&["{}Note: --cyclic-samples needed to be {some} {}"]),
-    doubts: Answer::Never("it doubts nothing but for samples that it lost"),
-    read,
+    lacks: &[Lack::Cpus],
+    says: &[
+        Says::Lines(Losses, &["{}Note: --cyclic-samples needed to be {some} {}"]),
+        Says::Lines(
+            Aborts,
+            &[
+                "stress-ng: fail:{}",
+                "stress-ng: error:{}",
+                "{}unsuccessful run completed{}",
+                "{}terminated on signal{}",
+            ],
+        ),
+        Says::NoLine(Totals, "the samples of its line 'sched'"),
+        Says::NoLine(Worse, "max: is its only figure of the kind"),
+        Says::NoLine(Stops, "it has no threshold"),
+        Says::NoLine(Doubts, "it doubts nothing but for samples that it lost"),
+    ],
+    ..Description::of("stress-ng --cyclic", "stress-ng", Told::Lines(mark), read)
 };
+
+fn mark(line: &str) -> Option<Mark> {
+    let message = message(line)?;
+    let is_head = message.starts_with("sched ") && message.ends_with("samples");
+    Mark::first([is_head, message.starts_with("min:") && message.contains("max:")])
+}
 
 /// The message of the stressor in a line of the log.
 fn message(line: &str) -> Option<&str> {
@@ -64,15 +58,14 @@ struct StressNgLog {
     bucket_count: Option<u64>,
 }
 
-fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let mut found = scan.file();
+fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let mut log = StressNgLog::default();
     while let Some(line) = scan.next()? {
         let Some(message) = message(line.text) else { continue };
         if message.starts_with("sched ") && log.samples.is_some() {
             return second_run();
         }
-        take(&mut log, &mut found, message).ok_or_else(|| line.part(message).unreadable())?;
+        take(&mut log, found, message).ok_or_else(|| line.part(message).unreadable())?;
     }
     let policy = log.policy.as_deref().and_then(|policy| policy.strip_prefix("SCHED_"));
     found.scheduled(policy.map(str::to_lowercase).as_deref(), None);
@@ -82,57 +75,38 @@ fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
         ("mean", log.mean.is_some()),
     ] {
         if !is_there {
-            found.missing.push(format!("the log has no {what}: it was cut short"));
+            found.lacks(format!("the log has no {what}: it was cut short"));
         }
     }
-    let column = column(log, &mut found);
-    found.columns.push(column);
-    Ok(found)
-}
-
-fn column(log: StressNgLog, found: &mut ImportedFile) -> ImportedSeries {
     let samples = log.samples.unwrap_or(0);
-    let mut column = ImportedSeries {
-        probe: "wakeup",
-        unit_ns: 1,
-        width: 1,
-        min: log.min,
-        avg: log.mean,
-        max: log.max,
-        ..ImportedSeries::default()
-    };
-    match log.width {
-        Some(width) if width > 0 => {
-            column.width = width;
-            column.overflow_from = log.buckets.last().map(|bucket| bucket.0.saturating_add(width));
-            column.buckets = log.buckets.into_iter().filter(|bucket| bucket.1 > 0).collect();
-            column.set_total(samples, &mut found.missing);
-            let end = log.bucket_count.and_then(|count| count.checked_mul(width));
-            if end.is_none() || column.overflow_from != end {
-                found.missing.push("the log does not have all its buckets: it was cut short".into());
-            }
+    let column = ImportedSeries::new(RowKind::Wakeup, 0, 1);
+    let mut column = ImportedSeries { min: log.min, avg: log.mean, max: log.max, ..column };
+    if let Some(width) = log.width.filter(|width| *width > 0) {
+        column.width = width;
+        column.overflow_from = log.buckets.last().map(|bucket| bucket.0.saturating_add(width));
+        column.buckets = log.buckets.into_iter().filter(|bucket| bucket.1 > 0).collect();
+        column.set_total(samples, found);
+        let end = log.bucket_count.and_then(|count| count.checked_mul(width));
+        if end.is_none() || column.overflow_from != end {
+            found.lacks("the log does not have all its buckets: it was cut short");
         }
-        _ => {
-            column.buckets = between(&log, samples);
-            column.overflow = samples.saturating_sub(column.listed());
-            if log.percentiles.len() < 9 {
-                found.missing.push("the log has fewer than nine percentiles: it was cut short".into());
-            }
-            found.note("samples between two percentiles of stress-ng are counted at the upper one");
+    } else {
+        column.buckets = between(&log, samples);
+        column.overflow = samples.saturating_sub(column.listed());
+        if log.percentiles.len() < 9 {
+            found.lacks("the log has fewer than nine percentiles: it was cut short");
         }
+        found.note("samples between two percentiles of stress-ng are counted at the upper one");
     }
-    column
+    found.columns.push(column);
+    Ok(())
 }
 
 /// Buckets made of percentiles. Their sample is the one at that part of all samples in ascending order, so
 /// that as many lie at or below it.
 fn between(log: &StressNgLog, samples: u64) -> Vec<(u64, u64)> {
-    let mut buckets = Vec::new();
-    let mut counted = 0u64;
-    if let Some(min) = log.min.filter(|_| samples > 0) {
-        buckets.push((min, 1));
-        counted = 1;
-    }
+    let first = log.min.filter(|_| samples > 0).map(|min| (min, 1));
+    let (mut buckets, mut counted) = (Vec::from_iter(first), u64::from(first.is_some()));
     for (part, value) in &log.percentiles {
         let below = u128::from(samples) * u128::from(*part) / 100_000;
         // The maximum is recorded as such.
@@ -147,6 +121,9 @@ fn between(log: &StressNgLog, samples: u64) -> Vec<(u64, u64)> {
 
 /// Takes a message of the stressor; `None` where a figure cannot be read.
 fn take(log: &mut StressNgLog, found: &mut ImportedFile, message: &str) -> Option<()> {
+    fn first(text: &str) -> Option<&str> {
+        text.split_whitespace().next()
+    }
     if let Some(rest) = message.strip_prefix("sched ") {
         let (policy, rest) = rest.split_once(':')?;
         log.policy = Some(policy.to_string());
@@ -155,14 +132,14 @@ fn take(log: &mut StressNgLog, found: &mut ImportedFile, message: &str) -> Optio
         found.note(format!("each cycle of stress-ng slept {delay} ns anew: none of them can be missed"));
         log.samples = Some(samples.trim().strip_suffix("samples")?.trim().parse().ok()?);
     } else if let Some(rest) = message.strip_prefix("mean:") {
-        log.mean = Some(thousandths(rest.split_whitespace().next()?)? as f64 / 1e3);
+        log.mean = Some(thousandths(first(rest)?)? as f64 / 1e3);
     } else if let Some(rest) = message.strip_prefix("min:") {
-        log.min = Some(rest.split_whitespace().next()?.parse().ok()?);
-        log.max = Some(rest.split_once("max:")?.1.split_whitespace().next()?.parse().ok()?);
+        log.min = Some(first(rest)?.parse().ok()?);
+        log.max = Some(after(rest, "max:")?.parse().ok()?);
     } else if let Some(rest) = message.strip_prefix("latency distribution (") {
-        log.width = Some(rest.split_whitespace().next()?.parse().ok()?);
+        log.width = Some(first(rest)?.parse().ok()?);
     } else if let Some(rest) = message.strip_prefix("(for the first ") {
-        log.bucket_count = Some(rest.split_whitespace().next()?.parse().ok()?);
+        log.bucket_count = Some(first(rest)?.parse().ok()?);
     } else if let Some((part, value)) = message.split_once("%:") {
         let part = u64::try_from(thousandths(part.trim())?).ok()?;
         let value = value.trim().strip_suffix("ns")?.trim().parse().ok()?;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use super::column::ImportedFile;
 use super::figures::second_run;
 use super::scan::Line;
 
@@ -78,11 +79,11 @@ impl<'a> Table<'a> {
         &mut self,
         names: &[&'static str],
         columns: RangeInclusive<usize>,
-        missing: &mut Vec<String>,
+        found: &mut ImportedFile,
     ) {
         for name in names {
             if self.cells(name).is_none_or(|words| !columns.contains(&words.len())) {
-                missing.push(format!("the file has no '{name}' for every column: it was cut short"));
+                found.lacks(format!("the file has no '{name}' for every column: it was cut short"));
                 self.figures.remove(name);
             }
         }
@@ -90,10 +91,7 @@ impl<'a> Table<'a> {
 
     /// The buckets of a column that hold a sample.
     pub fn buckets(&self, column: usize) -> Vec<(u64, u64)> {
-        self.rows
-            .iter()
-            .map(|(label, counts)| (*label, counts[column]))
-            .filter(|bucket| bucket.1 > 0)
-            .collect()
+        let buckets = self.rows.iter().map(|(label, counts)| (*label, counts[column]));
+        buckets.filter(|bucket| bucket.1 > 0).collect()
     }
 }

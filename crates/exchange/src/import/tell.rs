@@ -33,8 +33,7 @@ pub(super) fn all(text: &str) -> Vec<ImportFormat> {
             }
         }
     }
-    let is_part =
-        |format: &ImportFormat| told.iter().any(|whole| whole.description().parts.contains(&format.name()));
+    let is_part = |format: &ImportFormat| told.iter().any(|whole| whole.parts().contains(format));
     told.iter().copied().filter(|format| !is_part(format)).collect()
 }
 

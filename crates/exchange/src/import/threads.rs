@@ -12,63 +12,33 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries, Rounding};
 use super::command::{Syntax, ToolCommand};
-use super::figures::{Screens, ToolScreen, second_run};
-use super::scan::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit, Worse,
-};
-use super::scan::{Line, Scan, plain_number};
-
-/// The latency at which a tool of rt-tests ended (`-b`), and the thread that had it.
-pub(super) const BREAK: Answer<Worse> =
-    Answer::Lines(&[Worse::Place("# Break thread:{tid}"), Worse::Sample("# Break value:{units}", None)]);
-
-/// Failures that rt-tests state without ending.
-pub(super) const FAILURES: Answer<&str> = Answer::Lines(&[
-    "FATAL:{}",
-    "ERROR:{}",
-    "{}clock_nanosleep{}failed{}",
-    "{}clock_gettime{}failed{}",
-    "could not {} message{}",
-    "{}ailed to set priority to{}",
-]);
-
-/// Doubts that rt-tests state.
-pub(super) const DOUBTS: Answer<&str> = Answer::Lines(&[
-    "WARN: High resolution timers not available{}",
-    "{}Could not set CPU affinity{}",
-    "WARN: Running on unknown kernel version{}",
-]);
+use super::figures::{Screens, ToolScreen};
+use super::scan::prelude::*;
 
 pub(super) const SIGNALTEST: Description = Description {
-    name: "signaltest text",
-    program: "signaltest",
-    told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Signaltest).then_some(Mark::Sure)),
-    parts: &["cyclictest -v"],
-    unit: Unit::Known,
-    rounding: Rounding::Cut,
-    cpus: Cpus::Threads,
-    samples: StatedSamples::Extremes,
-    totals: Answer::Field("C: of a thread's line"),
-    missed: Missed::NoPeriods,
-    end: End::Unmarked,
-    half_line: |_| Half::Dropped,
-    worse: BREAK,
-    stops: Answer::Never("its break value says so"),
-    aborts: FAILURES,
-    losses: Answer::Never("every round is in its figures"),
-    doubts: DOUBTS,
-    read: |scan| read(scan, ThreadTool::Signaltest),
+    lacks: &[Lack::Cpus, Lack::Distribution, Lack::End],
+    says: &[
+        BREAK,
+        FAILURES,
+        DOUBTS,
+        Says::NoLine(Totals, "C: of a thread's line"),
+        Says::NoLine(Stops, "its break value says so"),
+        Says::NoLine(Losses, "every round, or every period, is in its figures"),
+    ],
+    ..Description::of(
+        "signaltest text",
+        "signaltest",
+        Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Signaltest).then_some(Mark::Sure)),
+        |scan, found| read(scan, found, ThreadTool::Signaltest),
+    )
 };
 
 pub(super) const CYCLICDEADLINE: Description = Description {
     name: "cyclicdeadline text",
     program: "cyclicdeadline",
     told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Cyclicdeadline).then_some(Mark::Sure)),
-    missed: Missed::Counted,
-    losses: Answer::Never("every period is in its figures"),
-    read: |scan| read(scan, ThreadTool::Cyclicdeadline),
+    read: |scan, found| read(scan, found, ThreadTool::Cyclicdeadline),
     ..SIGNALTEST
 };
 
@@ -128,20 +98,27 @@ impl ThreadTool {
 
     /// The period of a thread by its command line: cyclicdeadline's get longer by a step.
     pub fn period_us(self, command: &ToolCommand, number: u32) -> u64 {
-        let given =
-            |letter, default| if command.has(letter) { command.number(letter) } else { Some(default) };
         let period_us = || {
-            let longer = given('s', 500)?.checked_mul(u64::from(number))?;
-            longer.checked_add(given('i', 1_000)?)
+            let longer = command.number_or('s', 500)?.checked_mul(u64::from(number))?;
+            longer.checked_add(command.number_or('i', 1_000)?)
         };
         if self == ThreadTool::Cyclicdeadline { period_us().unwrap_or(0) } else { 0 }
     }
 
     /// The probe that measures the same.
-    pub fn probe(self) -> &'static str {
+    pub fn probe(self) -> Probe {
         match self {
-            ThreadTool::Signaltest => "message-signal",
-            ThreadTool::Cyclictest | ThreadTool::Cyclicdeadline => "wakeup",
+            ThreadTool::Signaltest => Probe::message("signal"),
+            ThreadTool::Cyclictest | ThreadTool::Cyclicdeadline => RowKind::Wakeup.into(),
+        }
+    }
+
+    /// Notes that hold for text and JSON of the tool.
+    pub fn remarks(self, found: &mut ImportedFile) {
+        match self {
+            ThreadTool::Signaltest => found.note("a latency is one round of the signal through all threads"),
+            ThreadTool::Cyclicdeadline => found.scheduled(Some("deadline"), None),
+            ThreadTool::Cyclictest => {}
         }
     }
 }
@@ -256,14 +233,11 @@ impl SampleLines {
     /// Takes a sample's line; false where it is none, and an error where it belongs to another run.
     pub fn take(&mut self, line: &str) -> Result<bool, String> {
         let Some((thread, cycle, latency)) = sample(line) else { return Ok(false) };
-        let known = self.0.get(&thread).is_some_and(|known| known.last >= cycle);
-        if known {
+        if self.0.get(&thread).is_some_and(|known| known.last >= cycle) {
             return second_run();
         }
-        let samples = self
-            .0
-            .entry(thread)
-            .or_insert_with(|| ThreadSamples { first: cycle, ..ThreadSamples::default() });
+        let new = || ThreadSamples { first: cycle, ..ThreadSamples::default() };
+        let samples = self.0.entry(thread).or_insert_with(new);
         samples.last = cycle;
         samples.count += 1;
         *samples.buckets.entry(latency).or_default() += 1;
@@ -271,16 +245,15 @@ impl SampleLines {
     }
 }
 
-fn read(scan: &mut Scan, tool: ThreadTool) -> Result<ImportedFile, String> {
-    let mut found = scan.file();
+fn read(scan: &mut Scan, found: &mut ImportedFile, tool: ThreadTool) -> Result<(), String> {
     let (mut threads, mut samples) = (Threads::default(), SampleLines::default());
     while let Some(line) = scan.next()? {
         if !threads.take(tool, &line)? {
             samples.take(&line)?;
         }
     }
-    remarks(tool, &mut found);
-    threads.priority(Some("fifo"), &mut found);
+    tool.remarks(found);
+    threads.priority(Some("fifo"), found);
     for (thread, mut screen) in threads.screens.0 {
         if screen.min.zip(screen.avg).is_some_and(|(min, avg)| min as f64 > avg + 1.0) {
             let name = tool.name();
@@ -290,20 +263,11 @@ fn read(scan: &mut Scan, tool: ThreadTool) -> Result<ImportedFile, String> {
         let listed = samples.0.get(&thread).and_then(|samples| samples.buckets.last_key_value());
         screen.max = screen.max.max(listed.map(|bucket| *bucket.0));
         let line = &threads.lines[&thread];
-        let column = ImportedSeries::of_screen(tool.probe(), thread, 1_000, &screen);
+        let column = ImportedSeries::new(tool.probe(), thread, 1_000).screen(&screen);
         let column = column.each_us(line.interval_us.unwrap_or(0));
         found.columns.push(ImportedSeries { tid: Some(line.tid), ..column });
     }
-    Ok(found)
-}
-
-/// Notes that hold for text and JSON of the tool.
-pub(super) fn remarks(tool: ThreadTool, found: &mut ImportedFile) {
-    match tool {
-        ThreadTool::Signaltest => found.note("a latency is one round of the signal through all threads"),
-        ThreadTool::Cyclicdeadline => found.scheduled(Some("deadline"), None),
-        ThreadTool::Cyclictest => {}
-    }
+    Ok(())
 }
 
 /// A line of `-v`: thread, cycle and latency.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The output of Xenomai's `latency` and EVL's `latmus`: `RTH|RTD|RTS` tables.
+//! The output of Xenomai's `latency` and EVL's `latmus`: `RTH|RTD|RTS` tables, and the histogram that
+//! `latmus -g` writes for gnuplot.
 //!
 //! ```text
 //! RTT|  00:00:01  (periodic user-mode task, 1000 us period, priority 99)
@@ -7,50 +8,68 @@
 //! RTD|      0.723|      2.302|      3.740|       0|     0|      0.723|      3.740
 //! RTS|      0.173|      2.114|      4.036|       0|     0|    00:00:20/00:00:20
 //! ```
+//! ```text
+//! # context: user
+//! # thread affinity: CPU1
+//! # OVERRUNS: 2
+//! # max latency: 9.204
+//! # sample count: 3581
+//! 0 12
+//! 9+ 1
+//! ```
 //!
 //! Figures are microseconds with a fraction. `RTD` is a second: as many samples as periods fit into it.
 //! Overruns are periods missed, counted from the start. Where `-h` lists every sample (`HSD|    avg|`), those
 //! are the buckets. Xenomai sets its timer early, so that a latency may be below zero: it counts as zero
-//! here.
+//! here. A bucket of `latmus -g` is 1 us; a `+` behind the last one says that it holds everything above, too.
+//! The table may stand in the same text: its worst latency and overruns count where they are worse.
 
 use std::collections::BTreeMap;
 
-use super::column::{ImportedFile, ImportedSeries, Rounding};
-use super::figures::{second_run, thousandths};
-use super::scan::format::{
-    Answer, Cpus, Description, End, Half, Mark, Missed, StatedSamples, Told, Unit, Worse,
-};
-use super::scan::{Line, Scan};
+use super::column::kernel;
+use super::scan::prelude::*;
 
-pub(super) const FORMAT: Description = Description {
-    name: "Xenomai latency",
-    program: "xenomai latency",
-    told: Told::Lines(|line| (is_row(line) || is_frame(line)).then_some(Mark::Half)),
-    parts: &[],
-    unit: Unit::Known,
-    rounding: Rounding::Exact,
-    cpus: Cpus::Stated,
-    samples: StatedSamples::Distribution,
-    totals: Answer::Field("the line RTS"),
-    missed: Missed::Counted,
-    end: End::Marked,
-    half_line: |_| Half::Dropped,
-    worse: Answer::Lines(&[Worse::Sample("latency threshold is exceeded ({} >= {us}), aborting.", None)]),
-    stops: Answer::Never("its threshold says so with the value"),
-    aborts: Answer::Lines(&["-- aborting{}", "*** OOPS:{}", "latency: failed to{}", "latency: unexpected{}"]),
-    losses: Answer::Never("a period that was overrun is counted"),
-    doubts: Answer::Lines(&[
-        "{}NOT reliable{}",
-        "{}latency peaks may have been due to involuntary mode switches{}",
-        "# IN-BAND SWITCHES: {some}",
-    ]),
-    read,
+pub(super) const TABLE: Description = Description {
+    says: &[
+        Says::Lines(Worse, &["latency threshold is exceeded ({} >= {us}), aborting."]),
+        Says::Lines(
+            Aborts,
+            &["-- aborting{}", "*** OOPS:{}", "latency: failed to{}", "latency: unexpected{}"],
+        ),
+        Says::Lines(
+            Doubts,
+            &[
+                "{}NOT reliable{}",
+                "{}latency peaks may have been due to involuntary mode switches{}",
+                "# IN-BAND SWITCHES: {some}",
+            ],
+        ),
+        Says::NoLine(Totals, "the line RTS; # sample count:"),
+        Says::NoLine(Stops, "its threshold says so with the value"),
+        Says::NoLine(Losses, "a period that was overrun is counted"),
+    ],
+    ..Description::of(
+        "Xenomai latency",
+        "xenomai latency",
+        Told::Lines(|line| (is_row(line) || is_frame(line)).then_some(Mark::Half)),
+        read_table,
+    )
+};
+
+pub(super) const HISTOGRAM: Description = Description {
+    name: "latmus histogram",
+    program: "latmus",
+    told: Told::Lines(|line| {
+        Mark::beginning(line, &["# sample count:", "# max latency:", "# sampling period:"])
+    }),
+    read: read_histogram,
+    ..TABLE
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Whether a line is one of the table's.
-pub(super) fn is_row(line: &str) -> bool {
+fn is_row(line: &str) -> bool {
     line.starts_with("RTD|") || line.starts_with("RTS|")
 }
 
@@ -59,7 +78,7 @@ fn is_frame(line: &str) -> bool {
     ["RTT|", "RTH|", "---|---"].iter().any(|start| line.starts_with(start))
 }
 
-/// The program that ran and its frequency, as `RTT|` says.
+/// The program that ran and its frequency, as the lines at the head say.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Heading {
     context: Option<String>,
@@ -69,91 +88,108 @@ struct Heading {
 }
 
 impl Heading {
+    /// Takes a value by latmus' name for it; `None` where it cannot be read.
+    fn take(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "context" => self.context = Some(value.to_string()),
+            "sampling period" => {
+                let us = value.strip_suffix("microseconds").or_else(|| value.strip_suffix("us"))?;
+                self.period_us = Some(us.trim().parse().ok()?);
+            }
+            "thread priority" => self.priority = Some(value.parse().ok()?),
+            "thread affinity" => {
+                self.cpu = Some(value.strip_prefix("CPU")?.split('-').next()?.parse().ok()?);
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
     /// Of `RTT|  00:00:01  (user, 1000 us period, priority 98, CPU1-noisol)`.
-    fn read(line: &str) -> Option<Heading> {
+    fn of_table(line: &str) -> Option<Heading> {
         let inside = line.split_once('(')?.1.strip_suffix(')')?;
         let mut heading = Heading::default();
         for (n, part) in inside.split(',').map(str::trim).enumerate() {
-            if n == 0 {
-                heading.context = Some(part.to_string());
-            } else if let Some(us) = part.strip_suffix(" us period") {
-                heading.period_us = us.parse().ok();
-            } else if let Some(priority) = part.strip_prefix("priority ") {
-                heading.priority = priority.parse().ok();
-            } else if let Some(cpu) = part.strip_prefix("CPU") {
-                heading.cpu = cpu.split('-').next()?.parse().ok();
-            }
+            let _ = match (part.strip_suffix(" period"), part.strip_prefix("priority ")) {
+                _ if n == 0 => heading.take("context", part),
+                (Some(period), _) => heading.take("sampling period", period),
+                (None, Some(priority)) => heading.take("thread priority", priority),
+                (None, None) => heading.take("thread affinity", part),
+            };
         }
         Some(heading)
     }
 
     /// The probe that measures the same, and the tool that names the context so.
-    fn probe(&self) -> Result<(&'static str, &'static str), String> {
+    fn probe(&self) -> Result<(RowKind, &'static str), String> {
         Ok(match self.context.as_deref() {
-            None | Some("periodic user-mode task") => ("wakeup", "xenomai latency"),
-            Some("in-kernel periodic task") => ("timerlat-thread", "xenomai latency"),
-            Some("in-kernel timer handler") => ("timerlat-irq", "xenomai latency"),
-            Some("user") => ("wakeup", "latmus"),
-            Some("kernel") => ("timerlat-thread", "latmus"),
-            Some("irq") => ("timerlat-irq", "latmus"),
-            Some("oob-gpio" | "inband-gpio") => ("response-lines", "latmus"),
+            None | Some("periodic user-mode task") => (RowKind::Wakeup, "xenomai latency"),
+            Some("in-kernel periodic task") => (RowKind::TimerlatThread, "xenomai latency"),
+            Some("in-kernel timer handler") => (RowKind::TimerlatIrq, "xenomai latency"),
+            Some("user") => (RowKind::Wakeup, "latmus"),
+            Some("kernel") => (RowKind::TimerlatThread, "latmus"),
+            Some("irq") => (RowKind::TimerlatIrq, "latmus"),
+            Some("oob-gpio" | "inband-gpio") => (RowKind::ResponseLines, "latmus"),
             Some(other) => return Err(format!("it measured '{other}', which no probe does")),
         })
     }
+
+    /// The only column, with the figures that are stated of all samples.
+    fn column(&self, figures: &Extremes, found: &mut ImportedFile) -> Result<ImportedSeries, String> {
+        // Xenomai's timer is early: a latency may be below zero.
+        let from_zero = |ns: Option<i64>| ns.map(|ns| u64::try_from(ns).unwrap_or(0));
+        found.cpus_known = self.cpu.is_some();
+        found.scheduled(None, self.priority);
+        let column = ImportedSeries {
+            missed: figures.overruns,
+            min: from_zero(figures.best_ns),
+            avg: from_zero(figures.avg_ns).map(|ns| ns as f64),
+            max: from_zero(figures.worst_ns),
+            ..ImportedSeries::new(self.probe()?.0, self.cpu.unwrap_or(0), 1)
+        };
+        Ok(column.each_us(self.period_us.unwrap_or(0)))
+    }
 }
 
-/// The probe of latmus' `context`, for its histogram file too.
-pub(super) fn probe(context: Option<&str>) -> Result<&'static str, String> {
-    Heading { context: context.map(str::to_string), ..Heading::default() }.probe().map(|found| found.0)
-}
-
-/// Figures of all lines so far, in nanoseconds.
+/// Figures of all samples, in nanoseconds.
 #[derive(Debug, Default)]
-struct XenomaiFigures {
+struct Extremes {
+    best_ns: Option<i64>,
+    avg_ns: Option<i64>,
+    worst_ns: Option<i64>,
+    overruns: u64,
+}
+
+/// Figures of all lines so far.
+#[derive(Debug, Default)]
+struct Rows {
     /// Cells of a line, as `RTH|` heads them.
     columns: Option<usize>,
     seconds: u64,
     sum_of_avg_ns: i64,
-    best_ns: Option<i64>,
-    worst_ns: Option<i64>,
+    extremes: Extremes,
     /// As the last line states them, which tell another run apart.
     stated_worst_ns: Option<i64>,
-    overruns: u64,
     switches: u64,
-    summary: Option<RtsLine>,
+    /// Whether `RTS|` was read, and the seconds that it states.
+    summary: Option<Option<u64>>,
 }
 
-/// `RTS|`.
-#[derive(Debug)]
-struct RtsLine {
-    avg_ns: i64,
-    seconds: Option<u64>,
-}
-
-impl XenomaiFigures {
+impl Rows {
     fn see(&mut self, lowest_ns: i64, highest_ns: i64) {
-        self.best_ns = Some(self.best_ns.map_or(lowest_ns, |best| best.min(lowest_ns)));
-        self.worst_ns = Some(self.worst_ns.map_or(highest_ns, |worst| worst.max(highest_ns)));
-    }
-
-    fn count(&mut self, overruns: u64, switches: u64) -> Result<(), String> {
-        if self.summary.is_some() || overruns < self.overruns {
-            return second_run();
-        }
-        (self.overruns, self.switches) = (overruns, self.switches.max(switches));
-        Ok(())
+        let Extremes { best_ns, worst_ns, .. } = &mut self.extremes;
+        *best_ns = Some(best_ns.map_or(lowest_ns, |best| best.min(lowest_ns)));
+        *worst_ns = (*worst_ns).max(Some(highest_ns));
     }
 
     /// Reads `RTD|` or `RTS|`.
-    fn row(&mut self, line: &Line) -> Result<(), String> {
+    fn take(&mut self, line: &Line) -> Result<(), String> {
         let cells = line.split('|').map(str::trim).collect::<Vec<_>>();
-        let figure = |at: usize| -> Result<i64, String> {
-            thousandths(cells[at])
-                .ok_or_else(|| line.at(format_args!("'{}' is not one of its figures", cells[at])))
-        };
+        let figure = |at: usize| thousandths(cells[at]).ok_or_else(|| line.no_figure(cells[at]));
         let count = |at: usize| line.number(cells[at]);
         // Xenomai 2.4 and older had no column of mode switches. A summary has one column less than a second.
-        let columns = if cells[0] == "RTS" { cells.len() + 1 } else { cells.len() };
+        let is_summary = cells[0] == "RTS";
+        let columns = cells.len() + usize::from(is_summary);
         let switches_at = match columns {
             8 => Some(5),
             7 => None,
@@ -163,12 +199,16 @@ impl XenomaiFigures {
             return Err(line.at(format_args!("it has {} columns, and the heading others", cells.len() - 1)));
         }
         let (min_ns, avg_ns, max_ns) = (figure(1)?, figure(2)?, figure(3)?);
-        self.count(count(4)?, switches_at.map_or(Ok(0), count)?)?;
+        let (overruns, switches) = (count(4)?, switches_at.map_or(Ok(0), count)?);
+        if self.summary.is_some() || overruns < self.extremes.overruns {
+            return second_run();
+        }
+        (self.extremes.overruns, self.switches) = (overruns, self.switches.max(switches));
         self.see(min_ns, max_ns);
         let last = cells.len() - 1;
-        if cells[0] == "RTS" {
-            let ran = cells[last].split('/').next().and_then(clock_s);
-            self.summary = Some(RtsLine { avg_ns, seconds: ran });
+        if is_summary {
+            self.summary = Some(cells[last].split('/').next().and_then(clock_s));
+            self.extremes.avg_ns = Some(avg_ns);
             return Ok(());
         }
         let (best_ns, worst_ns) = (figure(last - 1)?, figure(last)?);
@@ -179,134 +219,105 @@ impl XenomaiFigures {
         self.see(best_ns, worst_ns);
         self.seconds += 1;
         self.sum_of_avg_ns = self.sum_of_avg_ns.saturating_add(avg_ns);
+        self.extremes.avg_ns = i64::try_from(self.seconds).ok().map(|seconds| self.sum_of_avg_ns / seconds);
         Ok(())
     }
 
-    fn avg_ns(&self) -> Option<i64> {
-        let seconds = i64::try_from(self.seconds).ok().filter(|seconds| *seconds > 0);
-        let of_rows = seconds.map(|seconds| self.sum_of_avg_ns / seconds);
-        self.summary.as_ref().map(|summary| summary.avg_ns).or(of_rows)
+    /// How many samples there were, where no histogram lists them.
+    fn samples(&self, period_ns: Option<u64>, found: &mut ImportedFile) -> u64 {
+        found.extremes_alone();
+        let seconds = self.seconds.max(self.summary.flatten().unwrap_or(0));
+        match period_ns {
+            Some(period_ns) if seconds > 0 => {
+                let each = (SECOND_NS / period_ns).max(1);
+                found.note(format!("{seconds} s of {each} periods each are counted as samples"));
+                seconds.saturating_mul(each)
+            }
+            _ if seconds == 0 && self.summary.is_none() => 0,
+            _ => {
+                found.note("the file does not say the period: one sample is counted for each line");
+                self.seconds.max(1)
+            }
+        }
+    }
+
+    /// Notes on what the figures hide.
+    fn remarks(&self, found: &mut ImportedFile) {
+        let program = found.program();
+        if let Some(early_ns) = self.extremes.best_ns.filter(|ns| *ns < 0) {
+            let early_ns = -early_ns;
+            found.note(format!("{program} woke up to {early_ns} ns early: a latency below zero counts as 0"));
+        }
+        if self.switches > 0 {
+            let switches = self.switches;
+            found
+                .note(format!("the measuring thread was switched {switches} times to Linux' own scheduling"));
+        }
+        if self.summary.is_none() {
+            found.unmarked();
+        }
     }
 }
 
-/// The worst latency in nanoseconds, and the overruns, of one row.
-pub(super) fn worst(line: &Line) -> Result<(i64, u64), String> {
-    let mut table = XenomaiFigures::default();
-    table.row(line)?;
-    Ok((table.worst_ns.unwrap_or(0), table.overruns))
-}
-
-fn read(scan: &mut Scan) -> Result<ImportedFile, String> {
-    let (mut heading, mut table) = (None::<Heading>, XenomaiFigures::default());
+fn read_table(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
+    let (mut heading, mut table, mut stated) = (None::<Heading>, Rows::default(), Heading::default());
     let mut listed: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut stated = Heading::default();
     while let Some(line) = scan.next()? {
         if is_row(&line) {
-            table.row(&line)?;
+            table.take(&line)?;
         } else if line.starts_with("RTT|") {
-            let found = Heading::read(&line).ok_or_else(|| line.unreadable())?;
-            if heading.as_ref().is_some_and(|before| *before != found) || table.summary.is_some() {
+            let next = Heading::of_table(&line).ok_or_else(|| line.unreadable())?;
+            if heading.as_ref().is_some_and(|before| *before != next) || table.summary.is_some() {
                 return second_run();
             }
-            heading = Some(found);
+            heading = Some(next);
         } else if let Some(bucket) = line.strip_prefix("HSD|") {
             let (from, count) = bucket_of_samples(bucket).ok_or_else(|| line.unreadable())?;
             if count > 0 && listed.insert(from, count).is_some() {
                 return second_run();
             }
         } else if let Some(period) = line.strip_prefix("== Sampling period:") {
-            stated.period_us = period.trim().strip_suffix(" us").and_then(|us| us.parse().ok());
+            stated.take("sampling period", period.trim());
         } else if let Some(context) = line.strip_prefix("== Test mode:") {
-            stated.context = Some(context.trim().to_string());
+            stated.take("context", context.trim());
         } else if line.starts_with("RTH|") {
             table.columns = Some(line.split('|').count());
         }
     }
     // With -q only the lines before the table say what ran.
-    let heading = heading.unwrap_or(stated.clone());
-    let (probe, program) = heading.probe()?;
-    let mut found = scan.file();
-    found.manifest.written_by.program = program.into();
-    found.cpus_known = heading.cpu.is_some();
-    found.scheduled(None, heading.priority);
-    let period_ns = heading.period_us.or(stated.period_us).and_then(|us| us.checked_mul(1_000));
-    let period_ns = period_ns.filter(|ns| *ns > 0);
-    remarks(&table, &mut found);
-    let mut column = ImportedSeries {
-        probe,
-        cpu: heading.cpu.unwrap_or(0),
-        period_ns,
-        unit_ns: 1,
-        width: 1,
-        missed: table.overruns,
-        min: table.best_ns.map(at_least_zero),
-        avg: table.avg_ns().map(|ns| ns.max(0) as f64),
-        max: table.worst_ns.map(at_least_zero),
-        ..ImportedSeries::default()
-    };
+    let mut heading = heading.unwrap_or(stated.clone());
+    heading.period_us = heading.period_us.or(stated.period_us);
+    found.manifest.written_by.program = heading.probe()?.1.into();
+    let mut column = heading.column(&table.extremes, found)?;
+    table.remarks(found);
     if listed.is_empty() {
-        column.overflow = samples(&table, period_ns, &mut found);
+        column.overflow = table.samples(column.period_ns, found);
     } else {
-        buckets(&mut column, listed)?;
+        put_buckets(&mut column, listed)?;
     }
     found.columns.push(column);
-    Ok(found)
+    Ok(())
 }
 
 /// Puts the buckets of `-h` in. Their width is not stated: it is the default of 1 us unless the worst latency
 /// contradicts that.
-fn buckets(column: &mut ImportedSeries, listed: BTreeMap<u64, u64>) -> Result<(), String> {
+fn put_buckets(column: &mut ImportedSeries, listed: BTreeMap<u64, u64>) -> Result<(), String> {
     let last = listed.last_key_value().map_or(0, |(from, _)| *from);
     if column.max.is_some_and(|max_ns| max_ns / 1_000 < last) && column.min != Some(0) {
         return Err("its histogram has buckets of another width than 1 us, which it does not state".into());
     }
-    column.buckets = listed.into_iter().map(|(from, count)| (from.saturating_mul(1_000), count)).collect();
-    column.width = 1_000;
-    let beyond = last.saturating_mul(1_000);
     // The last bucket holds everything above.
-    if column.max.is_some_and(|max_ns| max_ns >= beyond.saturating_add(1_000)) {
-        column.overflow = column.buckets.pop().map_or(0, |bucket| bucket.1);
-        column.overflow_from = Some(beyond);
-    }
+    let is_open = column.max.is_some_and(|max_ns| max_ns >= last.saturating_mul(1_000).saturating_add(1_000));
+    of_microseconds(column, listed.into_iter().collect(), is_open);
     Ok(())
 }
 
-/// How many samples there were, where no histogram lists them.
-fn samples(table: &XenomaiFigures, period_ns: Option<u64>, found: &mut ImportedFile) -> u64 {
-    found.extremes_alone();
-    let ran = table.summary.as_ref().and_then(|summary| summary.seconds);
-    let seconds = table.seconds.max(ran.unwrap_or(0));
-    match period_ns {
-        Some(period_ns) if seconds > 0 => {
-            let each = (SECOND_NS / period_ns).max(1);
-            found.note(format!("{seconds} s of {each} periods each are counted as samples"));
-            seconds.saturating_mul(each)
-        }
-        _ => {
-            if seconds == 0 && table.summary.is_none() {
-                return 0;
-            }
-            found.note("the file does not say the period: one sample is counted for each line");
-            table.seconds.max(1)
-        }
-    }
-}
-
-/// Notes on what the figures hide.
-fn remarks(table: &XenomaiFigures, found: &mut ImportedFile) {
-    let program = found.manifest.written_by.program.clone();
-    if table.best_ns.is_some_and(|ns| ns < 0) {
-        found.note(format!(
-            "{program} woke up to {} ns early: a latency below zero counts as 0",
-            -table.best_ns.unwrap_or(0)
-        ));
-    }
-    if table.switches > 0 {
-        let switches = table.switches;
-        found.note(format!("the measuring thread was switched {switches} times to Linux' own scheduling"));
-    }
-    if table.summary.is_none() {
-        found.unmarked();
+/// Puts buckets of 1 us in; `is_open` where the last one holds everything above, too.
+fn of_microseconds(column: &mut ImportedSeries, buckets: Vec<(u64, u64)>, is_open: bool) {
+    column.width = 1_000;
+    column.buckets = buckets.into_iter().map(|(from, count)| (from.saturating_mul(1_000), count)).collect();
+    if is_open && let Some((from, count)) = column.buckets.pop() {
+        (column.overflow_from, column.overflow) = (Some(from), count);
     }
 }
 
@@ -315,9 +326,8 @@ fn remarks(table: &XenomaiFigures, found: &mut ImportedFile) {
 fn bucket_of_samples(cells: &str) -> Option<(u64, u64)> {
     let mut cells = cells.split('|').map(str::trim);
     let (kind, range, count) = (cells.next()?, cells.next()?, cells.next()?);
-    let from = range.split('-').next()?.trim().parse().ok()?;
-    let count = count.parse().ok()?;
-    Some(if kind == "avg" { (from, count) } else { (0, 0) })
+    let bucket = (range.split('-').next()?.trim().parse().ok()?, count.parse().ok()?);
+    Some(if kind == "avg" { bucket } else { (0, 0) })
 }
 
 /// `00:01:30` in seconds.
@@ -325,7 +335,57 @@ fn clock_s(text: &str) -> Option<u64> {
     text.trim().split(':').try_fold(0u64, |sum, part| sum.checked_mul(60)?.checked_add(part.parse().ok()?))
 }
 
-/// A latency as this program keeps it.
-fn at_least_zero(ns: i64) -> u64 {
-    u64::try_from(ns).unwrap_or(0)
+/// Reads `latmus -g`.
+fn read_histogram(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
+    let (mut heading, mut figures, mut samples) = (Heading::default(), Extremes::default(), None);
+    let (mut buckets, mut is_open) = (Vec::<(u64, u64)>::new(), false);
+    while let Some(line) = scan.next()? {
+        let bad = || line.unreadable();
+        if let Some((name, value)) = line.text.strip_prefix("# ").and_then(|line| line.split_once(':')) {
+            let (value, figure) = (value.trim(), || thousandths(value.trim()).ok_or_else(bad));
+            let count = || value.parse().map_err(|_| bad());
+            match name {
+                "OVERRUNS" => figures.overruns = count()?,
+                "min latency" => figures.best_ns = Some(figure()?),
+                "avg latency" => figures.avg_ns = Some(figure()?),
+                "max latency" => figures.worst_ns = figures.worst_ns.max(Some(figure()?)),
+                "sample count" => samples = Some(count()?),
+                "libevl version" => found.manifest.written_by.version = Some(value.to_string()),
+                _ => heading.take(name, value).ok_or_else(bad)?,
+            }
+        } else if line.starts_with("# Linux version ") {
+            let release = line.split_whitespace().nth(3).map(str::to_string);
+            let version = line.find(" #").map(|at| line[at + 1..].to_string());
+            found.manifest.machine.kernel = kernel(release, version, false);
+        } else if is_row(&line) {
+            let mut row = Rows::default();
+            row.take(&line)?;
+            figures.worst_ns = figures.worst_ns.max(row.extremes.worst_ns);
+            figures.overruns = figures.overruns.max(row.extremes.overruns);
+        } else if line.starts_with(|c: char| c.is_ascii_digit()) {
+            let (label, count) = line.split_once(' ').ok_or_else(bad)?;
+            let from = label.trim_end_matches('+').parse().map_err(|_| bad())?;
+            if buckets.last().is_some_and(|before| before.0 >= from) || is_open {
+                return second_run();
+            }
+            is_open = label.ends_with('+');
+            buckets.push((from, count.trim().parse().map_err(|_| bad())?));
+        }
+    }
+    let mut column = heading.column(&figures, found)?;
+    of_microseconds(&mut column, buckets, is_open);
+    let listed = column.listed().saturating_add(column.overflow);
+    match samples {
+        Some(stated) if stated != listed => {
+            found.lacks(format!("{stated} samples are stated and {listed} listed: the file was cut short"));
+            column.overflow = column.overflow.saturating_add(stated.saturating_sub(listed));
+        }
+        Some(_) => {}
+        None => found.lacks("the file does not state its sample count: it was cut short"),
+    }
+    if figures.worst_ns.is_none() {
+        found.lacks("the file does not state its maximum: it was cut short");
+    }
+    found.columns.push(column);
+    Ok(())
 }

@@ -8,22 +8,105 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::format::{Answer, Description, Worse};
-use crate::import::column::{ImportedFile, ImportedSeries, Rounding};
+use super::format::Description;
+use crate::import::column::{ImportedFile, ImportedSeries};
 use crate::import::figures::thousandths;
+use evidence::kind::RowKind;
 use evidence::taint;
 use machine::units::us;
 
+use FormatQuestion::{Aborts, Doubts, Losses, Stops, Worse};
+
+/// A question about a format's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormatQuestion {
+    /// Where the text states how many samples there were.
+    Totals,
+    /// Which lines state a sample that the table may lack.
+    Worse,
+    /// Which lines say that the tool ended early, as it was told to.
+    Stops,
+    /// Which lines say that samples were lost.
+    Losses,
+    /// Which lines say that the tool failed.
+    Aborts,
+    /// Which lines say that the figures are not to be relied on.
+    Doubts,
+}
+
+impl FormatQuestion {
+    /// All of them.
+    pub const ALL: [FormatQuestion; 6] = [FormatQuestion::Totals, Worse, Stops, Losses, Aborts, Doubts];
+}
+
+/// An answer to a question about a format's text.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::import) enum Says {
+    /// Lines, as patterns. Of a worse sample, one without a value states the place of those that follow.
+    Lines(FormatQuestion, &'static [&'static str]),
+    /// The line of a worse sample of one of several probes.
+    SampleOf(RowKind, &'static str),
+    /// No line: a field that the reader takes, or why the tool never states such a thing.
+    NoLine(FormatQuestion, &'static str),
+}
+
+/// The latency at which a tool of rt-tests ended (`-b`), and the thread that had it.
+pub(in crate::import) const BREAK: Says =
+    Says::Lines(Worse, &["# Break thread:{tid}", "# Break value:{units}"]);
+
+/// Failures that rt-tests state without ending.
+pub(in crate::import) const FAILURES: Says = Says::Lines(
+    Aborts,
+    &[
+        "FATAL:{}",
+        "ERROR:{}",
+        "{}clock_nanosleep{}failed{}",
+        "{}clock_gettime{}failed{}",
+        "could not {} message{}",
+        "{}ailed to set priority to{}",
+    ],
+);
+
+/// Doubts that rt-tests state.
+pub(in crate::import) const DOUBTS: Says = Says::Lines(
+    Doubts,
+    &[
+        "WARN: High resolution timers not available{}",
+        "{}Could not set CPU affinity{}",
+        "WARN: Running on unknown kernel version{}",
+    ],
+);
+
 /// A shell's words for any tool that died.
-const DEATHS: &[&str] = &[
-    "Segmentation fault{}",
-    "Bus error{}",
-    "Aborted{}",
-    "Killed",
-    "{}: line {some}: {some} Segmentation fault {}",
-    "{}: line {some}: {some} Aborted {}",
-    "{}: line {some}: {some} Killed {}",
-];
+const DEATHS: Says = Says::Lines(
+    Aborts,
+    &[
+        "Segmentation fault{}",
+        "Bus error{}",
+        "Aborted{}",
+        "Killed",
+        "{}: line {some}: {some} Segmentation fault {}",
+        "{}: line {some}: {some} Aborted {}",
+        "{}: line {some}: {some} Killed {}",
+    ],
+);
+
+impl Description {
+    /// The lines that answer a question, as patterns. Absent: the second text says which field of the file
+    /// answers it, or why the tool never states such a thing.
+    pub fn answer(&self, question: FormatQuestion) -> (Vec<&'static str>, Option<&'static str>) {
+        let (mut patterns, mut reason) = (Vec::new(), None);
+        for says in self.says {
+            match says {
+                Says::Lines(of, lines) if *of == question => patterns.extend(*lines),
+                Says::SampleOf(_, line) if question == Worse => patterns.push(*line),
+                Says::NoLine(of, why) if *of == question => reason = Some(*why),
+                _ => {}
+            }
+        }
+        (patterns, reason)
+    }
+}
 
 /// Where a sample was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +126,7 @@ struct Largest {
 #[derive(Debug, Default)]
 pub(in crate::import) struct Said {
     place: Option<Place>,
-    worst: BTreeMap<(Option<&'static str>, Option<Place>), Largest>,
+    worst: BTreeMap<(Option<RowKind>, Option<Place>), Largest>,
     /// Taints by code, each with the line that says so.
     taints: Vec<(&'static str, String)>,
     stops: Vec<String>,
@@ -52,32 +135,26 @@ pub(in crate::import) struct Said {
 impl Said {
     /// Takes a line; false where it is no statement, and an error where its figure cannot be read.
     pub fn take(&mut self, format: &Description, line: &str) -> Result<bool, ()> {
-        for worse in format.worse.lines() {
-            let (Worse::Sample(pattern, _) | Worse::Place(pattern)) = worse;
-            if let Some(fields) = fields(pattern, line) {
-                self.sample(*worse, &fields).ok_or(())?;
-                return Ok(true);
+        for says in format.says.iter().chain([&DEATHS]) {
+            let (question, kind, patterns) = match says {
+                Says::Lines(question, patterns) => (*question, None, *patterns),
+                Says::SampleOf(kind, pattern) => (Worse, Some(*kind), std::slice::from_ref(pattern)),
+                Says::NoLine(..) => continue,
+            };
+            let Some(fields) = patterns.iter().find_map(|pattern| fields(pattern, line)) else { continue };
+            match question {
+                Worse => self.sample(kind, &fields).ok_or(())?,
+                Stops => push_new(&mut self.stops, line.to_string()),
+                Losses => push_new(&mut self.taints, (taint::SAMPLES_LOST, line.to_string())),
+                _ => push_new(&mut self.taints, (taint::TOOL_FAILED, line.to_string())),
             }
-        }
-        let says = |patterns: &[&str]| patterns.iter().any(|pattern| states(pattern, line));
-        if says(format.stops.lines()) {
-            push_new(&mut self.stops, line.to_string());
             return Ok(true);
         }
-        let code = if says(format.losses.lines()) {
-            taint::SAMPLES_LOST
-        } else if says(format.aborts.lines()) || says(format.doubts.lines()) || says(DEATHS) {
-            taint::TOOL_FAILED
-        } else {
-            return Ok(false);
-        };
-        push_new(&mut self.taints, (code, line.to_string()));
-        Ok(true)
+        Ok(false)
     }
 
-    fn sample(&mut self, worse: Worse, fields: &[(&str, &str)]) -> Option<()> {
-        let mut stated = None;
-        let mut place = None;
+    fn sample(&mut self, kind: Option<RowKind>, fields: &[(&str, &str)]) -> Option<()> {
+        let (mut stated, mut place) = (None, None);
         for (name, text) in fields {
             match *name {
                 "us" => stated = Some(Largest { ns: thousandths(text)?.try_into().ok()?, units: 0 }),
@@ -87,20 +164,18 @@ impl Said {
                 _ => {}
             }
         }
-        match worse {
-            Worse::Place(_) => self.place = Some(place?),
-            Worse::Sample(_, probe) => {
-                let stated = stated?;
-                let known = self.worst.entry((probe, place.or(self.place))).or_default();
-                *known = Largest { ns: known.ns.max(stated.ns), units: known.units.max(stated.units) };
-            }
-        }
+        let Some(stated) = stated else {
+            self.place = Some(place?);
+            return Some(());
+        };
+        let known = self.worst.entry((kind, place.or(self.place))).or_default();
+        *known = Largest { ns: known.ns.max(stated.ns), units: known.units.max(stated.units) };
         Some(())
     }
 
-    /// Lets all statements count.
-    pub fn settle(self, rounding: Rounding, found: &mut ImportedFile) {
-        let program = found.manifest.written_by.program.clone();
+    /// Lets all statements count; `is_cut` where the figures of the table lack the last digits.
+    pub fn settle(self, is_cut: bool, found: &mut ImportedFile) {
+        let program = found.program();
         for line in &self.stops {
             found.note(format!("{program} stopped at the threshold it was given: {line}"));
         }
@@ -108,46 +183,40 @@ impl Said {
             let cure = "find out why, and measure again";
             found.taint(code, format!("{program} says: {line}"), cure, None);
         }
-        if self.worst.is_empty() {
-            return;
-        }
-        let places = places(found);
-        for ((probe, place), stated) in self.worst {
-            let at = place.and_then(|place| places.get(&(probe, place))).copied();
-            let of_probe = |column: &ImportedSeries| probe.is_none_or(|probe| column.probe == probe);
-            let others = || found.columns.iter().enumerate().filter(|(_, column)| of_probe(column));
+        let places = if self.worst.is_empty() { HashMap::new() } else { places(found) };
+        for ((kind, place), stated) in self.worst {
+            let at = place.and_then(|place| places.get(&(kind, place))).copied();
+            let of_kind = |column: &ImportedSeries| kind.is_none_or(|kind| column.probe.kind == kind);
+            let others = || found.columns.iter().enumerate().filter(|(_, column)| of_kind(column));
             let worst = || others().max_by_key(|(_, column)| column.max).map(|(at, _)| at);
             let Some(column) = at.or_else(worst) else {
+                let cpu = if let Some(Place::Cpu(cpu)) = place { cpu } else { 0 };
                 found.columns.push(ImportedSeries {
-                    probe: probe.unwrap_or("wakeup"),
-                    cpu: if let Some(Place::Cpu(cpu)) = place { cpu } else { 0 },
-                    unit_ns: 1,
-                    width: 1,
                     overflow: 1,
                     max: Some(stated.ns.max(stated.units.saturating_mul(1_000))),
-                    ..ImportedSeries::default()
+                    ..ImportedSeries::new(kind.unwrap_or(RowKind::Wakeup), cpu, 1)
                 });
-                found.missing.push(format!("{program} states a latency that its table does not hold"));
+                found.lacks(format!("{program} states a latency that its table does not hold"));
                 continue;
             };
             let is_unsure = at.is_none() && others().nth(1).is_some();
             let column = &mut found.columns[column];
             let ns = stated.ns.max(stated.units.saturating_mul(column.unit_ns));
-            column.state_max_ns(ns, rounding);
+            column.state_max_ns(ns, is_cut);
             if is_unsure {
-                found.missing.push(format!("the file does not say which row has the latency of {}", us(ns)));
+                found.lacks(format!("the file does not say which row has the latency of {}", us(ns)));
             }
         }
     }
 }
 
 /// The columns by probe and place. A probe that is not told stands for any.
-fn places(found: &ImportedFile) -> HashMap<(Option<&'static str>, Place), usize> {
+fn places(found: &ImportedFile) -> HashMap<(Option<RowKind>, Place), usize> {
     let mut places = HashMap::new();
     for (at, column) in found.columns.iter().enumerate() {
         let here = [Some(Place::Cpu(column.cpu)), column.tid.map(Place::Thread)];
         for place in here.into_iter().flatten() {
-            places.insert((Some(column.probe), place), at);
+            places.insert((Some(column.probe.kind), place), at);
             places.insert((None, place), at);
         }
     }
@@ -160,14 +229,6 @@ fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if list.len() < MOST && !list.contains(&item) {
         list.push(item);
     }
-}
-
-/// Whether a line is the statement of a pattern: a `{some}` in it has to be above zero.
-fn states(pattern: &str, line: &str) -> bool {
-    fields(pattern, line).is_some_and(|fields| {
-        let is_some = |text: &str| text.parse::<u64>().is_ok_and(|number| number > 0);
-        fields.iter().all(|(name, text)| *name != "some" || is_some(text))
-    })
 }
 
 /// The named parts of a line that fits a pattern.
@@ -183,7 +244,11 @@ fn fields<'p, 'l>(pattern: &'p str, line: &'l str) -> Option<Vec<(&'p str, &'l s
             None if next.is_empty() => rest.len(),
             None => rest.trim_start().find(char::is_whitespace)? + (rest.len() - rest.trim_start().len()),
         };
-        found.push((name, rest[..end].trim()));
+        let text = rest[..end].trim();
+        if name == "some" && !text.parse::<u64>().is_ok_and(|number| number > 0) {
+            return None;
+        }
+        found.push((name, text));
         (pattern, rest) = (after, &rest[end..]);
     }
     literal(pattern, rest)?.trim().is_empty().then_some(found)
@@ -199,62 +264,6 @@ fn literal<'l>(words: &str, line: &'l str) -> Option<&'l str> {
         rest = rest.strip_prefix(word)?;
     }
     Some(rest)
-}
-
-/// A question about a format's text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FormatQuestion {
-    /// Where the text states how many samples there were.
-    Totals,
-    /// Which lines state a sample that the table may lack.
-    Worse,
-    /// Which lines say that the tool ended early, as it was told to.
-    Stops,
-    /// Which lines say that the tool failed.
-    Aborts,
-    /// Which lines say that samples were lost.
-    Losses,
-    /// Which lines say that the figures are not to be relied on.
-    Doubts,
-}
-
-impl FormatQuestion {
-    /// All of them.
-    pub const ALL: [FormatQuestion; 6] = [
-        FormatQuestion::Totals,
-        FormatQuestion::Worse,
-        FormatQuestion::Stops,
-        FormatQuestion::Aborts,
-        FormatQuestion::Losses,
-        FormatQuestion::Doubts,
-    ];
-}
-
-impl Description {
-    /// The lines that answer a question, as patterns. Absent: the second text says which field of the file
-    /// answers it, or why the tool never states such a thing.
-    pub fn answer(&self, question: FormatQuestion) -> (Vec<&'static str>, Option<&'static str>) {
-        fn text<T>(
-            answer: &Answer<T>,
-            pattern: fn(&T) -> &'static str,
-        ) -> (Vec<&'static str>, Option<&'static str>) {
-            match answer {
-                Answer::Lines(lines) => (lines.iter().map(pattern).collect(), None),
-                Answer::Field(field) | Answer::Never(field) => (Vec::new(), Some(field)),
-            }
-        }
-        match question {
-            FormatQuestion::Totals => text(&self.totals, |line| line),
-            FormatQuestion::Worse => text(&self.worse, |worse| {
-                let (Worse::Sample(pattern, _) | Worse::Place(pattern)) = worse;
-                pattern
-            }),
-            FormatQuestion::Stops => text(&self.stops, |line| line),
-            FormatQuestion::Aborts => text(&self.aborts, |line| line),
-            FormatQuestion::Losses => text(&self.losses, |line| line),
-            FormatQuestion::Doubts => text(&self.doubts, |line| line),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -276,12 +285,11 @@ mod tests {
             ("Killed", "Killed", Some(vec![])),
             ("Killed", "Killed 3", None),
             ("{some} ({}) events missed", "3 (2.1%) events missed", Some(vec!["3", "2.1%"])),
+            ("# SWITCHES: {some}", "# SWITCHES: 3", Some(vec!["3"])),
+            ("# SWITCHES: {some}", "# SWITCHES: 0", None),
         ] {
             let found = fields(pattern, line).map(|fields| fields.iter().map(|field| field.1).collect());
             assert_eq!(found, expected, "{pattern}: {line}");
         }
-        assert!(
-            states("# SWITCHES: {some}", "# SWITCHES: 3") && !states("# SWITCHES: {some}", "# SWITCHES: 0")
-        );
     }
 }
