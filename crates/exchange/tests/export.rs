@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence written in other tools' formats: the layout is theirs, and what comes back is what went out.
 
-use std::path::Path;
-
 use evidence::cause::{Cause, CauseKind};
 use evidence::manifest::{NotRun, RowKey, Spike};
 use evidence::{Bundle, Summary};
 use exchange::export::{ExportFormat, RowFilter, export};
-use exchange::import::{import, parse, set_load};
+use exchange::import::set_load;
 
-fn imported(name: &str) -> Bundle {
-    import(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import").join(name)).unwrap()
-}
+use crate::common::{imported, maxima_ns, read, text as fixture};
 
 fn exported(bundle: &Bundle, format: ExportFormat) -> String {
     export(bundle, format, &RowFilter::default()).unwrap()
@@ -32,25 +28,25 @@ fn figures(bundle: &Bundle) -> Vec<Figures> {
 
 #[test]
 fn cyclictests_own_file_is_written_byte_for_byte() {
-    let original = include_str!("fixtures/import/cyclictest-2.4-histfile.txt");
+    let original = fixture("cyclictest-2.4-histfile.txt");
     let table = |text: &str| {
         let zero = |line: &&str| !line.split_whitespace().skip(1).all(|count| count == "000000");
         let line = |line: &str| line.split(" # ").next().unwrap().to_string();
         text.lines().filter(zero).filter(|line| !line.starts_with("# Thread")).map(line).collect::<Vec<_>>()
     };
     let text = exported(&imported("cyclictest-2.4-histfile.txt"), ExportFormat::Cyclictest);
-    assert_eq!(table(&text), table(original));
+    assert_eq!(table(&text), table(&original));
     assert!(text.ends_with("# Thread 0:\n# Thread 1: # 00001 others\n\n"), "{text}");
 }
 
 #[test]
 fn rtlas_own_file_is_written_byte_for_byte() {
-    let original = include_str!("fixtures/import/timerlat-6.1.txt");
+    let original = fixture("timerlat-6.1.txt");
     let text = exported(&imported("timerlat-6.1.txt"), ExportFormat::Rtla);
     let without_duration = |text: &str| {
         text.lines().filter(|line| !line.starts_with("# Duration")).map(str::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(without_duration(&text), without_duration(original));
+    assert_eq!(without_duration(&text), without_duration(&original));
 }
 
 #[test]
@@ -69,7 +65,7 @@ fn what_is_exported_comes_back() {
     ] {
         let bundle = imported(name);
         let text = exported(&bundle, format);
-        let back = parse(&text, None).unwrap_or_else(|why| panic!("{name}: {why}\n{text}"));
+        let back = read(&text);
         assert_eq!(back.missing, [""; 0], "{name}");
         for (before, after) in figures(&bundle).iter().zip(figures(&back)) {
             // A maximum may have more digits than the tools' tables, which are floored.
@@ -87,7 +83,7 @@ fn every_bucket_comes_back_where_both_sides_tell_microseconds_apart() {
         [("cyclictest-2.4-h.txt", ExportFormat::Cyclictest), ("timerlat-6.12.txt", ExportFormat::Rtla)]
     {
         let bundle = imported(name);
-        let back = parse(&exported(&bundle, format), None).unwrap();
+        let back = read(&exported(&bundle, format));
         assert_eq!(figures(&bundle), figures(&back), "{name}");
     }
 }
@@ -113,17 +109,14 @@ fn a_table_of_several_loads_or_probes_asks_for_a_choice() {
     let error = export(&bundle, ExportFormat::Cyclictest, &RowFilter::default()).unwrap_err().to_string();
     assert!(error.contains("--load unknown --probe wakeup, --load cpu --probe wakeup"), "{error}");
     let choice = RowFilter { load: Some("cpu".into()), probe: None };
-    assert_eq!(
-        parse(&export(&bundle, ExportFormat::Cyclictest, &choice).unwrap(), None).unwrap().rows.len(),
-        2
-    );
+    assert_eq!(read(&export(&bundle, ExportFormat::Cyclictest, &choice).unwrap()).rows.len(), 2);
 
     let timerlat = imported("timerlat-6.12.txt");
     let error = export(&timerlat, ExportFormat::Cyclictest, &RowFilter::default()).unwrap_err().to_string();
     assert!(error.contains("a table holds one probe") && error.contains("--probe timerlat-user"), "{error}");
     let choice = RowFilter { load: None, probe: Some("timerlat-user".into()) };
-    let back = parse(&export(&timerlat, ExportFormat::Cyclictest, &choice).unwrap(), None).unwrap();
-    assert_eq!(back.rows[0].series.latency.max_ns(), 48_234_000);
+    let back = read(&export(&timerlat, ExportFormat::Cyclictest, &choice).unwrap());
+    assert_eq!(maxima_ns(&back)[0], 48_234_000);
     let error = export(&timerlat, ExportFormat::Csv, &RowFilter { load: Some("net".into()), probe: None })
         .unwrap_err()
         .to_string();
@@ -157,8 +150,8 @@ fn a_format_is_chosen_by_its_name() {
 
 #[test]
 fn a_minimum_that_is_not_known_is_left_out_and_read_again() {
-    let bundle = imported("others/linuxcnc-histogram.txt");
-    let again = parse(&exported(&bundle, ExportFormat::Cyclictest), None).unwrap();
+    let bundle = imported("linuxcnc-histogram.txt");
+    let again = read(&exported(&bundle, ExportFormat::Cyclictest));
     assert_eq!(again.missing, [""; 0]);
     let of = |bundle: &Bundle| {
         let rows = bundle.rows.iter().map(Summary::of);

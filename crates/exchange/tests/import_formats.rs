@@ -2,11 +2,12 @@
 //! Rules that hold for every format: each is tried on every fixture, and none names a tool.
 
 use std::fs;
-use std::path::Path;
 
-use evidence::{Bundle, Summary, Verdict};
+use evidence::{Bundle, Verdict};
 use exchange::import::text::plain;
 use exchange::import::{FormatQuestion, ImportFormat, import, parse, set_limit};
+
+use crate::common::{self, figures, maxima_ns, read};
 
 /// A figure that is worse than all of the fixtures, with the digits of a nanosecond.
 const WORSE_US: &str = "7777777.77";
@@ -21,28 +22,16 @@ struct Fixture {
 
 /// All fixtures, read.
 fn fixtures() -> Vec<Fixture> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
-    let mut files = Vec::new();
-    for folder in [folder.clone(), folder.join("others")] {
-        files.extend(fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
-    }
-    files.retain(|path| path.is_file() && path.extension().is_some_and(|ending| ending != "md"));
-    files.sort();
     let read = |path: &std::path::PathBuf| {
         let text = fs::read_to_string(path).unwrap();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let whole = parse(&text, None).unwrap_or_else(|why| panic!("{name}: {why}"));
-        Fixture { name, format: ImportFormat::of(&text).unwrap(), text, whole }
+        Fixture { name, format: ImportFormat::of(&text).unwrap(), whole: read(&text), text }
     };
-    files.iter().map(read).collect()
-}
-
-fn figures(bundle: &Bundle) -> Vec<Summary> {
-    bundle.rows.iter().map(Summary::of).collect()
+    common::fixtures().iter().map(read).collect()
 }
 
 fn worst_ns(bundle: &Bundle) -> u64 {
-    bundle.rows.iter().map(|row| row.series.latency.max_ns()).max().unwrap_or(0)
+    maxima_ns(bundle).into_iter().max().unwrap_or(0)
 }
 
 /// A line that fits a pattern.
@@ -105,12 +94,12 @@ fn a_stated_worse_value_is_never_lost() {
                 // A text in nanoseconds states units of those.
                 let unit_ns = bundle.rows.iter().filter_map(|row| row.entry.coarse.as_ref());
                 let unit_ns = unit_ns.map(|coarse| coarse.unit_ns).min().unwrap();
-                let wanted = if pattern.contains("{us}") {
-                    WORSE_NS
-                } else {
-                    WORSE_NS / 1_000 * unit_ns / 1_000 * 1_000
+                let units = WORSE_NS / 1_000 * unit_ns;
+                let wanted = match (pattern.contains("{us}"), unit_ns) {
+                    (true, _) => WORSE_NS,
+                    (false, 1) => units,
+                    (false, _) => units / 1_000 * 1_000,
                 };
-                let wanted = if unit_ns == 1 && pattern.contains("{units}") { 7_777_777 } else { wanted };
                 assert!(worst_ns(&bundle) >= wanted, "{name}: {} of {wanted}", worst_ns(&bundle));
             }
         }
@@ -244,11 +233,10 @@ fn files_in_utf16_have_the_same_figures() {
 fn a_thread_that_never_ran_yet_has_no_figures() {
     let text = "T: 0 ( 7087) P:80 C:      0 Min:1000000 Act:    0 Avg:    0 Max:-1000000\n\
                 \u{1b}[3AT: 0 ( 7087) P:80 C:     48 Min:      6 Act:    7 Avg:   12 Max:     165\n";
-    let bundle = parse(text, None).unwrap();
-    let row = &figures(&bundle)[0];
+    let row = &figures(&read(text))[0];
     assert_eq!((row.count, row.min_ns, row.max_ns), (48, Some(6_000), 165_000));
     let never = text.lines().next().unwrap().to_string() + "\n";
-    assert_eq!(parse(&never, None).unwrap().manifest.not_run.len(), 1);
+    assert_eq!(read(&never).manifest.not_run.len(), 1);
 }
 
 #[test]
@@ -257,15 +245,14 @@ fn the_break_value_is_of_its_thread() {
         format!("T: {number} (20441{number}) I:1000 C: 36218 Min: 1 Act: 11 Avg: 6 Max: {max}\n")
     };
     let text = format!("{}{}# Break thread: 204411\n# Break value: 51\n", thread(0, 33), thread(1, 13));
-    let maxima = figures(&parse(&text, None).unwrap()).iter().map(|row| row.max_ns).collect::<Vec<_>>();
-    assert_eq!(maxima, [33_000, 51_000]);
+    assert_eq!(maxima_ns(&read(&text)), [33_000, 51_000]);
 }
 
 #[test]
 fn totals_of_all_rows_count_where_they_are_worse() {
     let top = "x IRQ Timer Latency (us) | Thread Timer Latency (us)\nCPU COUNT | cur | cur\n\
                2 #601003 | 1 0 1 13 | 6 2 6 24\nALL #120200 e1 | 0 1 13 | 2 6 99\n";
-    let bundle = parse(top, None).unwrap();
+    let bundle = read(top);
     assert_eq!(worst_ns(&bundle), 99_000);
     assert_eq!(bundle.missing.len(), 1);
 }

@@ -2,33 +2,14 @@
 //! The same faults in the texts of many tools: wide buckets, tables that were cut out, figures that are not
 //! stated, and results that are empty.
 
-use std::fs;
-use std::path::Path;
-
 use compare::ComparedFigure;
+use evidence::Summary;
 use evidence::verdict::VerdictOutcome;
-use evidence::{Bundle, Summary, Verdict};
-use exchange::import::{parse, set_limit};
 
-fn fixture(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
-    fs::read_to_string(folder.join(name)).unwrap()
-}
-
-/// The lines of a fixture that `keep` takes.
-fn lines(name: &str, keep: impl Fn(&str) -> bool) -> String {
-    fixture(name).lines().filter(|line| keep(line)).map(|line| format!("{line}\n")).collect()
-}
+use crate::common::{changed, figures, imported, judged, lines, maxima_ns, read, refused, text};
 
 fn is_counted(line: &str) -> bool {
     line.trim_start().starts_with(|letter: char| letter.is_ascii_digit())
-}
-
-fn judged(text: &str, limit_ns: u64) -> (Bundle, Verdict) {
-    let mut bundle = parse(text, None).unwrap_or_else(|why| panic!("{why}: {text}"));
-    set_limit(&mut bundle, Some(limit_ns));
-    let verdict = Verdict::of(&bundle);
-    (bundle, verdict)
 }
 
 /// A histogram of rtla with one column: labels with counts, and the figures below.
@@ -51,9 +32,9 @@ fn a_limit_within_a_wide_bucket_is_exceeded_by_the_maximum() {
              Duration:\t 1.0 (sec)\n"
         )
     };
-    let xenomai = fixture("others/xenomai-3-histogram.txt");
+    let xenomai = text("xenomai-3-histogram.txt");
     // An overrun counts as late, too.
-    let latmus = fixture("others/latmus-gnuplot.txt").replace("OVERRUNS: 2", "OVERRUNS: 0");
+    let latmus = changed("latmus-gnuplot.txt", "OVERRUNS: 2", "OVERRUNS: 0");
     for (text, limit_ns, late_at_most, max_ns) in [
         (rtla("timerlat", us, &[(0, 90), (5, 7), (10, 3)], 0, 1, 13), 11_000, 3, 13_000),
         (rtla("timerlat", us, &[(0, 90), (100, 10)], 0, 1, 180), 101_000, 10, 180_000),
@@ -74,7 +55,7 @@ fn a_limit_within_a_wide_bucket_is_exceeded_by_the_maximum() {
     ] {
         let (bundle, verdict) = judged(&text, limit_ns);
         let row = &verdict.rows[0];
-        assert_eq!(bundle.rows[0].series.latency.max_ns(), max_ns, "{text}");
+        assert_eq!(maxima_ns(&bundle)[0], max_ns, "{text}");
         assert_eq!((row.held, verdict.outcome), (false, VerdictOutcome::Exceeded), "{text}");
         assert!((1..=late_at_most).contains(&row.late) && row.late_at_most == late_at_most, "{row:?} {text}");
         assert_eq!(judged(&text, max_ns).1.rows[0].late_at_most, 0, "{text}");
@@ -84,6 +65,7 @@ fn a_limit_within_a_wide_bucket_is_exceeded_by_the_maximum() {
 #[test]
 fn figures_stay_where_the_table_was_cut_out() {
     let without = |name: &str| lines(name, |line| !is_counted(line));
+    let one_bucket = |line: &str| !is_counted(line) || line.starts_with("000005");
     let json = |thread: &str| {
         format!(
             r#"{{"file_version": 1, "cmdline": "cyclictest", "num_threads": 1, "resolution_in_ns": 0, "thread": {{"0": {thread}}}}}"#
@@ -97,13 +79,9 @@ fn figures_stay_where_the_table_was_cut_out() {
         ("rtla osnoise hist", without("osnoise-6.12.txt"), 88_570),
         ("oslat", lines("oslat-2.6.txt", |line| !line.contains("(us):")), 50_350),
         ("oslat 2.4", lines("oslat-2.4.txt", |line| !line.contains("(us):")), 0),
-        ("latmus", without("others/latmus-gnuplot.txt"), 27),
-        ("Xenomai", lines("others/xenomai-3-histogram.txt", |line| !line.starts_with("HSD")), 12),
-        (
-            "one bucket left",
-            lines("cyclictest-2.4-h.txt", |line| !is_counted(line) || line.starts_with("000005")),
-            447,
-        ),
+        ("latmus", without("latmus-gnuplot.txt"), 27),
+        ("Xenomai", lines("xenomai-3-histogram.txt", |line| !line.starts_with("HSD")), 12),
+        ("one bucket left", lines("cyclictest-2.4-h.txt", one_bucket), 447),
         (
             "JSON",
             json(r#"{"histogram": {}, "cycles": 100, "min": 1, "max": 900, "avg": 2.0, "cpu": 0}"#),
@@ -111,8 +89,7 @@ fn figures_stay_where_the_table_was_cut_out() {
         ),
         ("JSON without its key", json(r#"{"cycles": 100, "min": 1, "max": 900, "avg": 2.0, "cpu": 0}"#), 900),
     ] {
-        let bundle = parse(&text, None).unwrap_or_else(|why| panic!("{name}: {why}"));
-        let rows: Vec<Summary> = bundle.rows.iter().map(Summary::of).collect();
+        let rows = figures(&read(&text));
         let max_ns = rows.iter().map(|row| row.max_ns).max().unwrap();
         if worst_us > 0 {
             assert_eq!(max_ns / 1_000, worst_us, "{name}");
@@ -128,22 +105,22 @@ fn figures_that_a_tool_does_not_state_are_unknown() {
     let mut seen = 0;
     for name in [
         "cyclictest-2.4-summary.txt",
-        "others/cyclicdeadline-2.4.json",
-        "others/cyclicdeadline-2.4.txt",
-        "others/deadline_test-2.4.txt",
-        "others/latmus-table.txt",
-        "others/osnoise-top-6.1.txt",
-        "others/pmqtest-2.4.txt",
-        "others/ptsematest-2.4.json",
-        "others/signaltest-2.4.txt",
-        "others/sigwaittest-2.4.json",
-        "others/svsematest-2.4.json",
-        "others/timerlat-top-6.1.txt",
-        "others/timerlat-top-user.txt",
-        "others/xenomai-2.4-latency.txt",
-        "others/xenomai-3-latency.txt",
+        "cyclicdeadline-2.4.json",
+        "cyclicdeadline-2.4.txt",
+        "deadline_test-2.4.txt",
+        "latmus-table.txt",
+        "osnoise-top-6.1.txt",
+        "pmqtest-2.4.txt",
+        "ptsematest-2.4.json",
+        "signaltest-2.4.txt",
+        "sigwaittest-2.4.json",
+        "svsematest-2.4.json",
+        "timerlat-top-6.1.txt",
+        "timerlat-top-user.txt",
+        "xenomai-2.4-latency.txt",
+        "xenomai-3-latency.txt",
     ] {
-        let bundle = parse(&fixture(name), None).unwrap();
+        let bundle = imported(name);
         for row in bundle.rows.iter().filter(|row| row.series.latency.count() > 1) {
             let found = Summary::of(row);
             let unknown =
@@ -171,16 +148,16 @@ fn an_empty_result_is_called_empty_and_holds_nothing() {
         ("\u{feff}\r\n".to_string(), "it is empty"),
         ("# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:05\nIndex\nover:\ncount:\nmin:\navg:\nmax:\n".to_string(), "its histogram is empty"),
         ("# RTLA timerlat histogram\n# Time unit is microseconds (us)\n".to_string(), "of rtla only the head"),
-        (top("others/timerlat-top-6.1.txt").replace("CPU COUNT", ""), "of rtla timerlat top only the head"),
-        (top("others/hwnoise-6.12.txt"), "it holds no result"),
+        (top("timerlat-top-6.1.txt").replace("CPU COUNT", ""), "of rtla timerlat top only the head"),
+        (top("hwnoise-6.12.txt"), "it holds no result"),
         (xenomai.to_string(), "of Xenomai's latency or EVL's latmus only the head"),
         (head.to_string(), "only the head is there"),
-        (lines("others/stress-ng-0.15-distribution.txt", |line| !line.contains("cyclic: ")), "of stress-ng only the head"),
+        (lines("stress-ng-0.15-distribution.txt", |line| !line.contains("cyclic: ")), "of stress-ng only the head"),
         ("oslat V 2.60\nTotal runtime: \t\t2 seconds\n".to_string(), "of oslat only the head"),
         (r#"{"file_version": 1, "cmdline": "cyclictest", "num_threads": 0, "thread": {}}"#.to_string(), "its list of threads is empty"),
         (r#"{"version": 3, "cpu": {}}"#.to_string(), "it holds no result"),
     ] {
-        let why = parse(&text, None).unwrap_err();
+        let why = refused(&text);
         assert!(why.contains(words), "{why}: {text}");
     }
     // What has a column and no sample in it was not run.
@@ -191,7 +168,7 @@ fn an_empty_result_is_called_empty_and_holds_nothing() {
         format!("# Histogram\n000000 000000\n000001 000000\n# Total: 000000000\n# {zero}"),
         r#"{"version": 3, "cpu": {"0": {"histogram": {}, "count": 0, "min": 18446744073709551615, "max": 0, "avg": 0}}}"#.to_string(),
         format!("{xenomai}RTT|  00:00:01  (periodic user-mode task, 1000 us period, priority 99)\nRTH|----lat min|----lat avg|----lat max|-overrun|---msw|---lat best|--lat worst\n"),
-        top("others/latmus-gnuplot.txt").replace("3999", "0").replace("27.904", "0.000"),
+        top("latmus-gnuplot.txt").replace("3999", "0").replace("27.904", "0.000"),
         format!("{head}T: 0 ( 1450) P:80 I:200 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n"),
     ] {
         let (bundle, verdict) = judged(&text, 1_000_000_000);

@@ -2,11 +2,12 @@
 //! No line of a result file is dropped in silence, and what stands around the lines is read through.
 
 use std::fs;
-use std::path::Path;
 
 use evidence::verdict::VerdictOutcome;
-use evidence::{Bundle, Summary, Verdict};
-use exchange::import::{import, parse, set_limit};
+use evidence::{Summary, Verdict};
+use exchange::import::import;
+
+use crate::common::{changed, lines, maxima_ns, read, refused, text as fixture};
 
 const HEAD: &str = "# /dev/cpu_dma_latency set to 0us\npolicy: fifo: loadavg: 0.02 0.03 0.05 1/100 1450\n\n";
 const FIRST: &str = "T: 0 ( 1449) P:80 I:200 C: 800368 Min:      0 Act:   32 Avg:   22 Max:     128\n";
@@ -20,22 +21,14 @@ fn outcome(text: &str, limit_us: u64) -> VerdictOutcome {
     judged(text, limit_us).1.outcome
 }
 
-fn judged(text: &str, limit_us: u64) -> (Bundle, Verdict) {
-    let mut bundle = parse(text, None).unwrap();
-    set_limit(&mut bundle, Some(limit_us * 1_000));
-    let verdict = Verdict::of(&bundle);
-    (bundle, verdict)
-}
-
-fn fixture(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
-    fs::read_to_string(folder.join(name)).unwrap()
+fn judged(text: &str, limit_us: u64) -> (evidence::Bundle, Verdict) {
+    crate::common::judged(text, limit_us * 1_000)
 }
 
 fn figures(text: &str) -> Vec<Summary> {
-    let bundle = parse(text, None).unwrap();
+    let bundle = read(text);
     assert_eq!(bundle.missing, [""; 0]);
-    bundle.rows.iter().map(Summary::of).collect()
+    crate::common::figures(&bundle)
 }
 
 #[test]
@@ -50,7 +43,7 @@ fn a_thread_that_never_woke_up_is_not_run() {
         let (_, rest) = rest.split_once('}').unwrap();
         format!("{head}\"histogram\": {{}}{}", rest.replacen("\"cycles\": 2000", "\"cycles\": 0", 1))
     });
-    assert_eq!(parse(&none.unwrap(), None).unwrap().manifest.not_run.len(), 1);
+    assert_eq!(read(&none.unwrap()).manifest.not_run.len(), 1);
 }
 
 #[test]
@@ -76,7 +69,7 @@ fn refuses_rows_that_cannot_be_read() {
         ("Max:     128", "Max:  18446744073709551616"),
     ] {
         let text = two_threads().replacen(from, to, 1);
-        let why = parse(&text, None).unwrap_err();
+        let why = refused(&text);
         assert!(why.starts_with("line 4: 'T: 0"), "{to}: {why}");
     }
     for line in [
@@ -86,7 +79,7 @@ fn refuses_rows_that_cannot_be_read() {
         SECOND.replace("T: 1 ( 1450)", "rcu: stall T: 1 ( 1450)"),
         SECOND.replace("Max:      70", "Max: 7.0e1"),
     ] {
-        let why = parse(&format!("{HEAD}{FIRST}{line}"), None).unwrap_err();
+        let why = refused(&format!("{HEAD}{FIRST}{line}"));
         assert!(why.starts_with("line 5: '"), "{line}: {why}");
     }
     for (text, line) in [
@@ -97,7 +90,7 @@ fn refuses_rows_that_cannot_be_read() {
         ("Thread 0 Interval: 1500\n 0: 0: 40\n 0: 1:\n 0: 2: 9\n", "line 3"),
         ("Thread 0 Interval: 1500\n 0: 0: 40\n 0: 1: 4,5\n 0: 2: 9\n", "line 3"),
     ] {
-        let why = parse(text, None).unwrap_err();
+        let why = refused(text);
         assert!(why.starts_with(line), "{text}: {why}");
     }
     for (name, from, to) in [
@@ -110,9 +103,7 @@ fn refuses_rows_that_cannot_be_read() {
         ("oslat-2.6.txt", "004 (us)", "004.5 (us)"),
         ("hwlatdetect-2.4.txt", "outer:19827", "outer:-19827"),
     ] {
-        let text = fixture(name);
-        assert!(text.contains(from), "{name}: {from}");
-        assert!(parse(&text.replacen(from, to, 1), None).is_err(), "{name}: {to}");
+        refused(&changed(name, from, to));
     }
 }
 
@@ -120,14 +111,14 @@ fn refuses_rows_that_cannot_be_read() {
 fn refuses_a_second_run_in_the_same_text() {
     let again = two_threads().replace("1449", "1711").replace("1450", "1712").replace("128", "108");
     for second in [again.clone(), again.replace(HEAD, ""), format!("root@board:~# cyclictest -q\n{again}")] {
-        let why = parse(&format!("{}{second}", two_threads()), None).unwrap_err();
+        let why = refused(&format!("{}{second}", two_threads()));
         assert_eq!(why, "it holds more than one run");
     }
     let both = format!("{}{}", fixture("timerlat-6.1.txt"), fixture("hwlatdetect-2.4.txt"));
-    assert!(parse(&both, None).unwrap_err().contains("more than one result"));
+    assert!(refused(&both).contains("more than one result"));
     let twice = r#"{"thread": {"0": {"cycles": 9, "min": 1, "avg": 2, "max": 99, "cpu": 0},
                     "0": {"cycles": 9, "min": 1, "avg": 2, "max": 9, "cpu": 0}}}"#;
-    assert!(parse(twice, None).unwrap_err().contains("\"0\" occurs twice"));
+    assert!(refused(twice).contains("\"0\" occurs twice"));
 }
 
 #[test]
@@ -138,7 +129,7 @@ fn lines_that_are_drawn_again_are_one_run() {
     assert_eq!((rows.len(), rows[0].count, rows[0].max_ns), (2, 800_368, 128_000));
     // A maximum that sinks is another run's.
     let text = format!("{HEAD}{FIRST}{}", FIRST.replace("800368", "900000").replace("128", " 28"));
-    assert_eq!(parse(&text, None).unwrap_err(), "it holds more than one run");
+    assert_eq!(refused(&text), "it holds more than one run");
 }
 
 #[test]
@@ -152,13 +143,12 @@ fn the_value_at_which_the_tool_stopped_counts() {
     assert_eq!(Summary::of(&bundle.rows[0]).max_ns, 8_443_000);
     // Without a line end the value may be half of one.
     assert_eq!(judged(text.trim_end(), 3_000).1.outcome, VerdictOutcome::Exceeded);
-    assert_eq!(parse(text.trim_end(), None).unwrap().missing.len(), 1);
+    assert_eq!(read(text.trim_end()).missing.len(), 1);
     // The second of two threads.
     let two = samples.clone() + &samples.replace("       0:      ", "       1:      ");
     let end = end.replace("Ids: 23394", "Ids: 23393 23394");
     let (bundle, _) = judged(&format!("{HEAD}{two}{end}"), 3_000);
-    let maxima = bundle.rows.iter().map(|row| Summary::of(row).max_ns).collect::<Vec<_>>();
-    assert_eq!(maxima, [48_000, 8_443_000]);
+    assert_eq!(maxima_ns(&bundle), [48_000, 8_443_000]);
 }
 
 #[test]
@@ -166,12 +156,9 @@ fn maxima_that_other_tools_state_on_stopping_count() {
     let stop = "oslat: Trace threshold (20 us) triggered on cpu 1 with 99999 us!\n";
     let rows = figures(&format!("{stop}{}", fixture("oslat-2.6.txt")));
     assert_eq!(rows[1].max_ns, 99_999_000);
-    let text = fixture("timerlat-6.12.txt");
-    assert!(text.ends_with("max:      47738     48061     48234 \n"), "{text}");
-    let text =
-        text.replace("max:      47738     48061     48234 \n", "max:      47738     48061     98234 \n");
-    let (bundle, _) = judged(&text, 1_000);
-    assert_eq!(bundle.rows.iter().map(|row| row.series.latency.max_ns()).max(), Some(98_234_000));
+    let max = "max:      47738     48061     48234 \n";
+    let bundle = read(&changed("timerlat-6.12.txt", max, &max.replace("48234", "98234")));
+    assert_eq!(maxima_ns(&bundle).into_iter().max(), Some(98_234_000));
     assert_eq!(bundle.missing.len(), 1);
     let stop = "rtla timerlat hit stop tracing\n## CPU 1 hit stop tracing, analyzing it ##\n\
                 Thread latency:                                        99999.05 us (100%)\n";
@@ -181,9 +168,7 @@ fn maxima_that_other_tools_state_on_stopping_count() {
 
 #[test]
 fn gaps_that_are_stated_and_not_listed_count() {
-    let text = fixture("hwlatdetect-2.4.txt");
-    let without = text.lines().filter(|line| !line.starts_with("ts:")).map(|line| format!("{line}\n"));
-    let text = without.collect::<String>();
+    let text = lines("hwlatdetect-2.4.txt", |line| !line.starts_with("ts:"));
     assert!(text.contains("Samples recorded: 5") && text.contains("Max Latency: 19827us"), "{text}");
     let (bundle, verdict) = judged(&text, 15_000);
     let row = Summary::of(&bundle.rows[0]);
@@ -221,7 +206,7 @@ fn an_empty_histogram_of_rtla_says_so() {
         let text = format!(
             "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:05\nIndex\n{figures}"
         );
-        let why = parse(&text, None).unwrap_err();
+        let why = refused(&text);
         assert!(why.contains("its histogram is empty"), "{why}");
     }
 }
@@ -244,8 +229,7 @@ fn packed_and_wide_files_are_read() {
     {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();
-        let rows = import(&path).unwrap().rows.iter().map(Summary::of).collect::<Vec<_>>();
-        assert_eq!(rows, figures(&text), "{name}");
+        assert_eq!(crate::common::figures(&import(&path).unwrap()), figures(&text), "{name}");
     }
 }
 
@@ -260,7 +244,7 @@ fn dates_that_cannot_be_are_noted() {
         ("Fri, 1 Jan 2900 00:00:00 +0000", "ended before it began"),
         ("sometime", "is not a date"),
     ] {
-        let notes = parse(&text.replace(start, date), None).unwrap().notes();
+        let notes = read(&text.replace(start, date)).notes();
         assert!(notes.iter().any(|line| line.contains(note)), "{date}: {notes:?}");
     }
 }

@@ -6,7 +6,8 @@ use evidence::tail::Tail;
 use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Summary, Verdict};
 use exchange::export::{self, RowFilter};
-use exchange::import::{parse, set_limit};
+
+use crate::common::read;
 
 /// `rtla timerlat hist -b 10`: the maxima lie within their buckets.
 const WIDE: &str = "\
@@ -31,10 +32,7 @@ T: 0 (16603) P:99 I:1000 C: 100000 Min:      9 Act:   26 Avg:   38 Max:     409
 ";
 
 fn judged(text: &str, limit_us: u64) -> (Bundle, Verdict) {
-    let mut bundle = parse(text, None).unwrap();
-    set_limit(&mut bundle, Some(limit_us * 1_000));
-    let verdict = Verdict::of(&bundle);
-    (bundle, verdict)
+    crate::common::judged(text, limit_us * 1_000)
 }
 
 #[test]
@@ -56,7 +54,7 @@ fn a_maximum_within_a_wide_bucket_is_late() {
 
 #[test]
 fn percentiles_of_wide_buckets_are_their_ends() {
-    let bundle = parse(WIDE, None).unwrap();
+    let bundle = read(WIDE);
     let row = Summary::of(&bundle.rows[1]);
     assert_eq!((row.p50_ns, row.p99_ns), (Some(9_000), Some(18_000)));
     assert_eq!((row.stddev_ns, row.mean_ns), (None, Some(7_000.0)));
@@ -99,8 +97,8 @@ fn figures_of_a_summary_alone_are_unknown() {
 
 #[test]
 fn unknown_figures_are_compared_with_nothing() {
-    let before = parse(SUMMARY, None).unwrap();
-    let after = parse(&SUMMARY.replace("Avg:   38", "Avg:   76"), None).unwrap();
+    let before = read(SUMMARY);
+    let after = read(&SUMMARY.replace("Avg:   38", "Avg:   76"));
     for change in compare::compare(&before, &after, false).rows {
         let known = matches!(change.figure, ComparedFigure::Max | ComparedFigure::Mean);
         assert_eq!((change.before.is_some(), change.change_percent.is_some()), (known, known), "{change:?}");
@@ -112,7 +110,7 @@ fn unknown_figures_are_compared_with_nothing() {
 fn percentiles_among_samples_that_were_only_counted_are_unknown() {
     let text = "# Histogram\n000010 000090\n000011 000005\n# Min Latencies: 00010\n# Avg Latencies: 00030\n\
                 # Max Latencies: 00900\n# Histogram Overflows: 00005\n";
-    let bundle = parse(text, None).unwrap();
+    let bundle = read(text);
     let row = Summary::of(&bundle.rows[0]);
     assert_eq!((row.p50_ns, row.p99_ns, row.stddev_ns), (Some(10_007), None, None));
     let csv = export::export(&bundle, export::ExportFormat::Csv, &RowFilter::default()).unwrap();
@@ -121,6 +119,6 @@ fn percentiles_among_samples_that_were_only_counted_are_unknown() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["histograms"][0][2], serde_json::json!([12_000, null, 4]));
     let one = text.replace("Overflows: 00005", "Overflows: 00001");
-    let row = Summary::of(&parse(&one, None).unwrap().rows[0]);
+    let row = Summary::of(&read(&one).rows[0]);
     assert_eq!(row.p99_9_ns, Some(900_000), "a single one is the maximum");
 }

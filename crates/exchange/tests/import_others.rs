@@ -1,61 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results of the tools that state little more than their extremes, imported.
 
-mod expected;
-
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use evidence::{Bundle, Summary, Verdict};
-use exchange::import::{FigureUnit, import, import_with, parse, parse_with, set_limit};
-use expected::{EXPECTED, NONE};
+use evidence::{Summary, Verdict};
+use exchange::import::{FigureUnit, import_with, parse, parse_with, set_limit};
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import/others")
-}
-
-fn text(name: &str) -> String {
-    fs::read_to_string(fixtures().join(name)).unwrap()
-}
-
-fn imported(name: &str) -> Bundle {
-    import(&fixtures().join(name)).unwrap()
-}
-
-#[test]
-fn counts_and_extremes_are_the_tools_own() {
-    for (name, rows) in EXPECTED {
-        let bundle = imported(name);
-        let is_added_up = *name == "rteval-3-timerlat.xml";
-        assert_eq!(bundle.missing.len(), usize::from(is_added_up), "{name}: {:?}", bundle.missing);
-        let lost = bundle.manifest.taints.iter().filter(|taint| taint.code == "samples-lost").count();
-        assert_eq!(lost, usize::from(*name == "stress-ng-0.15-distribution.txt"), "{name}");
-        assert_eq!(bundle.rows.len(), rows.len(), "{name}");
-        for (row, expected) in bundle.rows.iter().zip(*rows) {
-            let (probe, cpu, count, min_us, mean_us, max_us, missed) = *expected;
-            let found = Summary::of(row);
-            let what = format!("{name}: {}", found.key);
-            assert_eq!((found.key.probe.as_str(), found.key.cpu), (probe, cpu), "{what}");
-            assert_eq!((found.count, found.missed), (count, missed), "{what}");
-            let of = |us: f64| (us >= 0.0).then(|| (us * 1e3).round() as u64);
-            assert_eq!(found.min_ns, of(min_us), "{what}");
-            assert_eq!(found.max_ns, (max_us * 1e3).round() as u64, "{what}");
-            let mean_ns = found.mean_ns.unwrap_or(NONE * 1e3);
-            assert!((mean_ns - mean_us * 1e3).abs() < 1.0, "{what}: {mean_ns}");
-        }
-    }
-}
-
-#[test]
-fn every_fixture_is_checked() {
-    let names =
-        fs::read_dir(fixtures()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut there = names.filter(|name| name != "README.md").collect::<Vec<_>>();
-    let mut checked = EXPECTED.iter().map(|expected| expected.0.to_string()).collect::<Vec<_>>();
-    there.sort();
-    checked.sort();
-    assert_eq!(there, checked);
-}
+use crate::common::{changed, fixtures, has_note, imported, judged, maxima_ns, path, read, refused, text};
 
 #[test]
 fn another_thread_of_the_same_number_is_another_run() {
@@ -64,7 +15,7 @@ fn another_thread_of_the_same_number_is_another_run() {
         ("signaltest-2.4-v.txt", "22612", "12612", 1),
         ("pmqtest-2.4.txt", "ID22390", "ID12390", 1),
     ] {
-        let why = parse(&text(name).repeat(2).replacen(from, to, count), None).unwrap_err();
+        let why = refused(&text(name).repeat(2).replacen(from, to, count));
         assert!(why.contains("it holds more than one run"), "{name}: {why}");
     }
 }
@@ -73,11 +24,10 @@ fn another_thread_of_the_same_number_is_another_run() {
 fn results_of_two_tools_in_one_text_are_refused() {
     let cyclictest = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:      7 Act:   10 Avg:   10 Max:      18\n";
     for name in ["xenomai-3-latency.txt", "timerlat-top-6.1.txt", "stress-ng-0.15-percentiles.txt"] {
-        let why = parse(&format!("{}{cyclictest}", text(name)), None).unwrap_err();
+        let why = refused(&format!("{}{cyclictest}", text(name)));
         assert!(why.contains("of cyclictest summary") && why.contains("give each alone"), "{name}: {why}");
     }
-    let why =
-        parse(&format!("{}{}", text("pmqtest-2.4.txt"), text("deadline_test-2.4.txt")), None).unwrap_err();
+    let why = refused(&format!("{}{}", text("pmqtest-2.4.txt"), text("deadline_test-2.4.txt")));
     assert!(why.contains("it holds more than one result"), "{why}");
 }
 
@@ -91,7 +41,7 @@ fn one_line_that_prose_quotes_is_no_result() {
         "# max latency: 9.2\n",
         "nr_periods : 2001\n",
     ] {
-        assert_eq!(parse(prose, None).unwrap_err(), "it is in no format that is known", "{prose}");
+        assert_eq!(refused(prose), "it is in no format that is known", "{prose}");
     }
 }
 
@@ -104,8 +54,8 @@ fn a_row_that_cannot_be_read_is_refused_with_its_line() {
         ("timerlat-top-6.1.txt", "     18665 |", "     1٨665 |", "line 4: '1٨665' is not one of its figures"),
         (
             "osnoise-top-6.1.txt",
-            "       50300  ",
-            "        5x300  ",
+            "      50300  ",
+            "      5x300  ",
             "line 4: '5x300' is not one of its figures",
         ),
         ("pmqtest-2.4.txt", "Max   39", "Max   3k", "line 3: '#1 -> #0,"),
@@ -124,9 +74,7 @@ fn a_row_that_cannot_be_read_is_refused_with_its_line() {
         ("rteval-3-cyclictest.xml", "<maximum unit=\"us\">17", "<maximum unit=\"ms\">17", "maximum in us"),
         ("pmqtest-2.4.json", "\"samples\": 948", "\"samples\": -1", "it is damaged"),
     ] {
-        let whole = text(name);
-        assert!(whole.contains(right), "{name} has no {right}");
-        let found = parse(&whole.replacen(right, wrong, 1), None).unwrap_err();
+        let found = refused(&changed(name, right, wrong));
         assert!(found.contains(why), "{name}: {found}");
     }
 }
@@ -141,13 +89,11 @@ fn a_thread_without_cycles_is_a_row_not_run() {
         ("deadline_test-2.4.txt", "nr_periods : 1819", "nr_periods : 0"),
         ("rteval-3-cyclictest.xml", "<samples>6583", "<samples>0"),
     ] {
-        let whole = text(name);
-        assert!(whole.contains(right), "{name} has no {right}");
-        let bundle = parse(&whole.replacen(right, wrong, 1), None).unwrap();
+        let bundle = read(&changed(name, right, wrong));
         assert_eq!((bundle.rows.len(), bundle.manifest.not_run.len()), (1, 1), "{name}");
     }
     let waiting = "#0: ID1, P80, CPU0, I1000; #1: ID2, P80, CPU0, Cycles 0\n#1 -> #0 (not yet ready)\n";
-    let bundle = parse(waiting, None).unwrap();
+    let bundle = read(waiting);
     assert_eq!((bundle.rows.len(), bundle.manifest.not_run.len()), (0, 1));
 }
 
@@ -156,26 +102,24 @@ fn the_worst_maximum_of_all_screens_counts() {
     let later = |name: &str, from: &str, to: &str| {
         let whole = text(name);
         let last = whole.rfind(from).unwrap();
-        parse(&format!("{}{to}{}", &whole[..last], &whole[last + from.len()..]), None).unwrap()
+        maxima_ns(&read(&format!("{}{to}{}", &whole[..last], &whole[last + from.len()..])))
     };
     let screen = |cycles: u32, max: u32| {
         format!(
             "#0: ID1, P80, CPU0, I1000; #1: ID2, P80, CPU0, Cycles {cycles}\n#1 -> #0, Min 3, Cur 4, Avg 4, Max {max}\n"
         )
     };
-    let pairs = parse(&format!("{}{}", screen(10, 80), screen(20, 9)), None).unwrap();
-    assert_eq!(pairs.rows[0].series.latency.max_ns(), 80_000);
-    let top = later("timerlat-top-6.1-screens.txt", "20865", "  900");
-    assert_eq!(top.rows[1].series.latency.max_ns(), 20_865_000);
-    let threads = later("cyclicdeadline-2.4-screens.txt", "Max:     110", "Max:      99");
-    assert_eq!(threads.rows[0].series.latency.max_ns(), 110_000);
+    let pairs = format!("{}{}", screen(10, 80), screen(20, 9));
+    assert_eq!(maxima_ns(&read(&pairs))[0], 80_000);
+    assert_eq!(later("timerlat-top-6.1-screens.txt", "20865", "  900")[1], 20_865_000);
+    assert_eq!(later("cyclicdeadline-2.4-screens.txt", "Max:     110", "Max:      99")[0], 110_000);
     // The lines of a table may be an excerpt: the worst so far is stated in each.
     let lines = text("xenomai-3-overrun.txt");
     let excerpt =
         lines.lines().filter(|line| !line.contains("1203.517|       1|     0|     -0")).collect::<Vec<_>>();
     assert!(excerpt.len() < lines.lines().count());
     let cut = format!("{}\n", excerpt[..excerpt.len() - 2].join("\n"));
-    assert_eq!(parse(&cut, None).unwrap().rows[0].series.latency.max_ns(), 1_203_517);
+    assert_eq!(maxima_ns(&read(&cut))[0], 1_203_517);
 }
 
 #[test]
@@ -187,11 +131,7 @@ fn overruns_are_periods_missed_and_never_hold() {
         ("deadline_test-2.4.txt", "missed periods    = 0", "missed periods    = 3"),
         ("pmqtest-2.4.json", "\"timeoutcount\": 0", "\"timeoutcount\": 3"),
     ] {
-        let whole = text(name);
-        assert!(whole.contains(right), "{name} has no {right}");
-        let mut bundle = parse(&whole.replacen(right, wrong, 1), None).unwrap();
-        set_limit(&mut bundle, Some(1_000_000_000));
-        let verdict = Verdict::of(&bundle);
+        let (_, verdict) = judged(&changed(name, right, wrong), 1_000_000_000);
         assert!(!verdict.held && verdict.rows[0].late == 3, "{name}: {:?}", verdict.reasons);
     }
 }
@@ -199,9 +139,7 @@ fn overruns_are_periods_missed_and_never_hold() {
 #[test]
 fn figures_without_a_number_of_samples_prove_nothing() {
     for name in ["linuxcnc-latency-test.txt", "linuxcnc-histogram.txt"] {
-        let mut bundle = imported(name);
-        set_limit(&mut bundle, Some(50_000));
-        let verdict = Verdict::of(&bundle);
+        let (_, verdict) = judged(&text(name), 50_000);
         assert!(!verdict.held && verdict.rows.iter().all(|row| row.held), "{name}: {:?}", verdict.reasons);
     }
 }
@@ -211,7 +149,7 @@ fn jitter_without_a_unit_or_a_name_is_refused() {
     for (text, why) in [
         (
             "Max Interval  Max Jitter  Last interval\nServo thread (1.0ms): 1 2 3\n",
-            "not stated to be nanoseconds",
+            "not stated to be nanosec",
         ),
         (
             "Servo thread (1.0ms): 1 2 3\nBase thread (25us): 1 2 3\n",
@@ -219,48 +157,41 @@ fn jitter_without_a_unit_or_a_name_is_refused() {
         ),
         ("Servo thread (1.0ms): max jitter 25437\n", "its jitter has no figure in ns"),
     ] {
-        let found = parse(text, None).unwrap_err();
+        let found = refused(text);
         assert!(found.contains(why), "{found}");
     }
-    let named = parse("Servo thread: max jitter (ns): 12300, max interval (ns): 1012300\n", None).unwrap();
-    assert_eq!(named.rows[0].series.latency.max_ns(), 12_300);
+    let named = read("Servo thread: max jitter (ns): 12300, max interval (ns): 1012300\n");
+    assert_eq!(maxima_ns(&named), [12_300]);
 }
 
 #[test]
 fn jitter_in_a_table_of_markdown_is_read() {
     let table = "|  | Max Interval (ns) | Max Jitter (ns) | Last interval (ns) |\n|---|---|---|---|\n\
                  | Servo thread (1.0ms) | 1009075 | 9075 | 999413 |\n| Base thread (25us): | 30000 | 6000 | 25010 |\n";
-    let bundle = parse(table, None).unwrap();
-    let maxima = bundle.rows.iter().map(|row| row.series.latency.max_ns()).collect::<Vec<_>>();
-    assert_eq!(maxima, [6_000, 9_075]);
+    assert_eq!(maxima_ns(&read(table)), [6_000, 9_075]);
 }
 
 #[test]
 fn a_thread_that_deadline_test_could_not_run_is_a_row_not_run() {
     let text = format!("{}Thread 2 failed: Failed sched_setattr\n", text("deadline_test-2.4.txt"));
-    let bundle = parse(&text, None).unwrap();
+    let bundle = read(&text);
     assert_eq!(bundle.rows.len(), 2);
-    assert!(
-        bundle.manifest.not_run[0].reason.ends_with("Failed sched_setattr"),
-        "{:?}",
-        bundle.manifest.not_run
-    );
+    let not_run = &bundle.manifest.not_run;
+    assert!(not_run[0].reason.ends_with("Failed sched_setattr"), "{not_run:?}");
     assert!(!Verdict::of(&bundle).held);
 }
 
 #[test]
 fn the_tool_of_a_pair_is_taken_from_its_command_line() {
     let told = format!("$ sudo ./ptsematest -a -t 2\n{}", text("ptsematest-2.4.txt"));
-    assert_eq!(parse(&told, None).unwrap().rows[0].entry.key.probe, "message-mutex");
-    let untold = imported("ptsematest-2.4.txt");
-    assert!(untold.manifest.notes.iter().any(|note| note.contains("does not say which of ptsematest")));
+    assert_eq!(read(&told).rows[0].entry.key.probe, "message-mutex");
+    assert!(has_note(&imported("ptsematest-2.4.txt"), "does not say which of ptsematest"));
 }
 
 #[test]
 fn percentiles_of_stress_ng_are_its_own() {
-    let summary = Summary::of(&imported("stress-ng-0.15-percentiles.txt").rows[0]);
     let latency = &imported("stress-ng-0.15-percentiles.txt").rows[0].series.latency;
-    assert_eq!(summary.count, 3683);
+    assert_eq!(latency.count(), 3683);
     for (part, ns) in [(0.25, 20_802), (0.5, 26_681), (0.9, 32_809), (0.99, 52_389), (0.999, 188_019)] {
         let found = latency.quantile_ns(part);
         assert!((ns..=ns + ns / 1024 + 1).contains(&found), "{part}: {found}");
@@ -270,19 +201,17 @@ fn percentiles_of_stress_ng_are_its_own() {
 #[test]
 fn nanoseconds_of_a_text_are_taken_where_they_are_told() {
     let line = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:   7012 Act: 10100 Avg:  10920 Max:   18730\n";
-    let maximum = |bundle: Bundle| bundle.rows[0].series.latency.max_ns();
     let told = parse_with(line, None, Some(FigureUnit::Nanoseconds)).unwrap();
-    assert!(told.manifest.notes.iter().all(|note| !note.contains("taken as microseconds")));
-    assert_eq!((told.manifest.asked.periods_ns.clone(), maximum(told)), (vec![1_000_000], 18_730));
-    let untold = parse(line, None).unwrap();
-    assert!(
-        untold.manifest.notes.iter().any(|note| note.contains("--unit ns")),
-        "{:?}",
-        untold.manifest.notes
+    assert!(!has_note(&told, "taken as microseconds"));
+    assert_eq!(
+        (&told.manifest.asked.periods_ns[..], &maxima_ns(&told)[..]),
+        (&[1_000_000][..], &[18_730][..])
     );
-    assert_eq!(maximum(untold), 18_730_000);
-    let path = fixtures().join("xenomai-3-latency.txt");
-    let error = import_with(&path, Some(FigureUnit::Nanoseconds)).unwrap_err().to_string();
+    let untold = read(line);
+    assert!(has_note(&untold, "--unit ns"), "{:?}", untold.manifest.notes);
+    assert_eq!(maxima_ns(&untold), [18_730_000]);
+    let unit = Some(FigureUnit::Nanoseconds);
+    let error = import_with(&path("xenomai-3-latency.txt"), unit).unwrap_err().to_string();
     assert!(error.contains("the unit of a Xenomai latency is stated in it"), "{error}");
 }
 
@@ -293,7 +222,7 @@ fn a_file_that_lost_its_unit_tells_it_by_its_buckets() {
             r#"{{"version": 3, "cpu": {{"0": {{"histogram": {{"{bucket}": 3}}, "count": 3, "min": {bucket}, "max": {bucket}, "avg": {bucket}}}}}}}"#
         )
     };
-    let maximum = |text: &str, unit| parse_with(text, None, unit).unwrap().rows[0].series.latency.max_ns();
+    let maximum = |text: &str, unit| maxima_ns(&parse_with(text, None, unit).unwrap())[0];
     assert_eq!(maximum(&file(70), None), 70_000);
     assert_eq!(maximum(&file(7_000), None), 7_000);
     assert_eq!(maximum(&file(70), Some(FigureUnit::Nanoseconds)), 70);
@@ -306,22 +235,17 @@ fn measurements_of_rteval_that_are_not_read_are_rows_not_run() {
     let text = text("rteval-3-cyclictest.xml");
     let (start, rest) = text.split_once("      <system").unwrap();
     let (_, end) = rest.split_once("    </cyclictest>").unwrap();
-    let bundle = parse(&format!("{start}    </cyclictest>{end}"), None).unwrap();
-    assert!(
-        bundle.manifest.not_run[0].reason.contains("beyond its buckets"),
-        "{:?}",
-        bundle.manifest.not_run
-    );
+    let bundle = read(&format!("{start}    </cyclictest>{end}"));
+    let not_run = &bundle.manifest.not_run;
+    assert!(not_run[0].reason.contains("beyond its buckets"), "{not_run:?}");
     assert!(!Verdict::of(&bundle).held);
 }
 
 #[test]
 fn a_latency_that_ended_rteval_counts() {
     let report = r#"<abort_report reason="breaktrace"><breaktrace latency_threshold="100" measured_latency="143"/></abort_report><system"#;
-    let text = text("rteval-3-cyclictest.xml").replacen("<system", report, 1);
-    let bundle = parse(&text, None).unwrap();
-    let maxima = bundle.rows.iter().map(|row| row.series.latency.max_ns()).collect::<Vec<_>>();
-    assert_eq!(maxima, [17_000, 143_000]);
+    let text = changed("rteval-3-cyclictest.xml", "<system", report);
+    assert_eq!(maxima_ns(&read(&text)), [17_000, 143_000]);
 }
 
 #[test]
@@ -330,9 +254,7 @@ fn counts_beyond_all_bounds_are_judged() {
     let text = text("latmus-gnuplot.txt");
     let text =
         text.replace("\n5 21\n", &format!("\n5 {huge}\n")).replace("\n6 8\n", &format!("\n6 {huge}\n"));
-    let mut bundle = parse(&text, None).unwrap();
-    set_limit(&mut bundle, Some(1_000_000));
-    assert!(!Verdict::of(&bundle).held);
+    assert!(!judged(&text, 1_000_000).1.held);
 }
 
 #[test]
@@ -348,6 +270,19 @@ fn hostile_markup_is_refused() {
 #[test]
 fn absurd_numbers_do_no_harm() {
     let huge = u64::MAX;
+    let cyclictest = format!(
+        r#"{{"cmdline": "cyclictest -i{huge} -d{huge} -t2 -p{huge} -D{huge}d",
+            "start_time": "Fri, 99 Nov 99999 99:99:99 +9999", "resolution_in_ns": {huge},
+            "thread": {{"4294967295": {{"histogram": {{"{huge}": {huge}, "0": {huge}}},
+            "cycles": {huge}, "min": {huge}, "max": 0, "avg": 1e308, "cpu": -1}}}}}}"#
+    );
+    let table = format!(
+        "# Histogram\n{huge} {huge}\n0 {huge}\n# Min Latencies: {huge}\n# Max Latencies: {huge}\n# Histogram Overflows: {huge}\n"
+    );
+    for text in [cyclictest, table] {
+        let (bundle, verdict) = judged(&text, 1);
+        assert!(!verdict.held && !bundle.missing.is_empty());
+    }
     for text in [
         format!(
             "RTT|  00:00:01  (user, {huge} us period, priority {huge}, CPU{huge})\nRTD|{huge}.0|1.0|9.0|{huge}|{huge}|1.0|9.0\n"
@@ -430,8 +365,10 @@ fn mutated(text: &str, dice: &mut Dice) -> String {
 fn changed_files_never_hold_what_they_exceed() {
     let mut dice = Dice(28);
     let (mut read, mut refused) = (0, 0);
-    for (name, ..) in EXPECTED {
-        let whole = text(name);
+    for path in
+        fixtures().iter().filter(|path| path.parent().is_some_and(|folder| folder.ends_with("others")))
+    {
+        let (name, whole) = (path.display(), fs::read_to_string(path).unwrap());
         for _ in 0..40 {
             let mut changed = mutated(&whole, &mut dice);
             if dice.below(3) == 0 {
@@ -444,7 +381,7 @@ fn changed_files_never_hold_what_they_exceed() {
             read += 1;
             set_limit(&mut bundle, Some(100_000));
             let verdict = Verdict::of(&bundle);
-            let worst_ns = bundle.rows.iter().map(|row| row.series.latency.max_ns()).max().unwrap_or(0);
+            let worst_ns = maxima_ns(&bundle).into_iter().max().unwrap_or(0);
             assert!(!verdict.held || worst_ns <= 100_000, "{name}: {worst_ns}\n{changed}");
             bundle.rows.iter().map(Summary::of).for_each(|summary| {
                 assert!(summary.min_ns <= Some(summary.max_ns), "{name}\n{changed}");

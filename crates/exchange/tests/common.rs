@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fixtures, and short ways to their figures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use evidence::{Bundle, Summary, Verdict};
+use exchange::import::{import, parse, set_limit};
+
+/// The files of all tools' output.
+pub fn fixtures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
+    let entries = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files = entries(&folder).chain(entries(&folder.join("others"))).collect::<Vec<_>>();
+    files.retain(|path| path.is_file() && path.extension().is_some_and(|ending| ending != "md"));
+    files.sort();
+    files
+}
+
+pub fn path(name: &str) -> PathBuf {
+    let is_it = |path: &PathBuf| path.file_name().is_some_and(|file| file == name);
+    fixtures().into_iter().find(is_it).unwrap_or_else(|| panic!("no fixture {name}"))
+}
+
+pub fn text(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap()
+}
+
+/// The text of a fixture with `right` replaced by `wrong` at its first place.
+pub fn changed(name: &str, right: &str, wrong: &str) -> String {
+    let whole = text(name);
+    assert!(whole.contains(right), "{name} has no {right}");
+    whole.replacen(right, wrong, 1)
+}
+
+/// The lines of a fixture that `keep` takes.
+pub fn lines(name: &str, keep: impl Fn(&str) -> bool) -> String {
+    text(name).lines().filter(|line| keep(line)).map(|line| format!("{line}\n")).collect()
+}
+
+pub fn imported(name: &str) -> Bundle {
+    import(&path(name)).unwrap()
+}
+
+pub fn read(text: &str) -> Bundle {
+    parse(text, None).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+pub fn refused(text: &str) -> String {
+    parse(text, None).unwrap_err()
+}
+
+pub fn judged(text: &str, limit_ns: u64) -> (Bundle, Verdict) {
+    let mut bundle = read(text);
+    set_limit(&mut bundle, Some(limit_ns));
+    let verdict = Verdict::of(&bundle);
+    (bundle, verdict)
+}
+
+pub fn figures(bundle: &Bundle) -> Vec<Summary> {
+    bundle.rows.iter().map(Summary::of).collect()
+}
+
+pub fn maxima_ns(bundle: &Bundle) -> Vec<u64> {
+    bundle.rows.iter().map(|row| row.series.latency.max_ns()).collect()
+}
+
+pub fn codes(bundle: &Bundle) -> Vec<&str> {
+    bundle.manifest.taints.iter().map(|taint| taint.code.as_str()).collect()
+}
+
+pub fn has_note(bundle: &Bundle, words: &str) -> bool {
+    bundle.manifest.notes.iter().any(|note| note.contains(words))
+}
