@@ -246,11 +246,7 @@ fn mistuned(tree: &std::path::Path, machine: &Snapshot, isolated: &str) -> Snaps
         all.iter().map(|cpu| format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime")).collect();
     wrong.extend(servers.iter().map(|path| (path.as_str(), "50000000")));
     wrong.extend(SEEN);
-    for (path, content) in wrong {
-        let place = tree.join(path);
-        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-        std::fs::write(place, content).unwrap();
-    }
+    crate::common::lay_out(tree, &wrong);
     inspect::read_whole(tree)
 }
 

@@ -9,19 +9,15 @@ use crate::common::*;
 /// A captured machine of four CPUs, two of them isolated by a line that does not fit.
 fn made_up(folder: &Path) -> String {
     let files = [
-        ("proc/sys/kernel/osrelease", "6.12.1"),
-        ("proc/sys/kernel/version", "#1 SMP PREEMPT_RT x"),
-        ("proc/cmdline", "quiet isolcpus=3-4"),
-        ("sys/devices/system/cpu/present", "0-3"),
-        ("sys/devices/system/cpu/possible", "0-3"),
-        ("sys/devices/system/cpu/online", "0-3"),
-        ("sys/devices/system/cpu/isolated", ""),
+        ("proc/sys/kernel/osrelease", "6.12.1\n"),
+        ("proc/sys/kernel/version", "#1 SMP PREEMPT_RT x\n"),
+        ("proc/cmdline", "quiet isolcpus=3-4\n"),
+        ("sys/devices/system/cpu/present", "0-3\n"),
+        ("sys/devices/system/cpu/possible", "0-3\n"),
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/cpu/isolated", "\n"),
     ];
-    for (path, text) in files {
-        let place = folder.join("root").join(path);
-        fs::create_dir_all(place.parent().unwrap()).unwrap();
-        fs::write(place, format!("{text}\n")).unwrap();
-    }
+    lay_out(&folder.join("root"), &files);
     "root".to_string()
 }
 

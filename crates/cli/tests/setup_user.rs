@@ -15,7 +15,7 @@ const PROGRAM_COPY: &str = "usr/local/bin/isolator-realtime";
 /// The files of a machine with two users.
 fn machine() -> TempDir {
     let root = folder();
-    for (path, text) in [
+    let files = [
         (
             "etc/passwd",
             "root:x:0:0::/root:/bin/sh\nann:x:4711:4711::/tmp:/bin/sh\nbob:x:4712:4712::/:/bin/sh\n",
@@ -27,11 +27,8 @@ fn machine() -> TempDir {
         ("etc/udev/rules.d/README", ""),
         ("usr/local/bin/README", ""),
         ("proc/sys/kernel/random/boot_id", "11111111-2222-4333-8444-555555555555\n"),
-    ] {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    ];
+    lay_out(root.path(), &files);
     root
 }
 

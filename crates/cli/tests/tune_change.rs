@@ -28,26 +28,25 @@ fn copy(from: &Path, to: &Path) {
 fn machine(name: &str) -> TempDir {
     let root = folder();
     copy(&fixtures().join(name), root.path());
-    let write = |path: &str, text: &str| {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
-    for list in ["present", "online", "possible"] {
-        write(&format!("sys/devices/system/cpu/{list}"), "0-3\n");
-    }
     for cpu in 0..4 {
-        write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list"), &format!("{cpu}\n"));
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list");
+        lay_out(root.path(), &[(&path, &format!("{cpu}\n"))]);
     }
-    write("boot/vmlinuz-6.12.9-rt-amd64", "");
-    write("boot/initrd.img-6.12.9-rt-amd64", "");
-    write("proc/sys/kernel/osrelease", "6.12.9-rt-amd64\n");
-    write("proc/sys/kernel/hostname", "robot\n");
-    write("proc/sys/kernel/random/boot_id", "11111111-2222-4333-8444-555555555555\n");
-    write("proc/self/mounts", "/dev/sda2 / ext4 rw 0 0\n");
-    write("proc/irq/default_smp_affinity", "f\n");
-    write("proc/irq/9/smp_affinity_list", "0-3\n");
-    write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
+    let files = [
+        ("sys/devices/system/cpu/present", "0-3\n"),
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/cpu/possible", "0-3\n"),
+        ("boot/vmlinuz-6.12.9-rt-amd64", ""),
+        ("boot/initrd.img-6.12.9-rt-amd64", ""),
+        ("proc/sys/kernel/osrelease", "6.12.9-rt-amd64\n"),
+        ("proc/sys/kernel/hostname", "robot\n"),
+        ("proc/sys/kernel/random/boot_id", "11111111-2222-4333-8444-555555555555\n"),
+        ("proc/self/mounts", "/dev/sda2 / ext4 rw 0 0\n"),
+        ("proc/irq/default_smp_affinity", "f\n"),
+        ("proc/irq/9/smp_affinity_list", "0-3\n"),
+        ("etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
+    ];
+    lay_out(root.path(), &files);
     root
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// A plan of the made-up machine in `folder`, as `plan.json`.
 fn planned(folder: &Path, args: &[&str]) -> Value {
     let root = machine();
-    for (path, text) in [
+    let files = [
         ("run/systemd/system/x", ""),
         ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n"),
         ("proc/irq/default_smp_affinity", "ff\n"),
@@ -22,11 +22,8 @@ fn planned(folder: &Path, args: &[&str]) -> Value {
         ("sys/devices/virtual/workqueue/cpumask", "ff\n"),
         ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
         ("sys/class/net/eth1/device/msi_irqs/45", "msi\n"),
-    ] {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    ];
+    lay_out(root.path(), &files);
     let root = root.path().to_str().unwrap();
     let start = ["tune", "plan", "--root", root, "--quiet", "--json=plan.json"];
     isolator(folder, &[&start[..], args].concat()).ended(0);

@@ -10,28 +10,22 @@ use tempfile::TempDir;
 /// Cores 0,4 1,5 2,6 3,7; Linux 6.12 with everything that isolation needs.
 pub fn machine() -> TempDir {
     let root = folder();
-    let write = |path: &str, text: &str| {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
-    for list in ["present", "online", "possible"] {
-        write(&format!("sys/devices/system/cpu/{list}"), "0-7\n");
-    }
     for cpu in 0..8 {
-        let core = cpu % 4;
-        write(
-            &format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list"),
-            &format!("{core},{}\n", core + 4),
-        );
+        let core = format!("{},{}\n", cpu % 4, cpu % 4 + 4);
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list");
+        lay_out(root.path(), &[(&path, &core)]);
     }
-    write("proc/sys/kernel/osrelease", "6.12.1\n");
-    write("proc/sys/kernel/hostname", "bench\n");
-    write("proc/cmdline", "root=/dev/sda1 idle=poll\n");
-    write(
-        "boot/config-6.12.1",
-        "CONFIG_SMP=y\nCONFIG_CPU_ISOLATION=y\nCONFIG_RCU_NOCB_CPU=y\nCONFIG_NO_HZ_FULL=y\n",
-    );
+    let config = "CONFIG_SMP=y\nCONFIG_CPU_ISOLATION=y\nCONFIG_RCU_NOCB_CPU=y\nCONFIG_NO_HZ_FULL=y\n";
+    let files = [
+        ("sys/devices/system/cpu/present", "0-7\n"),
+        ("sys/devices/system/cpu/online", "0-7\n"),
+        ("sys/devices/system/cpu/possible", "0-7\n"),
+        ("proc/sys/kernel/osrelease", "6.12.1\n"),
+        ("proc/sys/kernel/hostname", "bench\n"),
+        ("proc/cmdline", "root=/dev/sda1 idle=poll\n"),
+        ("boot/config-6.12.1", config),
+    ];
+    lay_out(root.path(), &files);
     root
 }
 

@@ -11,32 +11,40 @@ use serde_json::Value;
 fn proven(folder: &Path, purpose: &str, more: &[&str]) -> (Value, Value, String) {
     let args = [&["--use", purpose, "--loads", "idle", "--json", "out.json"], more].concat();
     let ran = isolator(folder, &short("b", &args)).judged();
-    let read = |name: &str| serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap();
-    (read("out.json"), read("b/manifest.json"), ran.stdout)
+    (read(&folder.join("out.json")), read(&folder.join("b/manifest.json")), ran.stdout)
 }
 
-/// Probe, period and limit of each row.
-fn rows(document: &Value) -> Vec<(String, Option<u64>, Option<u64>)> {
+/// Each row as `PROBE PERIOD_NS LIMIT_NS`.
+fn rows(document: &Value) -> Vec<String> {
     let row = |row: &Value| {
-        (row["probe"].as_str().unwrap().to_string(), row["period_ns"].as_u64(), row["limit_ns"].as_u64())
+        let number = |name: &str| row[name].as_u64().map_or("-".to_string(), |ns| ns.to_string());
+        format!("{} {} {}", row["probe"].as_str().unwrap(), number("period_ns"), number("limit_ns"))
     };
     document["rows"].as_array().unwrap().iter().map(row).collect()
 }
 
 #[test]
-fn a_control_loop_by_rate_or_period_is_measured() {
+fn each_use_is_measured_with_its_probes_periods_and_limits() {
     skip_if!(skipped_for_lack_of_cpus());
-    for (purpose, period_ns, limit_ns) in
-        [("control:1kHz", 1_000_000, 100_000), ("control:500us", 500_000, 50_000)]
-    {
+    let two = ["--period", "2ms,4ms", "--limit", "2ms:1ms,4ms:50%"];
+    let cases: &[(&str, &[&str], &[&str])] = &[
+        ("control:1kHz", &[], &["wakeup 1000000 100000"]),
+        ("control:500us", &[], &["wakeup 500000 50000"]),
+        ("poll", &[], &["spin - 100000"]),
+        ("vm", &[], &["wakeup 1000000 100000", "spin - 100000"]),
+        // Options win over the use.
+        ("linuxcnc:25us+1ms", &two, &["wakeup 2000000 1000000", "wakeup 4000000 2000000"]),
+        ("control:1kHz", &["--probe", "spin", "--limit", "1ms"], &["spin - 1000000"]),
+    ];
+    for (purpose, more, expected) in cases {
         let folder = folder();
-        let (document, manifest, _) = proven(folder.path(), purpose, &[]);
-        assert_eq!(rows(&document), [("wakeup".to_string(), Some(period_ns), Some(limit_ns))], "{purpose}");
-        assert_eq!(
-            (&manifest["asked"]["use"], &manifest["asked"]["limit"]),
-            (&purpose.into(), &"10%".into())
-        );
-        assert!(document["use"]["grade"].is_null(), "{document:#}");
+        let (document, manifest, _) = proven(folder.path(), purpose, more);
+        assert_eq!(rows(&document), *expected, "{purpose}");
+        assert_eq!(manifest["asked"]["use"], *purpose);
+        if purpose.starts_with("control") && more.is_empty() {
+            assert_eq!(manifest["asked"]["limit"], "10%");
+            assert!(document["use"]["grade"].is_null(), "{document:#}");
+        }
     }
 }
 
@@ -45,9 +53,7 @@ fn each_thread_of_linuxcnc_has_a_limit_and_a_grade() {
     skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let (document, manifest, screen) = proven(folder.path(), "linuxcnc:500us+2ms", &[]);
-    let wakeup = || "wakeup".to_string();
-    let expected = [(wakeup(), Some(500_000), Some(20_000)), (wakeup(), Some(2_000_000), Some(100_000))];
-    assert_eq!(rows(&document), expected);
+    assert_eq!(rows(&document), ["wakeup 500000 20000", "wakeup 2000000 100000"]);
     assert_eq!(manifest["asked"]["limit"], "500us:20us,2ms:100us");
     let threads = document["use"]["threads"].as_array().unwrap();
     for (thread, row) in threads.iter().zip(document["rows"].as_array().unwrap()) {
@@ -65,21 +71,9 @@ fn an_audio_callback_has_its_budget_and_xruns() {
     skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     let (document, _, screen) = proven(folder.path(), "audio:128@48000", &[]);
-    assert_eq!(rows(&document), [("wakeup".to_string(), Some(2_666_667), Some(1_333_334))]);
+    assert_eq!(rows(&document), ["wakeup 2666667 1333334"]);
     assert!(screen.contains(" xruns in ") && screen.contains("  xruns  "), "{screen}");
     assert_eq!(document["use"]["threads"][0]["missed"], document["rows"][0]["missed"]);
-}
-
-#[test]
-fn a_program_that_polls_and_a_host_of_guests_are_measured_by_gaps() {
-    skip_if!(skipped_for_lack_of_cpus());
-    let folder = [folder(), folder()];
-    let (document, ..) = proven(folder[0].path(), "poll", &[]);
-    assert_eq!(rows(&document), [("spin".to_string(), None, Some(100_000))]);
-    let (document, ..) = proven(folder[1].path(), "vm", &[]);
-    let expected =
-        [("wakeup".to_string(), Some(1_000_000), Some(100_000)), ("spin".to_string(), None, Some(100_000))];
-    assert_eq!(rows(&document), expected);
 }
 
 #[test]
@@ -87,22 +81,7 @@ fn ethercat_is_driven_at_its_rate() {
     skip_if!(skipped_for_lack_of_cpus() || skipped_for_lack_of_root() || skipped_for_lack_of_permission());
     let folder = folder();
     let (document, ..) = proven(folder.path(), "ethercat:500Hz", &[]);
-    assert_eq!(rows(&document)[0], ("ethercat".to_string(), Some(2_000_000), Some(200_000)));
-}
-
-#[test]
-fn options_win_over_the_use() {
-    skip_if!(skipped_for_lack_of_cpus());
-    let folder = [folder(), folder()];
-    let more = ["--period", "2ms,4ms", "--limit", "2ms:1ms,4ms:50%"];
-    let (document, manifest, _) = proven(folder[0].path(), "linuxcnc:25us+1ms", &more);
-    let wakeup = || "wakeup".to_string();
-    let expected =
-        [(wakeup(), Some(2_000_000), Some(1_000_000)), (wakeup(), Some(4_000_000), Some(2_000_000))];
-    assert_eq!(rows(&document), expected);
-    assert_eq!(manifest["asked"]["use"], "linuxcnc:25us+1ms");
-    let (document, ..) = proven(folder[1].path(), "control:1kHz", &["--probe", "spin", "--limit", "1ms"]);
-    assert_eq!(rows(&document), [("spin".to_string(), None, Some(1_000_000))]);
+    assert_eq!(rows(&document)[0], "ethercat 2000000 200000");
 }
 
 #[test]
@@ -112,7 +91,7 @@ fn measure_takes_the_probe_of_the_use() {
     let mut args = short("b", &["--use", "control:250Hz", "--json", "-"]);
     args[0] = "measure";
     let document = isolator(folder.path(), &args).judged().json();
-    assert_eq!(rows(&document), [("wakeup".to_string(), Some(4_000_000), Some(400_000))]);
+    assert_eq!(rows(&document), ["wakeup 4000000 400000"]);
 }
 
 #[test]
@@ -123,7 +102,7 @@ fn a_use_gives_a_program_its_limit_and_keeps_its_period() {
     let me = looping::me("used");
     let args = ["monitor", &me, "--use", "linuxcnc:1ms", "--duration", "1s", "-o", "b", "--json", "-"];
     let document = isolator(folder.path(), &args).judged().json();
-    assert_eq!(rows(&document)[0], ("loop".to_string(), Some(looping::PERIOD_NS), Some(100_000)));
+    assert_eq!(rows(&document)[0], format!("loop {} 100000", looping::PERIOD_NS));
     assert_eq!(document["use"]["threads"][0]["worst_ns"], document["rows"][0]["max_ns"]);
 }
 
@@ -141,8 +120,7 @@ fn doctor_and_plan_take_the_profile_of_the_use() {
         let ran = isolator(folder.path(), &["doctor", "--use", purpose, "--json", "doctor.json"]).ended(0);
         let next = format!("next: isolator tune plan --use {purpose} --json plan.json\n");
         assert!(ran.stdout.ends_with(&next), "{purpose}: {}", ran.stdout);
-        let document: Value =
-            serde_json::from_slice(&fs::read(folder.path().join("doctor.json")).unwrap()).unwrap();
+        let document = read(&folder.path().join("doctor.json"));
         assert_eq!((&document["profile"], &document["use"]["asked"]), (&profile.into(), &purpose.into()));
         let plan =
             isolator(folder.path(), &["tune", "plan", "--no-reboot", "--use", purpose, "--json", "-", "-q"]);
@@ -239,9 +217,7 @@ fn a_plan_keeps_its_use() {
     let (_, before, _) = proven(folder.path(), "linuxcnc:1ms+2ms", &[]);
     let args = short("c", &["--like", "b", "-q"]);
     isolator(folder.path(), &args).judged();
-    let after: Value =
-        serde_json::from_slice(&fs::read(folder.path().join("c/manifest.json")).unwrap()).unwrap();
-    assert_eq!(before["asked"], after["asked"]);
+    assert_eq!(before["asked"], read(&folder.path().join("c/manifest.json"))["asked"]);
     isolator(folder.path(), &["compare", "b", "c"]).ended(0);
 }
 

@@ -96,6 +96,15 @@ pub fn folder() -> TempDir {
     tempfile::Builder::new().prefix("isolator-test-").tempdir().unwrap()
 }
 
+/// Writes files below `root`, with the folders that they need.
+pub fn lay_out(root: &Path, files: &[(&str, &str)]) {
+    for (path, text) in files {
+        let place = root.join(path);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, text).unwrap();
+    }
+}
+
 /// The program with `args`, in `folder`.
 pub fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
