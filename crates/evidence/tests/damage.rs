@@ -178,36 +178,28 @@ fn seconds_that_contradict_the_histogram_are_damage() {
 #[test]
 fn a_histogram_that_contradicts_itself_is_damage() {
     let name = &format!("{IDLE}.histograms.csv");
-    is_damaged(
-        edited_line(name, "# max_ns", "# max_ns 14000"),
-        "the maximum 14000 ns is below the last bucket",
-    );
-    is_damaged(
-        edited_line(name, "# max_ns", "# max_ns 70000"),
-        "the maximum 70000 ns is not in the last bucket",
-    );
-    is_damaged(edited_line(name, "# min_ns", "# min_ns 1"), "the minimum 1 ns is not in the first bucket");
-    is_damaged(edited_line(name, "# sum_ns", "# sum_ns 5"), "the sum 5 ns is not that of its buckets");
-    is_damaged(edited_line(name, "# sum_ns", "# sum_ns"), "the sum is missing");
-    is_damaged(edited_line(name, "# min_ns", "# min_ns -1"), "minimum or maximum is missing");
-    is_damaged(edited_line(name, "# through_second", "# through_second soon"), "which second it speaks");
-    is_damaged(edited_line(name, "# half_life_s", "# half_life_s NaN"), "not a half-life");
+    for (begin, line, words) in [
+        ("# max_ns", "# max_ns 14000", "the maximum 14000 ns is below the last bucket"),
+        ("# max_ns", "# max_ns 70000", "the maximum 70000 ns is not in the last bucket"),
+        ("# min_ns", "# min_ns 1", "the minimum 1 ns is not in the first bucket"),
+        ("# sum_ns", "# sum_ns 5", "the sum 5 ns is not that of its buckets"),
+        ("# sum_ns", "# sum_ns", "the sum is missing"),
+        ("# min_ns", "# min_ns -1", "minimum or maximum is missing"),
+        ("# through_second", "# through_second soon", "which second it speaks"),
+        ("# half_life_s", "# half_life_s NaN", "not a half-life"),
+    ] {
+        is_damaged(edited_line(name, begin, line), words);
+    }
     is_damaged(edited(name, |text| text.replace("# end\n", "")), "cut short");
     is_damaged(edited(name, |text| format!("{text}5,5,1\n")), "after its end");
-    let first = "# latency: from_ns,to_ns,count\n";
-    is_damaged(
-        edited(name, |text| text.replace(first, &format!("{first}70000,70015,1\n"))),
-        "not the next bucket",
-    );
-    is_damaged(
-        edited(name, |text| text.replace(first, &format!("{first}100,99999,1\n"))),
-        "not the next bucket",
-    );
-    let jitter = "# jitter: from_ns,to_ns,count\n";
-    is_damaged(
-        edited(name, |text| text.replace(jitter, &format!("{jitter}0,0,20000\n"))),
-        "its jitter counts",
-    );
+    let (latency, jitter) = ("# latency: from_ns,to_ns,count\n", "# jitter: from_ns,to_ns,count\n");
+    for (head, bucket, words) in [
+        (latency, "70000,70015,1\n", "not the next bucket"),
+        (latency, "100,99999,1\n", "not the next bucket"),
+        (jitter, "0,0,20000\n", "its jitter counts"),
+    ] {
+        is_damaged(edited(name, |text| text.replace(head, &format!("{head}{bucket}"))), words);
+    }
 }
 
 #[test]
@@ -229,34 +221,23 @@ fn the_worst_that_any_part_states_decides() {
 
 #[test]
 fn rows_that_the_manifest_repeats_or_loses_are_damage() {
-    let edit = |edit: fn(&mut Manifest)| with_manifest(whole(), edit);
-    is_damaged(
-        edit(|manifest| manifest.rows[1].files = manifest.rows[0].files.clone()),
-        "those of another row",
-    );
-    is_damaged(
-        edit(|manifest| {
-            let twice = manifest.rows[0].clone();
-            manifest.rows.push(twice);
-        }),
-        "lists this row twice",
-    );
-    is_damaged(edit(|manifest| drop(manifest.rows.remove(1))), "wakeup under cpu: its rows are missing");
-    is_damaged(edit(|manifest| manifest.asked.cpus.insert(2)), "on cpu 2 every 1,000 us: its row is missing");
-    is_damaged(edit(|manifest| manifest.asked.periods_ns.push(500_000)), "every 500 us: its row is missing");
-    is_damaged(
-        edit(|manifest| manifest.asked.probes.push("spin".into())),
-        "spin under idle: its rows are missing",
-    );
-    is_damaged(edit(|manifest| manifest.rows[0].state = RunState::Running), "did not end in order");
-    is_damaged(edit(|manifest| manifest.state = RunState::Running), "did not end in order");
-    is_damaged(
-        edit(|manifest| manifest.rows[0].limit_ns = Some(200_000)),
-        "limit is 200 us, but 100 us was asked",
-    );
-    assert!(
-        reasons(edit(|manifest| manifest.rows[0].limit_ns = None)).contains("no limit judges 1 of 2 rows")
-    );
+    type Edit = fn(&mut Manifest);
+    let cases: [(Edit, &str); 9] = [
+        (|it| it.rows[1].files = it.rows[0].files.clone(), "those of another row"),
+        (|it| it.rows.push(it.rows[0].clone()), "lists this row twice"),
+        (|it| drop(it.rows.remove(1)), "wakeup under cpu: its rows are missing"),
+        (|it| it.asked.cpus.insert(2), "on cpu 2 every 1,000 us: its row is missing"),
+        (|it| it.asked.periods_ns.push(500_000), "every 500 us: its row is missing"),
+        (|it| it.asked.probes.push("spin".into()), "spin under idle: its rows are missing"),
+        (|it| it.rows[0].state = RunState::Running, "did not end in order"),
+        (|it| it.state = RunState::Running, "did not end in order"),
+        (|it| it.rows[0].limit_ns = Some(200_000), "limit is 200 us, but 100 us was asked"),
+    ];
+    for (edit, words) in cases {
+        is_damaged(with_manifest(whole(), edit), words);
+    }
+    let unlimited = with_manifest(whole(), |manifest| manifest.rows[0].limit_ns = None);
+    assert!(reasons(unlimited).contains("no limit judges 1 of 2 rows"));
 }
 
 #[test]
