@@ -60,34 +60,26 @@ type Test = fn(&Scratch) -> Outcome;
 fn tests() -> Vec<(&'static str, Test)> {
     vec![
         ("idle_runs_nothing", idle_runs_nothing),
-        ("cpu_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "cpu", &["cpu_cpu_ms"])),
-        ("io_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "io", &["io_cpu_ms", "hdd_cpu_ms"])),
-        ("memory_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "memory", &["vm_cpu_ms"])),
-        ("system_loads_and_leaves_nothing", |s| {
-            loads_and_leaves_nothing(s, "system", &["cpu_cpu_ms", "fork_cpu_ms"])
-        }),
+        ("cpu_loads_and_leaves_nothing", |s| loads(s, "cpu", &["cpu_cpu_ms"])),
+        ("io_loads_and_leaves_nothing", |s| loads(s, "io", &["io_cpu_ms", "hdd_cpu_ms"])),
+        ("memory_loads_and_leaves_nothing", |s| loads(s, "memory", &["vm_cpu_ms"])),
+        ("system_loads_and_leaves_nothing", |s| loads(s, "system", &["cpu_cpu_ms", "fork_cpu_ms"])),
         ("l2_loads_and_leaves_nothing", |s| {
             let all = ["cpu_cpu_ms", "vm_cpu_ms", "io_cpu_ms", "hdd_cpu_ms"];
-            loads_and_leaves_nothing(s, "l2", &all)
+            loads(s, "l2", &all)
         }),
-        ("storage_loads_and_leaves_nothing", |s| {
-            loads_and_leaves_nothing(s, "storage", &["read_bytes", "written_bytes"])
-        }),
-        ("net_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "net", &["udp_bytes", "tcp_bytes"])),
-        ("timers_load_and_leave_nothing", |s| loads_and_leaves_nothing(s, "timers", &["timers_fired"])),
+        ("storage_loads_and_leaves_nothing", |s| loads(s, "storage", &["read_bytes", "written_bytes"])),
+        ("net_loads_and_leaves_nothing", |s| loads(s, "net", &["udp_bytes", "tcp_bytes"])),
+        ("timers_load_and_leave_nothing", |s| loads(s, "timers", &["timers_fired"])),
         ("ipis_arrive_at_the_measured_cpus", ipis_arrive_at_the_measured_cpus),
-        ("ethercat_loads_and_leaves_nothing", |s| {
-            loads_and_leaves_nothing(s, "ethercat", &["ethercat_cycles"])
-        }),
+        ("ethercat_loads_and_leaves_nothing", |s| loads(s, "ethercat", &["ethercat_cycles"])),
         ("a_wire_of_ethercats_own_is_gone_after_sigkill", a_wire_of_ethercats_own_is_gone_after_sigkill),
         ("gpu_loads_and_leaves_nothing", gpu_loads_and_leaves_nothing),
         (
             "reports_the_utilisation_of_a_gpu_command_or_none",
             reports_the_utilisation_of_a_gpu_command_or_none,
         ),
-        ("a_given_command_loads_and_leaves_nothing", |s| {
-            loads_and_leaves_nothing(s, "custom=while :; do :; done", &[])
-        }),
+        ("a_given_command_loads_and_leaves_nothing", |s| loads(s, "custom=while :; do :; done", &[])),
         ("a_load_that_dies_is_no_load", a_load_that_dies_is_no_load),
         ("a_load_that_does_nothing_is_no_load", a_load_that_does_nothing_is_no_load),
         ("a_command_that_cannot_run_is_no_load", a_command_that_cannot_run_is_no_load),
@@ -133,7 +125,8 @@ fn idle_runs_nothing(scratch: &Scratch) -> Outcome {
     Ok(())
 }
 
-fn loads_and_leaves_nothing(scratch: &Scratch, load: &str, counts: &[&str]) -> Outcome {
+/// Loads, counts what `counts` names, and leaves nothing.
+fn loads(scratch: &Scratch, load: &str, counts: &[&str]) -> Outcome {
     let did = run(load, scratch)?;
     assert_eq!(did.loaded, Ok(()), "{}", did.words);
     assert_eq!(did.strays, [""; 0]);
