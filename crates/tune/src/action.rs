@@ -39,6 +39,23 @@ pub struct Action {
     pub undo: String,
 }
 
+impl Action {
+    /// A change that disturbs nothing, without the texts for a reader.
+    pub fn new(kind: ActionKind, target: &str, value: impl Into<String>) -> Action {
+        Action {
+            kind,
+            target: target.into(),
+            value: value.into(),
+            reason: String::new(),
+            source: String::new(),
+            cost: String::new(),
+            disruption: Disruption::None,
+            verify: String::new(),
+            undo: String::new(),
+        }
+    }
+}
+
 /// The words that a plan adds to the kernel's line, in order. Its text is rendered from them, and never split
 /// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use machine::CpuSet;
-use tune::plan::{Action, ActionKind, Disruption};
+use tune::plan::{Action, ActionKind};
 use tune::runtime;
 use tune::system::{self, Real, System};
 use tune::transaction::{self, Record, RecordKind, Restoration, StepOutcome, store};
@@ -25,21 +25,6 @@ use tune::transaction::{self, Record, RecordKind, Restoration, StepOutcome, stor
 const CHILD: &str = "ISOLATOR_LIVE_CHILD";
 const WITHOUT_PARTITION: &str = "without partition";
 const GROUP: &str = "/sys/fs/cgroup";
-
-fn action(kind: ActionKind, target: &str, value: String) -> Action {
-    let [reason, source, cost, verify, undo] = [const { String::new() }; 5];
-    Action {
-        kind,
-        target: target.into(),
-        value,
-        reason,
-        source,
-        cost,
-        disruption: Disruption::None,
-        verify,
-        undo,
-    }
-}
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_string())
@@ -69,15 +54,15 @@ fn actions() -> Vec<Action> {
     let (house, one) = split();
     let mut actions = Vec::new();
     if partitions() && std::env::var_os(CHILD).is_none_or(|kind| kind != WITHOUT_PARTITION) {
-        actions.push(action(ActionKind::Partition, &format!("{GROUP}/isolator"), one.to_string()));
+        actions.push(Action::new(ActionKind::Partition, &format!("{GROUP}/isolator"), one.to_string()));
     }
     actions.extend([
-        action(ActionKind::IrqDefault, "/proc/irq/default_smp_affinity", mask(&house)),
-        action(ActionKind::Irqs, "/proc/irq", house.to_string()),
-        action(ActionKind::KernelThreads, "kthreads", house.to_string()),
-        action(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/cpumask", mask(&house)),
-        action(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/writeback/cpumask", mask(&house)),
-        action(ActionKind::Sysctl, "/proc/sys/kernel/watchdog_cpumask", house.to_string()),
+        Action::new(ActionKind::IrqDefault, "/proc/irq/default_smp_affinity", mask(&house)),
+        Action::new(ActionKind::Irqs, "/proc/irq", house.to_string()),
+        Action::new(ActionKind::KernelThreads, "kthreads", house.to_string()),
+        Action::new(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/cpumask", mask(&house)),
+        Action::new(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/writeback/cpumask", mask(&house)),
+        Action::new(ActionKind::Sysctl, "/proc/sys/kernel/watchdog_cpumask", house.to_string()),
     ]);
     actions
 }

@@ -65,7 +65,7 @@ fn grub_mkconfig(system: &MemoryMachine, command: &[String]) -> CommandResult {
     let (line, _, _) = grub::generator(&texts);
     let menu = std::fs::read_to_string(tree("debian").join("boot/grub/grub.cfg")).unwrap();
     let menu = menu.replace("ro  quiet", &format!("ro  {}", line.unwrap()));
-    CommandResult { good: true, output: menu.into_bytes(), complaint: String::new() }
+    printed(menu)
 }
 
 /// The files without our own store.
@@ -95,6 +95,16 @@ pub(crate) fn records(name: &str) -> Vec<(MemoryMachine, Record)> {
     vec![make(RecordKind::Trial), make(RecordKind::Boot)]
 }
 
+/// The records of every loader.
+fn all_records() -> impl Iterator<Item = (&'static str, MemoryMachine, Record)> {
+    WRITTEN.into_iter().flat_map(|name| records(name).into_iter().map(move |(system, it)| (name, system, it)))
+}
+
+/// A command that ended well.
+fn printed(output: impl Into<Vec<u8>>) -> CommandResult {
+    CommandResult { good: true, output: output.into(), complaint: String::new() }
+}
+
 fn changed(before: &Files, after: &Files) -> Vec<(String, String)> {
     let new = after.iter().filter(|(path, text)| before.get(*path) != Some(text));
     new.map(|(path, text)| (path.clone(), text.clone())).collect()
@@ -103,17 +113,15 @@ fn changed(before: &Files, after: &Files) -> Vec<(String, String)> {
 #[test]
 fn an_apply_gives_the_bytes_that_are_expected() {
     let mut seen = String::new();
-    for name in WRITTEN {
-        for (mut system, mut record) in records(name) {
-            let before = files(&system);
-            transaction::apply(&mut system, &mut record).unwrap();
-            let after = files(&system);
-            for (path, text) in changed(&before, &after) {
-                seen += &format!("=== {name} {:?} {path}\n", record.part);
-                seen += &difference(before.get(&path).map_or("", String::as_str), &text);
-            }
-            assert!(before.keys().all(|path| after.contains_key(path)), "{name}: a file is gone");
+    for (name, mut system, mut record) in all_records() {
+        let before = files(&system);
+        transaction::apply(&mut system, &mut record).unwrap();
+        let after = files(&system);
+        for (path, text) in changed(&before, &after) {
+            seen += &format!("=== {name} {:?} {path}\n", record.part);
+            seen += &difference(before.get(&path).map_or("", String::as_str), &text);
         }
+        assert!(before.keys().all(|path| after.contains_key(path)), "{name}: a file is gone");
     }
     let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/applied.txt");
     if std::env::var_os("ISOLATOR_BLESS").is_some() {
@@ -135,25 +143,20 @@ fn difference(old: &str, new: &str) -> String {
 
 #[test]
 fn apply_twice_is_apply_once_and_rollback_gives_every_byte_back() {
-    for name in WRITTEN {
-        for (mut system, mut record) in records(name) {
-            let before = files(&system);
-            let mut again = record.clone();
-            transaction::apply(&mut system, &mut record).unwrap();
-            let after = files(&system);
-            assert_ne!(before, after, "{name}");
-            transaction::apply(&mut system, &mut again).unwrap();
-            assert_eq!(files(&system), after, "{name}");
-            assert!(
-                again.steps.iter().all(|done| done.outcome == StepOutcome::AlreadySo),
-                "{name}: {again:?}"
-            );
-            store::write(&mut system, &record).unwrap();
-            let undone = transaction::roll_back(&mut system, &mut record);
-            assert_eq!(files(&system), before, "{name}");
-            assert!(undone.iter().all(|undone| undone.became == Restoration::Restored), "{name}: {undone:?}");
-            assert_eq!(store::read(&system, &record.id).unwrap().state, RecordState::RolledBack);
-        }
+    for (name, mut system, mut record) in all_records() {
+        let before = files(&system);
+        let mut again = record.clone();
+        transaction::apply(&mut system, &mut record).unwrap();
+        let after = files(&system);
+        assert_ne!(before, after, "{name}");
+        transaction::apply(&mut system, &mut again).unwrap();
+        assert_eq!(files(&system), after, "{name}");
+        assert!(again.steps.iter().all(|done| done.outcome == StepOutcome::AlreadySo), "{name}: {again:?}");
+        store::write(&mut system, &record).unwrap();
+        let undone = transaction::roll_back(&mut system, &mut record);
+        assert_eq!(files(&system), before, "{name}");
+        assert!(undone.iter().all(|undone| undone.became == Restoration::Restored), "{name}: {undone:?}");
+        assert_eq!(store::read(&system, &record.id).unwrap().state, RecordState::RolledBack);
     }
 }
 
@@ -173,69 +176,61 @@ fn boots(system: &MemoryMachine, known: &mut BTreeMap<Files, Boots>) -> Boots {
 #[test]
 fn power_may_fail_at_every_single_change_of_an_apply_and_of_a_rollback() {
     let (mut points, mut states) = (0, 0);
-    for name in WRITTEN {
-        for (system, record) in records(name) {
-            let before = files(&system);
-            let mut whole = system.clone();
-            let mut applied = record.clone();
-            transaction::apply(&mut whole, &mut applied).unwrap();
-            let after = files(&whole);
-            let mut cache = BTreeMap::new();
-            let allowed = [boots(&system, &mut cache), boots(&whole, &mut cache)];
-            type Work = fn(&mut MemoryMachine, &mut Record) -> Result<()>;
-            let undo: Work = |system, record| match transaction::roll_back(system, record) {
-                undone if transaction::still_changed(&undone).next().is_none() => Ok(()),
-                undone => Err(crate::Error::new("undo", format!("{undone:?}"), "")),
-            };
-            for (start, record, work) in [
-                (&system, &record, (|system, record| transaction::apply(system, record)) as Work),
-                (&whole, &applied, undo),
-            ] {
-                let first = start.changes.len();
-                let mut dry = start.clone();
-                work(&mut dry, &mut record.clone()).unwrap();
-                for at in first..dry.changes.len() {
-                    points += 1;
-                    let mut cut = start.clone();
-                    cut.fault = Some((at, InjectedFault::Kill));
-                    // What comes last may go wrong without harm.
-                    let _ = work(&mut cut, &mut record.clone());
-                    let killed = cut.clone().revived();
-                    let lost = [PowerCut::Everything, PowerCut::Bytes, PowerCut::Nothing];
-                    for mut left in lost.map(|lost| cut.after_power_cut(lost)).into_iter().chain([killed]) {
-                        states += 1;
-                        let words = format!("{name} {:?}, {}", record.part, dry.changes[at]);
-                        for (path, bytes) in files(&left) {
-                            let old_or_new =
-                                before.get(&path) == Some(&bytes) || after.get(&path) == Some(&bytes);
-                            let beside = path.ends_with(crate::system::SUFFIX);
-                            assert!(old_or_new || beside, "{words}: {path} is neither");
-                        }
-                        let now = boots(&left, &mut cache);
-                        let known = |part: fn(&Boots) -> &Option<String>| {
-                            allowed.iter().any(|allowed| part(allowed) == part(&now))
-                        };
-                        assert!(
-                            known(|boots| &boots.0) && known(|boots| &boots.1),
-                            "{words}: it boots {now:?}"
-                        );
-                        // What is armed is there to be booted.
-                        if now.1.is_some() {
-                            assert!(
-                                changed(&before, &files(&left)).len() > 1,
-                                "{words}: armed without an entry"
-                            );
-                        }
-                        store::recover(&mut left).unwrap();
-                        let recovered = files(&left);
-                        // Before the first record and after the last, the state is whole as it is.
-                        assert!(
-                            recovered == before || recovered == after,
-                            "{words}: recovery left another state"
-                        );
-                        let live = store::all(&left).unwrap().iter().any(Record::live);
-                        assert_eq!(recovered == after, live, "{words}");
+    for (name, system, record) in all_records() {
+        let before = files(&system);
+        let mut whole = system.clone();
+        let mut applied = record.clone();
+        transaction::apply(&mut whole, &mut applied).unwrap();
+        let after = files(&whole);
+        let mut cache = BTreeMap::new();
+        let allowed = [boots(&system, &mut cache), boots(&whole, &mut cache)];
+        type Work = fn(&mut MemoryMachine, &mut Record) -> Result<()>;
+        let undo: Work = |system, record| match transaction::roll_back(system, record) {
+            undone if transaction::still_changed(&undone).next().is_none() => Ok(()),
+            undone => Err(crate::Error::new("undo", format!("{undone:?}"), "")),
+        };
+        for (start, record, work) in [
+            (&system, &record, (|system, record| transaction::apply(system, record)) as Work),
+            (&whole, &applied, undo),
+        ] {
+            let first = start.changes.len();
+            let mut dry = start.clone();
+            work(&mut dry, &mut record.clone()).unwrap();
+            for at in first..dry.changes.len() {
+                points += 1;
+                let mut cut = start.clone();
+                cut.fault = Some((at, InjectedFault::Kill));
+                // What comes last may go wrong without harm.
+                let _ = work(&mut cut, &mut record.clone());
+                let killed = cut.clone().revived();
+                let lost = [PowerCut::Everything, PowerCut::Bytes, PowerCut::Nothing];
+                for mut left in lost.map(|lost| cut.after_power_cut(lost)).into_iter().chain([killed]) {
+                    states += 1;
+                    let words = format!("{name} {:?}, {}", record.part, dry.changes[at]);
+                    for (path, bytes) in files(&left) {
+                        let old_or_new =
+                            before.get(&path) == Some(&bytes) || after.get(&path) == Some(&bytes);
+                        let beside = path.ends_with(crate::system::SUFFIX);
+                        assert!(old_or_new || beside, "{words}: {path} is neither");
                     }
+                    let now = boots(&left, &mut cache);
+                    let known = |part: fn(&Boots) -> &Option<String>| {
+                        allowed.iter().any(|allowed| part(allowed) == part(&now))
+                    };
+                    assert!(known(|boots| &boots.0) && known(|boots| &boots.1), "{words}: it boots {now:?}");
+                    // What is armed is there to be booted.
+                    if now.1.is_some() {
+                        assert!(changed(&before, &files(&left)).len() > 1, "{words}: armed without an entry");
+                    }
+                    store::recover(&mut left).unwrap();
+                    let recovered = files(&left);
+                    // Before the first record and after the last, the state is whole as it is.
+                    assert!(
+                        recovered == before || recovered == after,
+                        "{words}: recovery left another state"
+                    );
+                    let live = store::all(&left).unwrap().iter().any(Record::live);
+                    assert_eq!(recovered == after, live, "{words}");
                 }
             }
         }
@@ -247,28 +242,26 @@ fn power_may_fail_at_every_single_change_of_an_apply_and_of_a_rollback() {
 #[test]
 fn a_medium_that_refuses_any_single_change_leaves_the_old_state_or_the_new() {
     let (mut points, mut went_on) = (0, 0);
-    for name in WRITTEN {
-        for (system, record) in records(name) {
-            let before = files(&system);
-            let mut dry = system.clone();
-            transaction::apply(&mut dry, &mut record.clone()).unwrap();
-            let after = files(&dry);
-            for at in 0..dry.changes.len() {
-                for kind in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem, ErrorKind::Other] {
-                    points += 1;
-                    let mut system = system.clone();
-                    system.fault = Some((at, InjectedFault::Refuse(kind)));
-                    match transaction::apply(&mut system, &mut record.clone()) {
-                        Ok(()) => {
-                            went_on += 1;
-                            assert_eq!(files(&system), after, "{name}: {}", dry.changes[at]);
-                        }
-                        Err(error) => {
-                            let line = error.to_string();
-                            assert!(line.starts_with("cannot ") && line.contains("; "), "{line}");
-                            store::recover(&mut system.clone()).unwrap();
-                            assert_eq!(files(&system), before, "{name}: {}", dry.changes[at]);
-                        }
+    for (name, system, record) in all_records() {
+        let before = files(&system);
+        let mut dry = system.clone();
+        transaction::apply(&mut dry, &mut record.clone()).unwrap();
+        let after = files(&dry);
+        for at in 0..dry.changes.len() {
+            for kind in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem, ErrorKind::Other] {
+                points += 1;
+                let mut system = system.clone();
+                system.fault = Some((at, InjectedFault::Refuse(kind)));
+                match transaction::apply(&mut system, &mut record.clone()) {
+                    Ok(()) => {
+                        went_on += 1;
+                        assert_eq!(files(&system), after, "{name}: {}", dry.changes[at]);
+                    }
+                    Err(error) => {
+                        let line = error.to_string();
+                        assert!(line.starts_with("cannot ") && line.contains("; "), "{line}");
+                        store::recover(&mut system.clone()).unwrap();
+                        assert_eq!(files(&system), before, "{name}: {}", dry.changes[at]);
                     }
                 }
             }
@@ -289,13 +282,13 @@ fn rollback_keeps_the_changes_of_other_programs() {
         let (mut system, mut record) = records(name).pop().unwrap();
         let before = files(&system);
         transaction::apply(&mut system, &mut record).unwrap();
-        let edited = String::from_utf8(system.read(path).unwrap()).unwrap().replace(from, to);
+        let edited = crate::system::text(&system, path).unwrap().replace(from, to);
         system.put(path, edited.as_bytes());
         let undone = transaction::roll_back(&mut system, &mut record);
         let of_path = undone.iter().find(|undone| undone.what == path).unwrap();
         assert_eq!(of_path.became, Restoration::Stripped, "{name}");
         let expected = before[path].replace(from, to);
-        assert_eq!(String::from_utf8(system.read(path).unwrap()).unwrap(), expected, "{name}");
+        assert_eq!(crate::system::text(&system, path).unwrap(), expected, "{name}");
     }
 }
 
@@ -304,11 +297,11 @@ fn a_menu_made_anew_meanwhile_is_made_anew_without_our_words() {
     let (mut system, mut record) = records("debian").pop().unwrap();
     transaction::apply(&mut system, &mut record).unwrap();
     let menu = "/boot/grub/grub.cfg";
-    let newer = String::from_utf8(system.read(menu).unwrap()).unwrap() + "# a newer kernel\n";
+    let newer = crate::system::text(&system, menu).unwrap() + "# a newer kernel\n";
     system.put(menu, newer.as_bytes());
     let undone = transaction::roll_back(&mut system, &mut record);
     assert!(undone.contains(&Undone { what: menu.into(), became: Restoration::MadeAnew }), "{undone:?}");
-    assert!(!String::from_utf8(system.read(menu).unwrap()).unwrap().contains("isolcpus"));
+    assert!(!crate::system::text(&system, menu).unwrap().contains("isolcpus"));
 }
 
 #[test]
@@ -355,7 +348,7 @@ fn a_generator_that_does_not_use_the_variable_is_named() {
     let (mut system, mut record) = records("debian").pop().unwrap();
     system.answer = Some(|_, _| {
         let menu = std::fs::read(tree("debian").join("boot/grub/grub.cfg")).unwrap();
-        CommandResult { good: true, output: menu, complaint: String::new() }
+        printed(menu)
     });
     let error = transaction::apply(&mut system, &mut record).unwrap_err().to_string();
     assert!(
@@ -369,7 +362,7 @@ fn a_menu_is_judged_before_it_is_put_in_place() {
     type Answer = fn(&MemoryMachine, &[String]) -> CommandResult;
     fn menu(change: impl Fn(&str) -> String) -> CommandResult {
         let menu = std::fs::read_to_string(tree("debian").join("boot/grub/grub.cfg")).unwrap();
-        CommandResult { good: true, output: change(&menu).into_bytes(), complaint: String::new() }
+        printed(change(&menu))
     }
     /// The menu whose ordinary entries have this line.
     fn lines(line: &str) -> CommandResult {
@@ -386,7 +379,7 @@ fn a_menu_is_judged_before_it_is_put_in_place() {
             },
             "cannot find a device",
         ),
-        (|_, _| CommandResult { good: true, output: vec![0xff, 0xfe], complaint: String::new() }, "no text"),
+        (|_, _| printed([0xff, 0xfe]), "no text"),
         (|_, _| lines(&WORDS[..2].join(" ")), "lacks our words"),
         (|_, _| lines("isolcpus=managed_irq,domain,2 irqaffinity=0-1 skew_tick=1"), "lacks our words"),
         (|_, _| lines("isolcpus=managed_irq,domain,2-34 irqaffinity=0-1 skew_tick=1"), "lacks our words"),
@@ -433,13 +426,13 @@ fn what_cannot_be_tried_needs_a_way_back() {
         "{way:?}"
     );
     // Without those it is refused.
-    let menu = String::from_utf8(system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
+    let menu = crate::system::text(&system, "/boot/grub/grub.cfg").unwrap();
     system.put("/boot/grub/grub.cfg", menu.replace("recovery", "second").replace(" single", "").as_bytes());
     boot.entries.retain(|entry| !entry.recovery);
     assert!(refused(&mut system, &boot).contains("no entry for repair to fall back to"));
     // L4T's label must find a place in the menu, and a root.
     let (mut system, boot) = machine("l4t");
-    let text = String::from_utf8(system.read("/boot/extlinux/extlinux.conf").unwrap()).unwrap();
+    let text = crate::system::text(&system, "/boot/extlinux/extlinux.conf").unwrap();
     let more: String = (0..9).map(|n| format!("\nLABEL l{n}\n      LINUX /boot/Image\n")).collect();
     system.put("/boot/extlinux/extlinux.conf", (text + &more).as_bytes());
     assert!(refused(&mut system, &boot).contains("ten labels"));
@@ -493,12 +486,10 @@ fn u_boots_environment_is_written_only_where_it_is_valid_and_has_a_way_back() {
         system.answer = Some(environment);
         first(&mut system, &asked(&boot, &words)).unwrap()
     };
-    let good = |_: &MemoryMachine, _: &[String]| CommandResult {
-        good: true,
-        output:
-            b"bootcmd=run x\nbootlimit=3\naltbootcmd=run old\noptargs=quiet\nx=setenv bootargs ${optargs}\n"
-                .to_vec(),
-        complaint: String::new(),
+    let good = |_: &MemoryMachine, _: &[String]| {
+        printed(
+            "bootcmd=run x\nbootlimit=3\naltbootcmd=run old\noptargs=quiet\nx=setenv bootargs ${optargs}\n",
+        )
     };
     let BootMethod::Lasting { steps, .. } = way(good) else { panic!() };
     let Step::Command { run, undo, .. } = &steps[0] else { panic!() };
@@ -506,35 +497,36 @@ fn u_boots_environment_is_written_only_where_it_is_valid_and_has_a_way_back() {
         (run[1..].join("|"), undo[1..].join("|")),
         ("optargs|quiet skew_tick=1".into(), "optargs|quiet".into())
     );
-    let bad = |_: &MemoryMachine, _: &[String]| CommandResult {
-        good: true,
-        output: b"bootcmd=run x\n".to_vec(),
-        complaint: "Warning: Bad CRC, using default environment".into(),
-    };
-    assert!(
-        matches!(way(bad), BootMethod::Instructions { why, .. } if why.contains("does not match this board"))
-    );
-    let alone = |_: &MemoryMachine, _: &[String]| CommandResult {
-        good: true,
-        output: b"bootcmd=run x\noptargs=\nx=${optargs}\n".to_vec(),
-        complaint: String::new(),
-    };
-    assert!(matches!(way(alone), BootMethod::Instructions { why, .. } if why.contains("no altbootcmd")));
-    let taken = |_: &MemoryMachine, _: &[String]| CommandResult {
-        good: true,
-        output: b"bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=quiet skew_tick=0\nx=${optargs}\n"
-            .to_vec(),
-        complaint: String::new(),
-    };
-    let said = "skew_tick=0 stands already in optargs of U-Boot's environment";
-    assert!(matches!(way(taken), BootMethod::Instructions { why, .. } if why == said));
-    let open = |_: &MemoryMachine, _: &[String]| CommandResult {
-        good: true,
-        output: b"bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=dyndbg=\"file a\nx=${optargs}\n".to_vec(),
-        complaint: String::new(),
-    };
-    let said = "optargs of U-Boot's environment has a quote that is not closed";
-    assert!(matches!(way(open), BootMethod::Instructions { why, .. } if why == said));
+    type Answer = fn(&MemoryMachine, &[String]) -> CommandResult;
+    let cases: [(Answer, &str); 4] = [
+        (
+            |_, _| CommandResult {
+                complaint: "Warning: Bad CRC, using default environment".into(),
+                ..printed("bootcmd=run x\n")
+            },
+            "/etc/fw_env.config does not match this board (fw_printenv: Warning: Bad CRC, using default environment)",
+        ),
+        (
+            |_, _| printed("bootcmd=run x\noptargs=\nx=${optargs}\n"),
+            "U-Boot boots nothing else by itself here (no bootlimit, no altbootcmd)",
+        ),
+        (
+            |_, _| {
+                printed("bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=quiet skew_tick=0\nx=${optargs}\n")
+            },
+            "skew_tick=0 stands already in optargs of U-Boot's environment",
+        ),
+        (
+            |_, _| {
+                printed("bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=dyndbg=\"file a\nx=${optargs}\n")
+            },
+            "optargs of U-Boot's environment has a quote that is not closed",
+        ),
+    ];
+    for (environment, expected) in cases {
+        let BootMethod::Instructions { why, .. } = way(environment) else { panic!("{expected}") };
+        assert_eq!(why, expected);
+    }
 }
 
 #[test]

@@ -18,6 +18,9 @@ use crate::system::memory::MemoryMachine;
 use crate::system::{self, System};
 use crate::transaction::Restoration;
 
+/// The line of the machine before a plan.
+const STOCK: &str = "root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet";
+
 fn debian() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/fixtures/boot/debian")
 }
@@ -59,7 +62,7 @@ impl World {
         facts.architecture = Some("x86_64".into());
         facts.kernel.release = Some("6.12.9-rt-amd64".into());
         facts.kernel.preemption = Preemption::RealTime;
-        facts.kernel.command_line = Some("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet".into());
+        facts.kernel.command_line = Some(STOCK.into());
         facts.hostname = Some("robot".into());
         World { system, folder: tempfile::tempdir().unwrap(), facts, stamps: 0 }
     }
@@ -96,6 +99,37 @@ impl World {
         let files = files.filter(|(path, _)| !path.starts_with("/var/lib/isolator/"));
         files.map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap())).collect()
     }
+
+    fn text(&self, path: &str) -> String {
+        String::from_utf8(self.system.read(path).unwrap()).unwrap()
+    }
+
+    fn edit(&mut self, path: &str, from: &str, to: &str) {
+        let text = self.text(path);
+        assert!(text.contains(from), "{path}: {from} is not in {text}");
+        self.system.put(path, text.replace(from, to).as_bytes());
+    }
+
+    fn apply(&mut self, plan: &Plan) -> crate::Result<Applied> {
+        apply(&mut self.here(), plan, Options::default())
+    }
+
+    fn boot_with(&mut self, id: &str, plan: &Plan) {
+        self.reboot(id, &format!("{STOCK} {}", plan.boot_line()));
+    }
+
+    fn confirm(&mut self) -> crate::Result<Applied> {
+        confirm(&mut self.here(), "/usr/bin/isolator")
+    }
+
+    /// Applies the settings of a plan without its boot line.
+    fn apply_settings(&mut self, plan: &Plan) -> crate::Result<Applied> {
+        apply(&mut self.here(), plan, Options { runtime_only: true, ..Options::default() })
+    }
+
+    fn roll_back(&mut self) -> crate::Result<RolledBack> {
+        roll_back(&mut self.here(), None)
+    }
 }
 
 fn mkconfig(system: &MemoryMachine) -> String {
@@ -118,20 +152,20 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
         "{}",
         plan.boot_line()
     );
-    let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    let applied = world.apply(&plan).unwrap();
     assert_eq!(applied.boot, BootChange::Trial { start: "reboot".into() });
     assert_eq!(applied.records, ["20260101-000002-runtime", "20260101-000002-trial"]);
     assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-2\n");
     // Once is enough.
-    let again = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    let again = world.apply(&plan).unwrap();
     assert_eq!(again.records, Vec::<String>::new());
     assert_eq!(again.already, ["the settings of this plan", "the boot line of this plan"]);
     // Not before it was booted.
-    let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
+    let error = world.confirm().unwrap_err().to_string();
     assert_eq!(error, "cannot confirm the boot line: it has not been booted yet; run: reboot");
     // A boot of the old entry, since the trial failed.
-    world.reboot("second", "root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet");
-    let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
+    world.reboot("second", STOCK);
+    let error = world.confirm().unwrap_err().to_string();
     assert!(error.contains("this boot runs without isolcpus=managed_irq,domain,3"), "{error}");
     let failed = status(&mut world.here()).unwrap();
     let (runtime, trial) = (&failed.records[0], &failed.records[1]);
@@ -143,14 +177,11 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
         "{failed:?}"
     );
     // The trial.
-    world.reboot(
-        "third",
-        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line()),
-    );
+    world.boot_with("third", &plan);
     assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-3\n");
     let status_now = status(&mut world.here()).unwrap();
     assert!(status_now.next[0].starts_with("isolator tune confirm"), "{status_now:?}");
-    let confirmed = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    let confirmed = world.confirm().unwrap();
     assert_eq!(
         confirmed.boot,
         BootChange::Lasting {
@@ -167,19 +198,16 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
         unit.contains("ExecStart=/usr/bin/isolator tune apply --at-boot /var/lib/isolator/tune/plan-"),
         "{unit}"
     );
-    let again = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    let again = world.confirm().unwrap();
     assert_eq!(again.already, ["this plan is confirmed"]);
     // The next boot does the settings again.
-    world.reboot(
-        "fourth",
-        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line()),
-    );
+    world.boot_with("fourth", &plan);
     let at_boot = Options { at_boot: true, ..Options::default() };
     let applied = apply(&mut world.here(), &plan, at_boot).unwrap();
     assert_eq!(applied.records.len(), 1, "{applied:?}");
     assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-2\n");
     // And all of it ends.
-    let undone = roll_back(&mut world.here(), None).unwrap();
+    let undone = world.roll_back().unwrap();
     let left = undone.records.iter().flat_map(|record| &record.undone);
     assert!(!left.clone().any(|undone| matches!(undone.became, Restoration::Left(_))), "{undone:?}");
     assert_eq!(world.files(), before);
@@ -190,7 +218,7 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
             .commands
             .contains(&["systemctl", "disable", "isolator-tune.service"].map(String::from).to_vec())
     );
-    assert_eq!(roll_back(&mut world.here(), None).unwrap().records.len(), 0);
+    assert_eq!(world.roll_back().unwrap().records.len(), 0);
 }
 
 #[test]
@@ -225,7 +253,7 @@ fn refuses_a_plan_of_another_machine_another_boot_or_another_hand() {
     let mut world = World::new();
     let plan = world.plan(false);
     let refused = |world: &mut World, plan: &Plan| {
-        let error = apply(&mut world.here(), plan, Options::default()).unwrap_err().to_string();
+        let error = world.apply(plan).unwrap_err().to_string();
         assert_eq!(world.system.changes, Vec::<String>::new(), "{error}");
         error
     };
@@ -255,23 +283,23 @@ fn a_second_plan_waits_for_the_end_of_the_first() {
     let mut world = World::new();
     let first = world.plan(false);
     let second = world.plan(true);
-    apply(&mut world.here(), &first, Options::default()).unwrap();
-    let error = apply(&mut world.here(), &second, Options::default()).unwrap_err().to_string();
+    world.apply(&first).unwrap();
+    let error = world.apply(&second).unwrap_err().to_string();
     assert!(error.contains("another one is in force (record 20260101-000003-runtime)"), "{error}");
-    roll_back(&mut world.here(), None).unwrap();
-    apply(&mut world.here(), &second, Options::default()).unwrap();
+    world.roll_back().unwrap();
+    world.apply(&second).unwrap();
 }
 
 #[test]
 fn shows_words_that_another_program_set() {
     let mut world = World::new();
-    let menu = String::from_utf8(world.system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
+    let menu = world.text("/boot/grub/grub.cfg");
     world.system.put("/boot/grub/grub.cfg", menu.replace("ro  quiet", "ro  quiet skew_tick=1").as_bytes());
     let plan = world.plan(false);
     assert!(plan.boot_line().to_string().contains("skew_tick=1"), "{}", plan.boot_line());
-    let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    let applied = world.apply(&plan).unwrap();
     assert_eq!(applied.already, ["skew_tick=1 in the boot line, set by another program"]);
-    let custom = String::from_utf8(world.system.read("/boot/grub/custom.cfg").unwrap()).unwrap();
+    let custom = world.text("/boot/grub/custom.cfg");
     assert_eq!(custom.matches("skew_tick=1").count(), 1, "{custom}");
 }
 
@@ -283,15 +311,15 @@ fn an_interrupted_apply_is_undone_before_the_next() {
     let plan = world.plan(false);
     let mut whole = world.system.clone();
     std::mem::swap(&mut whole, &mut world.system);
-    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.apply(&plan).unwrap();
     let points = world.system.changes.len();
     for at in (0..points).step_by(7) {
         world.system = whole.clone();
         world.system.fault = Some((at, InjectedFault::Kill));
-        assert!(apply(&mut world.here(), &plan, Options::default()).is_err());
+        assert!(world.apply(&plan).is_err());
         world.system = world.system.clone().revived();
-        apply(&mut world.here(), &plan, Options::default()).unwrap();
-        roll_back(&mut world.here(), None).unwrap();
+        world.apply(&plan).unwrap();
+        world.roll_back().unwrap();
         assert_eq!(world.files(), before, "after a kill at change {at}");
     }
 }
@@ -300,22 +328,18 @@ fn an_interrupted_apply_is_undone_before_the_next() {
 fn a_boot_line_is_tried_after_the_settings_were_confirmed() {
     let mut world = World::new();
     let plan = world.plan(false);
-    let only = Options { runtime_only: true, ..Options::default() };
-    apply(&mut world.here(), &plan, only).unwrap();
-    confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
-    let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.apply_settings(&plan).unwrap();
+    world.confirm().unwrap();
+    let applied = world.apply(&plan).unwrap();
     assert_eq!(applied.boot, BootChange::Trial { start: "reboot".into() });
     assert_eq!(applied.already, ["the settings of this plan"]);
-    let custom = String::from_utf8(world.system.read("/boot/grub/custom.cfg").unwrap()).unwrap();
+    let custom = world.text("/boot/grub/custom.cfg");
     assert!(custom.contains(&plan.boot_line().to_string()), "{custom}");
     // The trial is made last although the settings are confirmed.
-    world.reboot(
-        "second",
-        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line()),
-    );
-    let confirmed = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    world.boot_with("second", &plan);
+    let confirmed = world.confirm().unwrap();
     assert!(matches!(confirmed.boot, BootChange::Lasting { .. }), "{confirmed:?}");
-    let menu = String::from_utf8(world.system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
+    let menu = world.text("/boot/grub/grub.cfg");
     assert!(menu.contains(&plan.boot_line().to_string()), "{menu}");
 }
 
@@ -323,15 +347,15 @@ fn a_boot_line_is_tried_after_the_settings_were_confirmed() {
 fn a_boot_line_that_no_file_has_is_not_already_so() {
     let mut world = World::new();
     let plan = world.plan(false);
-    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.apply(&plan).unwrap();
     world.facts.kernel.command_line =
         Some(format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line()));
     world.system.put("/boot/grub/custom.cfg", b"");
-    let error = apply(&mut world.here(), &plan, Options::default()).unwrap_err();
+    let error = world.apply(&plan).unwrap_err();
     assert!(error.why.starts_with("/boot/grub/custom.cfg has the words of record"), "{error}");
     assert!(error.cure.contains("isolator tune rollback"), "{error}");
-    roll_back(&mut world.here(), None).unwrap();
-    let again = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.roll_back().unwrap();
+    let again = world.apply(&plan).unwrap();
     assert!(matches!(again.boot, BootChange::Trial { .. }));
 }
 
@@ -339,28 +363,27 @@ fn a_boot_line_that_no_file_has_is_not_already_so() {
 fn confirm_refuses_what_verify_finds_not_in_force() {
     let mut world = World::new();
     let plan = world.plan(false);
-    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.apply(&plan).unwrap();
     // The kernel took an earlier list of another program.
     let line = format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro isolcpus=1-3 {}", plan.boot_line());
     world.reboot("second", &line);
     world.facts.isolation.isolated = "1-3".parse().unwrap();
     let before = world.files();
-    let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
+    let error = world.confirm().unwrap_err().to_string();
     assert!(error.contains("isolcpus = managed_irq,domain,3 is not in force, it is 1-3"), "{error}");
     assert_eq!(world.files(), before);
     world.facts.kernel.command_line = Some(line.replace("isolcpus=1-3 ", ""));
     world.facts.isolation.isolated = "3".parse().unwrap();
-    confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    world.confirm().unwrap();
 }
 
 #[test]
 fn confirm_refuses_settings_that_another_program_wrote_back() {
     let mut world = World::new();
     let plan = world.plan(false);
-    let only = Options { runtime_only: true, ..Options::default() };
-    apply(&mut world.here(), &plan, only).unwrap();
+    world.apply_settings(&plan).unwrap();
     world.system.settings.insert("/proc/irq/default_smp_affinity".into(), "f\n".into());
-    let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
+    let error = world.confirm().unwrap_err().to_string();
     assert!(error.contains("/proc/irq/default_smp_affinity: it is f now"), "{error}");
     assert!(!world.system.files().contains_key(UNIT));
 }
@@ -370,11 +393,11 @@ fn a_record_that_cannot_be_read_stops_no_other() {
     let mut world = World::new();
     let before = world.files();
     let plan = world.plan(false);
-    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.apply(&plan).unwrap();
     world.system.put("/var/lib/isolator/tune/20200101-000000-boot.json", b"{");
-    assert!(apply(&mut world.here(), &plan, Options::default()).is_err());
+    assert!(world.apply(&plan).is_err());
     assert!(status(&mut world.here()).unwrap().next.iter().any(|next| next.contains("20200101-000000-boot")));
-    let undone = roll_back(&mut world.here(), None).unwrap();
+    let undone = world.roll_back().unwrap();
     assert_eq!(undone.left.len(), 1, "{undone:?}");
     assert_eq!(world.files(), before);
 }
@@ -384,11 +407,10 @@ fn refuses_words_for_a_kernel_with_its_own_line() {
     let mut world = World::new();
     world.facts.kernel.line_is_built_in = true;
     let plan = world.plan(false);
-    let error = apply(&mut world.here(), &plan, Options::default()).unwrap_err().to_string();
+    let error = world.apply(&plan).unwrap_err().to_string();
     assert!(error.contains("CONFIG_CMDLINE"), "{error}");
     assert_eq!(world.system.changes, Vec::<String>::new());
-    let only = Options { runtime_only: true, ..Options::default() };
-    assert!(apply(&mut world.here(), &plan, only).is_ok());
+    assert!(world.apply_settings(&plan).is_ok());
 }
 
 #[test]
@@ -397,9 +419,8 @@ fn confirm_names_no_unit_where_no_systemd_runs() {
     world.system.remove("/run/systemd/system/x").unwrap();
     world.system.remove_folder("/run/systemd/system").unwrap();
     let plan = world.plan(false);
-    let only = Options { runtime_only: true, ..Options::default() };
-    apply(&mut world.here(), &plan, only).unwrap();
-    let confirmed = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    world.apply_settings(&plan).unwrap();
+    let confirmed = world.confirm().unwrap();
     assert!(confirmed.skipped.iter().any(|skipped| skipped.reason.contains("no systemd runs here")));
     assert!(!confirmed.next.iter().any(|next| next.contains("systemctl")), "{:?}", confirmed.next);
 }
@@ -411,12 +432,12 @@ fn no_space_for_the_second_record_changes_nothing() {
     let plan = world.plan(false);
     let (files, settings) = (world.files(), world.system.settings.clone());
     let whole = world.system.clone();
-    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.apply(&plan).unwrap();
     let first = world.system.changes.iter().position(|change| change.starts_with("set ")).unwrap();
     for at in whole.changes.len()..first {
         world.system = whole.clone();
         world.system.fault = Some((at, InjectedFault::Full));
-        let error = apply(&mut world.here(), &plan, Options::default()).err();
+        let error = world.apply(&plan).err();
         let names = world.system.names(crate::transaction::store::FOLDER).unwrap_or_default();
         assert!(error.is_none() || !names.iter().any(|name| name.starts_with("plan-")), "at {at}: {names:?}");
         // Before the first setting changes all the space is there.
@@ -428,8 +449,7 @@ fn no_space_for_the_second_record_changes_nothing() {
 fn confirm_refuses_a_program_that_systemd_cannot_run() {
     let mut world = World::new();
     let plan = world.plan(false);
-    let only = Options { runtime_only: true, ..Options::default() };
-    apply(&mut world.here(), &plan, only).unwrap();
+    world.apply_settings(&plan).unwrap();
     for path in ["/opt/a\"b/isolator", "/opt/it's/isolator", "/opt/a\\b/isolator", "/opt/a\nb/isolator"] {
         let error = confirm(&mut world.here(), path).unwrap_err().to_string();
         assert!(error.contains("quotes, backslashes or control characters"), "{error}");

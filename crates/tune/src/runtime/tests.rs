@@ -4,27 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::plan::Disruption;
 use crate::system::CommandResult;
 use crate::system::memory::{InjectedFault, MemoryMachine, PowerCut};
 use crate::transaction::{self, Record, RecordKind, Restoration, StepOutcome, store};
 
 const EIO: i32 = 5;
-
-fn action(kind: ActionKind, target: &str, value: &str) -> Action {
-    let text = String::new;
-    Action {
-        kind,
-        target: target.into(),
-        value: value.into(),
-        reason: text(),
-        source: text(),
-        cost: text(),
-        disruption: Disruption::None,
-        verify: text(),
-        undo: text(),
-    }
-}
 
 /// Four CPUs; CPU 3 is to be isolated.
 fn machine() -> MemoryMachine {
@@ -77,21 +61,25 @@ fn machine() -> MemoryMachine {
 
 fn actions() -> Vec<Action> {
     vec![
-        action(ActionKind::BootParameter, "isolcpus", "3"),
-        action(ActionKind::Slice, "system.slice", "0-2"),
-        action(ActionKind::Partition, "/sys/fs/cgroup/isolator", "3"),
-        action(ActionKind::IrqDefault, "/proc/irq/default_smp_affinity", "7"),
-        action(ActionKind::Irqs, "/proc/irq", "0-2"),
-        action(ActionKind::DeviceIrqs, "eth1", "3"),
-        action(ActionKind::IrqBalance, "irqbalance.service", "3"),
-        action(ActionKind::KernelThreads, "kthreads", "0-2"),
-        action(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/cpumask", "7"),
-        action(ActionKind::Sysctl, "/proc/sys/kernel/watchdog_cpumask", "0-2"),
-        action(ActionKind::Sysctl, "/proc/sys/kernel/absent", "1"),
-        action(ActionKind::Governor, "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance"),
-        action(ActionKind::PmQos, "/sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", "n/a"),
-        action(ActionKind::Memory, "/sys/kernel/mm/transparent_hugepage/enabled", "never"),
-        action(ActionKind::Limits, "/etc/security/limits.d/95-isolator.conf", "@realtime - rtprio 98\n"),
+        Action::new(ActionKind::BootParameter, "isolcpus", "3"),
+        Action::new(ActionKind::Slice, "system.slice", "0-2"),
+        Action::new(ActionKind::Partition, "/sys/fs/cgroup/isolator", "3"),
+        Action::new(ActionKind::IrqDefault, "/proc/irq/default_smp_affinity", "7"),
+        Action::new(ActionKind::Irqs, "/proc/irq", "0-2"),
+        Action::new(ActionKind::DeviceIrqs, "eth1", "3"),
+        Action::new(ActionKind::IrqBalance, "irqbalance.service", "3"),
+        Action::new(ActionKind::KernelThreads, "kthreads", "0-2"),
+        Action::new(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/cpumask", "7"),
+        Action::new(ActionKind::Sysctl, "/proc/sys/kernel/watchdog_cpumask", "0-2"),
+        Action::new(ActionKind::Sysctl, "/proc/sys/kernel/absent", "1"),
+        Action::new(
+            ActionKind::Governor,
+            "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor",
+            "performance",
+        ),
+        Action::new(ActionKind::PmQos, "/sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", "n/a"),
+        Action::new(ActionKind::Memory, "/sys/kernel/mm/transparent_hugepage/enabled", "never"),
+        Action::new(ActionKind::Limits, "/etc/security/limits.d/95-isolator.conf", "@realtime - rtprio 98\n"),
     ]
 }
 

@@ -2,20 +2,12 @@
 //! Profiles of plans that are made by hand; TuneD itself reads one in the tests of the program.
 
 use super::*;
-use crate::plan::{Disruption, Intent, MadeFor, Profile, SCHEMA_VERSION, WantedCpus};
+use crate::plan::{Intent, MadeFor, Profile, SCHEMA_VERSION, WantedCpus};
 
 fn plan(actions: &[(ActionKind, &str, &str)]) -> Plan {
-    let [source, cost, verify, undo] = [const { String::new() }; 4];
     let action = |&(kind, target, value): &(ActionKind, &str, &str)| Action {
-        kind,
-        target: target.into(),
-        value: value.into(),
         reason: format!("reason of {target}"),
-        source: source.clone(),
-        cost: cost.clone(),
-        disruption: Disruption::None,
-        verify: verify.clone(),
-        undo: undo.clone(),
+        ..Action::new(kind, target, value)
     };
     let actions: Vec<Action> = actions.iter().map(action).collect();
     let plan = Plan {

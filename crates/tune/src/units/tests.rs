@@ -4,25 +4,22 @@
 use std::process::Command;
 
 use super::*;
-use crate::plan::Disruption;
 use crate::service::{DROP_IN, FOLDER, is_ours, is_service};
 use crate::system::CommandResult;
 use crate::system::memory::MemoryMachine;
 use crate::transaction::{self, Record, RecordKind};
 
-fn action(kind: ActionKind, target: &str, value: &str) -> Action {
-    let [reason, source, cost, verify, undo] = [const { String::new() }; 5];
-    let (target, value) = (target.to_string(), value.to_string());
-    Action { kind, target, value, reason, source, cost, disruption: Disruption::Brief, verify, undo }
-}
-
 fn actions() -> Vec<Action> {
     vec![
-        action(ActionKind::RealTimeSlice, SLICE, "2-3"),
-        action(ActionKind::ManagerAffinity, "systemd", "0-1"),
-        action(ActionKind::Service, "robot.service", "fifo 80 2-3"),
-        action(ActionKind::Service, "log.service", "fifo 7"),
-        action(ActionKind::Governor, "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance"),
+        Action::new(ActionKind::RealTimeSlice, SLICE, "2-3"),
+        Action::new(ActionKind::ManagerAffinity, "systemd", "0-1"),
+        Action::new(ActionKind::Service, "robot.service", "fifo 80 2-3"),
+        Action::new(ActionKind::Service, "log.service", "fifo 7"),
+        Action::new(
+            ActionKind::Governor,
+            "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor",
+            "performance",
+        ),
     ]
 }
 
@@ -112,7 +109,7 @@ fn leaves_out_what_this_systemd_does_not_know() {
 #[test]
 fn leaves_services_that_cannot_and_files_of_others() {
     let mut system = machine();
-    let service = |name: &str| vec![action(ActionKind::Service, name, "fifo 80 2-3")];
+    let service = |name: &str| vec![Action::new(ActionKind::Service, name, "fifo 80 2-3")];
     for (name, why) in [
         ("absent.service", "systemd has no such service: its state is not-found"),
         ("strict.service", "RestrictRealtime=yes forbids it a real-time policy: take that out of its unit"),

@@ -57,6 +57,12 @@ fn refused(name: &str, made: &Made, words: &[&str]) {
     assert!(!error.contains('\n'), "{name}: {error}");
 }
 
+/// Refuses the machine of a report.
+#[track_caller]
+fn refused_of(name: &str, words: &[&str]) {
+    refused(name, &boots::of(name), words);
+}
+
 #[test]
 fn refuses_words_of_others_and_names_their_file() {
     let tuned = "isolcpus=managed_irq,domain,2-7 nohz_full=2-7 rcu_nocbs=2-7 irqaffinity=0-1";
@@ -85,7 +91,7 @@ fn refuses_words_of_others_and_names_their_file() {
         ),
         ("ubuntu-pi-ab-new", vec!["isolcpus=3 in /boot/firmware/current/cmdline.txt"]),
     ] {
-        refused(name, &boots::of(name), &words);
+        refused_of(name, &words);
     }
     let flash =
         boots::of("flash-kernel").file("etc/default/flash-kernel", "LINUX_KERNEL_CMDLINE=\"isolcpus=1\"\n");
@@ -100,11 +106,7 @@ fn refuses_words_of_others_and_names_their_file() {
 
 #[test]
 fn refuses_files_from_which_this_machine_did_not_boot() {
-    refused(
-        "jetson-emmc-first",
-        &boots::of("jetson-emmc-first"),
-        &["root=/dev/sda1 runs", "root=/dev/mmcblk0p1"],
-    );
+    refused_of("jetson-emmc-first", &["root=/dev/sda1 runs", "root=/dev/mmcblk0p1"]);
     let stick = boots::plain_debian()
         .file("proc/cmdline", &format!("BOOT_IMAGE=/boot/vmlinuz-{RT} root=/dev/sdb1 ro\n"));
     refused("another disk", &stick, &["root=/dev/sdb1 runs", "booted from another file"]);
@@ -120,11 +122,7 @@ fn refuses_files_from_which_this_machine_did_not_boot() {
 
 #[test]
 fn refuses_a_default_that_boots_another_kernel() {
-    refused(
-        "rt-not-default",
-        &boots::of("rt-not-default"),
-        &[STOCK, "and the plan is for 6.1.0-28-rt-amd64"],
-    );
+    refused_of("rt-not-default", &[STOCK, "and the plan is for 6.1.0-28-rt-amd64"]);
     let newer = boots::rhel9("", "", "", "")
         .file("proc/sys/kernel/osrelease", "5.14.0-427.rt.el9.x86_64\n")
         .file("boot/config-5.14.0-427.rt.el9.x86_64", "CONFIG_CPU_ISOLATION=y\n")
@@ -143,7 +141,7 @@ fn refuses_a_default_that_boots_another_kernel() {
 #[test]
 fn refuses_a_drop_in_after_ours_that_sets_the_line_anew() {
     for name in ["ubuntu-99-override", "ubuntu-99-realtime"] {
-        refused(name, &boots::of(name), &["/etc/default/grub.d/99-realtime.cfg is read after it"]);
+        refused_of(name, &["/etc/default/grub.d/99-realtime.cfg is read after it"]);
     }
     let added = "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT quiet\"\n";
     let adds = boots::plain_debian().file("etc/default/grub.d/99-realtime.cfg", added);
@@ -153,8 +151,8 @@ fn refuses_a_drop_in_after_ours_that_sets_the_line_anew() {
 
 #[test]
 fn refuses_a_container_and_wsl_before_anything() {
-    refused("lxc-with-grub", &boots::of("lxc-with-grub"), &["this is a container (lxc)"]);
-    refused("wsl2", &boots::of("wsl2"), &["this is WSL"]);
+    refused_of("lxc-with-grub", &["this is a container (lxc)"]);
+    refused_of("wsl2", &["this is WSL"]);
     for (path, text, name) in [
         ("run/.containerenv", "", "podman"),
         ("run/host/container-manager", "lxc-libvirt\n", "lxc-libvirt"),
@@ -172,9 +170,9 @@ fn refuses_a_container_and_wsl_before_anything() {
 
 #[test]
 fn refuses_what_cannot_be_told_of_the_file() {
-    refused("pi-monitor", &boots::of("pi-monitor"), &["cmdline depends on [edid=del-x]"]);
-    refused("jetson-two-append", &boots::of("jetson-two-append"), &["two APPEND lines"]);
-    refused("jetson-root-twice", &boots::of("jetson-root-twice"), &["root= occurs twice"]);
+    refused_of("pi-monitor", &["cmdline depends on [edid=del-x]"]);
+    refused_of("jetson-two-append", &["two APPEND lines"]);
+    refused_of("jetson-root-twice", &["root= occurs twice"]);
     let unmounted = boots::of("proxmox").without("etc/kernel/proxmox-boot-uuids");
     refused(
         "systemd-boot unmounted",
@@ -185,53 +183,27 @@ fn refuses_what_cannot_be_told_of_the_file() {
 
 #[test]
 fn instructions_name_the_place_and_the_command_and_no_boot_file_changes() {
-    for (name, lines) in [
-        (
-            "proxmox",
-            vec!["add to the one line of /etc/kernel/cmdline: isolcpus=", "run: proxmox-boot-tool refresh"],
-        ),
-        (
-            "proxmox-real-time",
-            vec!["add to the one line of /etc/kernel/cmdline: isolcpus=", "run: proxmox-boot-tool refresh"],
-        ),
-        (
-            "proxmox-grub",
-            vec![
-                "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: isolcpus=",
-                "run: proxmox-boot-tool refresh",
-            ],
-        ),
-        ("refind", vec!["add to the kernel's boot line: isolcpus="]),
-        ("unknown", vec!["add to the kernel's boot line: isolcpus="]),
-        ("nixos", vec!["boot.kernelParams in /etc/nixos/configuration.nix", "run: nixos-rebuild boot"]),
-        (
-            "suse-rt",
-            vec![
-                "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: isolcpus=",
-                "run: transactional-update grub.cfg",
-            ],
-        ),
-        (
-            "suse-leap",
-            vec![
-                "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: isolcpus=",
-                "run: grub2-mkconfig -o /boot/grub/grub.cfg",
-            ],
-        ),
-        ("talos", vec!["extraKernelArgs", "run: talosctl upgrade"]),
-        ("flatcar", vec!["linux_append in /oem/grub.cfg (set linux_append=\"...\"): isolcpus="]),
-        ("ubuntu-core", vec!["run: snap set system system.boot.cmdline-append=\"isolcpus="]),
-        (
-            "debian-raspi-firmware",
-            vec!["/etc/default/raspi-extra-cmdline: isolcpus=", "run: update-initramfs -u"],
-        ),
-        ("ubuntu-pi-ab", vec!["add to the one line of /boot/firmware/current/cmdline.txt: isolcpus="]),
-        (
-            "flash-kernel",
-            vec!["LINUX_KERNEL_CMDLINE in /etc/default/flash-kernel: isolcpus=", "run: flash-kernel"],
-        ),
-        ("orangepi", vec!["add to extraargs= in /boot/orangepiEnv.txt: isolcpus="]),
-        ("ubuntu-rockchip", vec!["add to bootargs= in /boot/firmware/ubuntuEnv.txt: isolcpus="]),
+    // The file and the command, as far as one is named.
+    let grub = "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: isolcpus=";
+    let kernel = "add to the one line of /etc/kernel/cmdline: isolcpus=";
+    let refresh = "run: proxmox-boot-tool refresh";
+    for (name, place, command) in [
+        ("proxmox", kernel, refresh),
+        ("proxmox-real-time", kernel, refresh),
+        ("proxmox-grub", grub, refresh),
+        ("refind", "add to the kernel's boot line: isolcpus=", ""),
+        ("unknown", "add to the kernel's boot line: isolcpus=", ""),
+        ("nixos", "boot.kernelParams in /etc/nixos/configuration.nix", "run: nixos-rebuild boot"),
+        ("suse-rt", grub, "run: transactional-update grub.cfg"),
+        ("suse-leap", grub, "run: grub2-mkconfig -o /boot/grub/grub.cfg"),
+        ("talos", "extraKernelArgs", "run: talosctl upgrade"),
+        ("flatcar", "linux_append in /oem/grub.cfg (set linux_append=\"...\"): isolcpus=", ""),
+        ("ubuntu-core", "", "run: snap set system system.boot.cmdline-append=\"isolcpus="),
+        ("debian-raspi-firmware", "/etc/default/raspi-extra-cmdline: isolcpus=", "run: update-initramfs -u"),
+        ("ubuntu-pi-ab", "add to the one line of /boot/firmware/current/cmdline.txt: isolcpus=", ""),
+        ("flash-kernel", "LINUX_KERNEL_CMDLINE in /etc/default/flash-kernel: isolcpus=", "run: flash-kernel"),
+        ("orangepi", "add to extraargs= in /boot/orangepiEnv.txt: isolcpus=", ""),
+        ("ubuntu-rockchip", "add to bootargs= in /boot/firmware/ubuntuEnv.txt: isolcpus=", ""),
     ] {
         let made = boots::of(name);
         let (root, done) = wet(&made);
@@ -240,16 +212,15 @@ fn instructions_name_the_place_and_the_command_and_no_boot_file_changes() {
             panic!("{name}: {:?}", done.boot)
         };
         let said = said.join("\n");
-        for line in lines {
+        for line in [place, command] {
             assert!(said.contains(line), "{name}: '{line}' is not in {said}");
         }
-        let boots = |files: Vec<(String, Vec<u8>)>| -> Vec<(String, Vec<u8>)> {
+        let boots = |root: &Path| {
+            let mut files = boots::files(root);
+            files.retain(|(path, _)| !path.starts_with("var/") && !path.starts_with("proc/irq"));
             files
-                .into_iter()
-                .filter(|(path, _)| !path.starts_with("var/") && !path.starts_with("proc/irq"))
-                .collect()
         };
-        assert!(boots(boots::files(root.path())) == boots(boots::files(made.lay_out().path())), "{name}");
+        assert!(boots(root.path()) == boots(made.lay_out().path()), "{name}");
     }
 }
 
@@ -344,9 +315,8 @@ fn kernels_from_before_the_option_get_a_plan() {
 
 #[test]
 fn refuses_a_value_over_two_lines_before_the_trial() {
-    refused(
+    refused_of(
         "grub-lasting-multiline",
-        &boots::of("grub-lasting-multiline"),
         &["GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub goes over more than one line", "on one line"],
     );
     let two = "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\nsplash\"\n";

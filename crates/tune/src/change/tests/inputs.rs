@@ -4,34 +4,9 @@
 
 use super::*;
 
-const STOCK: &str = "root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet";
 const DEFAULTS: &str = "/etc/default/grub";
 const MENU: &str = "/boot/grub/grub.cfg";
 const CUSTOM: &str = "/boot/grub/custom.cfg";
-
-impl World {
-    fn text(&self, path: &str) -> String {
-        String::from_utf8(self.system.read(path).unwrap()).unwrap()
-    }
-
-    fn edit(&mut self, path: &str, from: &str, to: &str) {
-        let text = self.text(path);
-        assert!(text.contains(from), "{path}: {from} is not in {text}");
-        self.system.put(path, text.replace(from, to).as_bytes());
-    }
-
-    fn apply(&mut self, plan: &Plan) -> crate::Result<Applied> {
-        apply(&mut self.here(), plan, Options::default())
-    }
-
-    fn boot_with(&mut self, id: &str, plan: &Plan) {
-        self.reboot(id, &format!("{STOCK} {}", plan.boot_line()));
-    }
-
-    fn confirm(&mut self) -> crate::Result<Applied> {
-        confirm(&mut self.here(), "/usr/bin/isolator")
-    }
-}
 
 /// A world in which a plan was applied, booted and confirmed.
 fn confirmed() -> World {
@@ -61,7 +36,7 @@ fn a_boot_line_that_lost_words_in_its_file_is_not_done() {
         change(&mut world);
         let error = world.apply(&plan).unwrap_err().to_string();
         assert!(error.contains("isolator tune rollback"), "{number}: {error}");
-        roll_back(&mut world.here(), None).unwrap();
+        world.roll_back().unwrap();
         assert!(matches!(world.apply(&plan).unwrap().boot, BootChange::Trial { .. }), "{number}");
     }
     let lasting: [Change; 5] = [
@@ -134,10 +109,10 @@ fn an_edit_of_our_drop_in_leaves_no_call_stuck() {
     world.system.put(crate::places::DROP_IN, edited.as_bytes());
     let menu = mkconfig(&world.system);
     world.system.put(MENU, menu.as_bytes());
-    assert!(roll_back(&mut world.here(), None).unwrap().left.is_empty());
+    assert!(world.roll_back().unwrap().left.is_empty());
     assert_eq!(world.text(crate::places::DROP_IN), own);
     assert!(world.text(MENU).contains("ro  quiet mine\n") && !world.text(MENU).contains("isolcpus"));
-    assert_eq!(roll_back(&mut world.here(), None).unwrap().records.len(), 0);
+    assert_eq!(world.roll_back().unwrap().records.len(), 0);
     // The whole life again, beside that line.
     world.reboot("third", &format!("{STOCK} mine"));
     let plan = world.plan(false);
@@ -145,7 +120,7 @@ fn an_edit_of_our_drop_in_leaves_no_call_stuck() {
     world.reboot("fourth", &format!("{STOCK} mine {}", plan.boot_line()));
     world.confirm().unwrap();
     assert!(world.text(MENU).contains("mine") && world.text(MENU).contains(&plan.boot_line().to_string()));
-    assert!(roll_back(&mut world.here(), None).unwrap().left.is_empty());
+    assert!(world.roll_back().unwrap().left.is_empty());
     assert_eq!(world.text(crate::places::DROP_IN), own);
     assert!(world.text(MENU).contains("ro  quiet mine\n"));
 }
@@ -162,7 +137,7 @@ fn line_ends_of_another_system_come_back_to_the_byte() {
     world.boot_with("second", &plan);
     assert!(matches!(world.confirm().unwrap().boot, BootChange::Lasting { .. }));
     assert!(world.text(MENU).contains(&plan.boot_line().to_string()));
-    roll_back(&mut world.here(), None).unwrap();
+    world.roll_back().unwrap();
     assert_eq!(world.files(), before);
     assert!(world.text(DEFAULTS).contains("\r\n"));
 }
