@@ -109,7 +109,7 @@ static bool look_up(struct event *store, qemu_plugin_meminfo_t info)
 static void on_load(unsigned index, const struct event *load)
 {
 	if (load->watch == scope.arguments.input)
-		response_look(&scope.cpu[index], load->at);
+		response_poll(&scope.cpu[index], load->at);
 }
 
 /* The stores of a response are counted, however many they are; others are listed. */

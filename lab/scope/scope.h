@@ -102,15 +102,15 @@ struct spread {
 	uint64_t exact[SPREAD_EXACT], octave[SPREAD_OCTAVES];
 };
 
-/* A look at the input: instructions, and excursions, up to it. */
-struct look {
+/* A poll of the input: instructions, and excursions, up to it. */
+struct poll {
 	uint64_t at, excursions;
 };
 
 struct responses {
-	struct look look, before;
-	uint8_t looks; /* of the two above */
-	bool looked;   /* since the last answer */
+	struct poll last, before;
+	uint8_t polls; /* of the two above */
+	bool polled;   /* since the last answer */
 	uint64_t edges_before, doubled, blind;
 	struct spread quiet, interrupted;
 };
@@ -167,7 +167,7 @@ void record_finish(void);
 /* response.c */
 void response_begin(struct responses *responses);
 void response_edge(void);
-void response_look(struct cpu *cpu, uint64_t at);
+void response_poll(struct cpu *cpu, uint64_t at);
 void response_answer(struct cpu *cpu, uint64_t at);
 
 /* write.c: the file. */

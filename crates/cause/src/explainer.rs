@@ -56,7 +56,7 @@ struct Events {
     /// The last measured edges of each CPU, and the longest of all rows.
     edges: BTreeMap<u32, Edges>,
     longest: BTreeMap<u32, Edges>,
-    /// The events that were read of each CPU since the last look, since spikes come together.
+    /// The events that were read of each CPU since the last poll, since spikes come together.
     seen: BTreeMap<u32, Seen>,
     /// Overwritten events of each CPU that are not yet counted as lost.
     overwritten: BTreeMap<u32, u64>,
@@ -129,7 +129,7 @@ impl Explainer {
     }
 
     /// Called four times a second while a row is measured, before its spikes are taken.
-    pub fn look(&mut self) {
+    pub fn poll(&mut self) {
         if !self.known.is_empty() {
             let oldest_ns = rt::clock::monotonic_ns().saturating_sub(WAITED_FOR_NS);
             self.known.retain(|(.., monotonic_ns), _| *monotonic_ns >= oldest_ns);
@@ -138,7 +138,7 @@ impl Explainer {
             events.look_again();
         }
         if let Some(suspects) = &mut self.suspects {
-            suspects.look();
+            suspects.poll();
         }
     }
 
@@ -210,7 +210,7 @@ impl Events {
             let edges = match Windows::on(cpu, |thread| self.arm(&[(cpu, thread)]))? {
                 Ok(windows) => {
                     self.look_again();
-                    self.look(cpu, windows.begin_ns())?;
+                    self.read_events(cpu, windows.begin_ns())?;
                     let events = self.seen.get(&cpu).map_or(&[][..], |seen| &seen.events);
                     calibrated(cpu, events, &windows)
                 }
@@ -247,7 +247,7 @@ impl Events {
 
     /// Forgets the events that were read: the next spike reads again.
     fn look_again(&mut self) {
-        self.unseen.look();
+        self.unseen.poll();
         self.seen.clear();
     }
 
@@ -277,15 +277,15 @@ impl Events {
 
     /// The occupants of a CPU in a window.
     fn account(&mut self, cpu: u32, window: &Range<u64>, edges: &Edges) -> Result<Account> {
-        self.look(cpu, window.start)?;
+        self.read_events(cpu, window.start)?;
         let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
         let events = self.seen.get(&cpu).map_or(&[][..], |seen| &seen.events);
         Ok(account(cpu, events, window.clone(), own, edges))
     }
 
-    /// Reads the events of a CPU from about `from_ns` on, unless they were read since the last look. Only
-    /// events that a spike of this look needs are kept; the collector's ring has the others.
-    fn look(&mut self, cpu: u32, from_ns: u64) -> Result<()> {
+    /// Reads the events of a CPU from about `from_ns` on, unless they were read since the last poll. Only
+    /// events that a spike of this poll needs are kept; the collector's ring has the others.
+    fn read_events(&mut self, cpu: u32, from_ns: u64) -> Result<()> {
         if self.seen.get(&cpu).is_some_and(|seen| seen.from_ns <= from_ns) {
             return Ok(());
         }
@@ -339,7 +339,7 @@ mod tests {
         ]
     }
 
-    /// The events of the collector, by look.
+    /// The events of the collector, by poll.
     #[derive(Debug)]
     struct Script(VecDeque<(Vec<Event>, u64)>);
 
@@ -365,9 +365,9 @@ mod tests {
         }
     }
 
-    fn explainer(looks: impl IntoIterator<Item = (Vec<Event>, u64)>) -> Explainer {
+    fn explainer(polls: impl IntoIterator<Item = (Vec<Event>, u64)>) -> Explainer {
         let spec = WatchSpec { cpus: CpuSet::from_iter([1]), depth: Depth::Busy };
-        let script = Box::new(Script(looks.into_iter().collect()));
+        let script = Box::new(Script(polls.into_iter().collect()));
         let events = Some(Events::of(script, &spec, &Snapshot::default()));
         let mut explainer = Explainer { events, cpus: spec.cpus, ..Explainer::default() };
         explainer.arm(&[(1, 7)]);
@@ -377,7 +377,7 @@ mod tests {
     fn explained(explainer: &mut Explainer, monotonic_ns: u64, latency_ns: u64) -> Spike {
         let mut spike =
             Spike { monotonic_ns, ..Spike::new(RowKey::new("spin", "idle", 1, None), latency_ns) };
-        explainer.look();
+        explainer.poll();
         explainer.explain(&mut spike);
         spike
     }

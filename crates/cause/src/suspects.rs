@@ -143,7 +143,7 @@ impl Suspects {
     }
 
     /// Reads the counters, if the last reading is old.
-    pub fn look(&mut self) {
+    pub fn poll(&mut self) {
         if monotonic_ns().saturating_sub(self.read_at()) >= EVERY_NS {
             self.read();
         }

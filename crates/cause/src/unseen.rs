@@ -79,11 +79,11 @@ impl Unseen {
             }
         }
         self.cpus = cpus;
-        self.look();
+        self.poll();
     }
 
     /// Reads the steal clocks, if there is a hypervisor.
-    pub fn look(&mut self) {
+    pub fn poll(&mut self) {
         if !self.is_virtual {
             return;
         }
@@ -149,7 +149,7 @@ impl Unseen {
     /// last reading.
     fn stolen(&mut self, cpu: u32, window: &Range<u64>) -> Option<(u64, u64, u64)> {
         if self.steal.back().is_some_and(|last| last.at_ns < window.end) {
-            self.look();
+            self.poll();
         }
         let before = self.steal.iter().rev().find(|steal| steal.at_ns <= window.start)?;
         let after = self.steal.iter().find(|steal| steal.at_ns >= window.end)?;

@@ -13,7 +13,7 @@ use doctor::Finding;
 use evidence::Bundle;
 use evidence::cause::{CauseKind as Cause, PREEMPTION_OFF};
 use evidence::manifest::{Asked, Manifest, RowKey, Spike};
-use machine::advice::{CarriedOutBy, Hand, Knob};
+use machine::advice::{CarriedOutBy, Manual, SettingId};
 use machine::registry::{self, SettingKind as Where};
 use machine::{CpuSet, Profile, Snapshot};
 use run::RunSpec;
@@ -89,14 +89,17 @@ fn printed(text: &str) -> Vec<Set> {
 fn sets(action: &Action) -> Vec<Set> {
     let name = match action.kind {
         ActionKind::BootParameter => registry::boot_parameter(&action.target).unwrap().name,
-        ActionKind::Irqs | ActionKind::DeviceIrqs => Knob::IrqAffinity.name(),
-        ActionKind::IrqBalance => Knob::Irqbalance.name(),
-        ActionKind::KernelThreads => Knob::KernelThreads.name(),
-        ActionKind::Slice => Knob::Slices.name(),
+        ActionKind::Irqs | ActionKind::DeviceIrqs => SettingId::IrqAffinity.name(),
+        ActionKind::IrqBalance => SettingId::Irqbalance.name(),
+        ActionKind::KernelThreads => SettingId::KernelThreads.name(),
+        ActionKind::Slice => SettingId::Slices.name(),
         ActionKind::Partition => return vec![("cpuset.cpus.partition", "isolated".to_string())],
         ActionKind::Limits => {
             let rights = action.value.lines().map(|line| line.rsplit_once(' ').unwrap().1.to_string());
-            return [Knob::RtPriority.name(), Knob::LockedMemory.name()].into_iter().zip(rights).collect();
+            return [SettingId::RtPriority.name(), SettingId::LockedMemory.name()]
+                .into_iter()
+                .zip(rights)
+                .collect();
         }
         _ => registry::of_file(&action.target).unwrap_or_else(|| panic!("{action:?}")).name,
     };
@@ -254,7 +257,7 @@ fn mistuned(tree: &std::path::Path, machine: &Snapshot, isolated: &str) -> Snaps
 /// be written anew.
 fn fixed(finding: &Finding) -> Vec<Set> {
     let (Some(fix), Some(advice)) = (&finding.fix, &finding.advice) else { return Vec::new() };
-    if *advice.by() != CarriedOutBy::Hand(Hand::BootLine) {
+    if *advice.by() != CarriedOutBy::Manual(Manual::BootLine) {
         return printed(fix);
     }
     let anew = fix.strip_prefix("write ").map(printed).unwrap_or_default();
@@ -273,7 +276,7 @@ fn no_fix_of_the_doctor_contradicts_the_plan() {
             if matches!((by, profile), (Some(CarriedOutBy::Plan(_)), Profile::Server)) {
                 faults.push(format!("a server has no plan: {said}"));
             }
-            let of_others = by == Some(&CarriedOutBy::Hand(Hand::BootLine));
+            let of_others = by == Some(&CarriedOutBy::Manual(Manual::BootLine));
             for (setting, value) in fixed(finding) {
                 if plans.is_empty() || (of_others && registry::boot_parameter(setting).is_some()) {
                     continue;
@@ -459,9 +462,9 @@ fn every_advice_names_an_action_or_a_reason() {
             let Some(advice) = &finding.advice else { continue };
             assert_eq!(finding.fix, Some(advice.to_string()));
             let whole = match advice.by() {
-                CarriedOutBy::Plan(knob) => actions.contains(knob.name()),
-                CarriedOutBy::Left(..) | CarriedOutBy::Hand(_) => {
-                    advice.why_by_hand().is_some_and(|why| !why.is_empty())
+                CarriedOutBy::Plan(setting) => actions.contains(setting.name()),
+                CarriedOutBy::Left(..) | CarriedOutBy::Manual(_) => {
+                    advice.why_no_plan().is_some_and(|why| !why.is_empty())
                 }
             };
             if !whole {

@@ -13,7 +13,7 @@ use crate::common::{self, *};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Samples of a second and of the quarter of one between two looks of the control thread, and some that fall
+/// Samples of a second and of the quarter of one between two polls of the control thread, and some that fall
 /// into the next.
 const SECOND: u64 = 1000 + 250 + 50;
 
@@ -118,7 +118,7 @@ fn a_killed_run_never_holds_and_loses_a_second_at_most() {
         assert!(missing.contains("did not end in order") && !missing.contains("histograms.csv:"), "{said}");
         let count = row["count"].as_u64().unwrap();
         let cycles = count + row["missed"].as_u64().unwrap();
-        // On a busy machine the ring may overflow, and the control thread look late.
+        // On a busy machine the ring may overflow, and the control thread poll late.
         let is_quiet = kills().is_some() && busy.0.is_empty();
         assert!(
             !is_quiet || cycles + 20 * (seconds + 1) >= 1000 * seconds,

@@ -424,22 +424,22 @@ fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
     let going = Going::run(folder.path(), &mut command(folder.path(), &[&args[..], &more].concat()));
     going.wait_for_seconds(8 * 3);
     // Every cycle is a spike here, so that all that has a bound comes to it: in 20 s one row keeps 100 of
-    // 20,000 spikes. A flight that is late now and then takes less.
+    // 20,000 spikes. A long run that is late now and then takes less.
     let run = folder.path().join("run");
-    let mut looks: Vec<FlightLook> = Vec::new();
+    let mut polls: Vec<LongRunPoll> = Vec::new();
     let mut most_kib_seen = 0;
     while !run.join("verdict.json").exists() {
-        let Some(look) = FlightLook::at(&going, &run) else { break };
-        looks.push(look);
+        let Some(poll) = LongRunPoll::at(&going, &run) else { break };
+        polls.push(poll);
         most_kib_seen = most_kib(going.pid()).saturating_sub(own_code_kib(going.pid())).max(most_kib_seen);
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     assert!((1..88 << 10).contains(&most_kib_seen), "{most_kib_seen} KiB without its own code");
-    let most = |looks: &[FlightLook], of: fn(&FlightLook) -> u64| looks.iter().map(of).max().unwrap();
-    assert!(most(&looks, |look| look.bundle) < 20 << 20, "{looks:?}");
+    let most = |polls: &[LongRunPoll], of: fn(&LongRunPoll) -> u64| polls.iter().map(of).max().unwrap();
+    assert!(most(&polls, |poll| poll.bundle) < 20 << 20, "{polls:?}");
     // Without files. A hundred bytes that each cycle leaves behind would be 16 MB.
-    let (_, late) = looks.split_at(looks.len() / 2);
-    let held_kib = most(late, |look| look.anonymous_kib);
+    let (_, late) = polls.split_at(polls.len() / 2);
+    let held_kib = most(late, |poll| poll.anonymous_kib);
     assert!((1..48 << 10).contains(&held_kib), "{held_kib} KiB");
     let document = going.end().judged().json();
     assert_eq!(document["missing"], serde_json::json!([]), "{document:#}");
@@ -459,24 +459,24 @@ fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
     assert_eq!(of_loops as u64, kept);
 }
 
-/// A flight at one moment, in bytes but for its memory.
+/// A long run at one moment, in bytes but for its memory.
 #[derive(Debug)]
-struct FlightLook {
+struct LongRunPoll {
     /// Memory without the pages of files.
     anonymous_kib: u64,
     bundle: u64,
 }
 
-impl FlightLook {
+impl LongRunPoll {
     /// `None` where it has ended.
-    fn at(going: &Going, run: &Path) -> Option<FlightLook> {
-        let mut look = FlightLook { anonymous_kib: kib(going.pid(), "RssAnon:")?, bundle: 0 };
+    fn at(going: &Going, run: &Path) -> Option<LongRunPoll> {
+        let mut poll = LongRunPoll { anonymous_kib: kib(going.pid(), "RssAnon:")?, bundle: 0 };
         let folders = [run.to_path_buf(), run.join("series")];
         for entry in folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten()) {
             let length = entry.metadata().map_or(0, |file| if file.is_file() { file.len() } else { 0 });
-            look.bundle += length;
+            poll.bundle += length;
         }
-        Some(look)
+        Some(poll)
     }
 }
 

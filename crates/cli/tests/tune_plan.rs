@@ -191,5 +191,5 @@ fn a_plan_is_verified_on_the_machine_that_it_was_made_for() {
 #[test]
 fn too_few_rounds_are_refused_before_anything_is_touched() {
     isolator(folder().path(), &["tune", "measure", "--rounds", "5"])
-        .refused("cannot measure the knobs: 5 rounds give no interval at 95 %; ask for 6 or more");
+        .refused("cannot measure the settings: 5 rounds give no interval at 95 %; ask for 6 or more");
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use machine::advice::{Advice, Hand};
+use machine::advice::{Advice, Manual};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -179,7 +179,7 @@ impl Conclusion {
     ) -> Conclusion {
         let evidence = read_in(&source, "");
         Conclusion {
-            advice: Some(Hand::Search.advice(look.into())),
+            advice: Some(Manual::Search.advice(look.into())),
             ..Conclusion::new(FindingOutcome::Unknown, evidence, format!("{source}: {why}"))
         }
     }

@@ -138,14 +138,14 @@ pub struct LabRow {
 }
 
 /// Responses from an input's edge to a CPU's answer, counted by the scope in instructions of that CPU. Each
-/// is between its least, from the look that saw the edge, and its most, from the last look that did not.
+/// is between its least, from the poll that saw the edge, and its most, from the last poll that did not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Responses {
     /// Stores to the input by all CPUs.
     pub edges: u64,
     /// Edges that came before the previous one was answered.
     pub doubled: u64,
-    /// Stores to the output without a look before them, which answer nothing.
+    /// Spurious answers: stores to the output without a poll before them.
     pub blind: u64,
     /// Responses without an excursion in between.
     pub quiet: Spread,

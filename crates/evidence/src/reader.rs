@@ -215,7 +215,7 @@ fn read_journal(
         let line = line.ok_or("was cut short: its last second is missing")?;
         let second = Some(line.row.second);
         // A kill between two steps of compaction leaves a line here that the files hold already, or one of
-        // them. In flight the rows of the last minute stand here alone.
+        // them. In a long run the rows of the last minute stand here alone.
         match (second > through, second > known) {
             (true, true) => series.apply(&line),
             (true, false) => {

@@ -11,9 +11,9 @@
 //! compaction in between is not waited for: a slow disk would have the control thread lose samples, and a run
 //! that is still `running` claims nothing.
 //!
-//! - **Size** grows with the spread of the values, and by a line per second (in flight, per minute); not with
+//! - **Size** grows with the spread of the values, and by a line per second (per minute in a long run); not with
 //!   the number of samples.
-//! - **In flight** (`monitor --flight`) `spikes.jsonl` is written anew now and then with the longest and the
+//! - **In a long run** (`--flight`) `spikes.jsonl` is written anew now and then with the longest and the
 //!   latest spikes of each series alone.
 //! - **A power failure.** Manifest, finished series and verdict are on the disk before the program goes on.
 //!   The move of a series' journal into its two files is not waited for, since a slow disk would have the
@@ -46,15 +46,15 @@ const COMPRESS_ABOVE: usize = 256 * 1024;
 /// Spikes listed for one series; the rest are only counted.
 pub const SPIKES_LISTED: u64 = 10_000;
 
-/// In flight, spikes of one series that are looked into at a time, the longest of a quarter of a second; and
+/// In a long run, spikes of one series that are read at a time, the longest of a quarter of a second; and
 /// how many seconds a line of the finished file has.
 const SPIKES_AT_ONCE: usize = 8;
-const FLIGHT_LINE_S: u32 = 60;
+const LONG_RUN_LINE_S: u32 = 60;
 
 /// The list of spikes.
 const SPIKES: &str = "spikes.jsonl";
 
-/// In flight, lines of the list of spikes beyond those that are kept before it is written anew.
+/// In a long run, lines of the list of spikes beyond those that are kept before it is written anew.
 const SPIKES_BEYOND: usize = 2_000;
 
 /// Refuses a folder that holds a bundle already.
@@ -74,14 +74,14 @@ pub struct BundleWriter {
     /// Whether the folder was not there before.
     made: bool,
     spikes: File,
-    /// How many are listed of each series; in flight, those that are kept.
+    /// How many are listed of each series; in a long run, those that are kept.
     listed: BTreeMap<RowKey, u64>,
-    flight: Option<Flight>,
+    long_run: Option<LongRun>,
 }
 
 /// The spikes of a run that goes on for days.
 #[derive(Debug)]
-struct Flight {
+struct LongRun {
     kept: KeptSpikes,
     /// The list, to read it.
     list: File,
@@ -90,10 +90,10 @@ struct Flight {
     lines: usize,
 }
 
-impl Flight {
-    fn begin(folder: &Folder) -> io::Result<Flight> {
+impl LongRun {
+    fn begin(folder: &Folder) -> io::Result<LongRun> {
         let list = folder.file(SPIKES)?;
-        Ok(Flight { kept: KeptSpikes::default(), bytes: list.metadata()?.len(), list, lines: 0 })
+        Ok(LongRun { kept: KeptSpikes::default(), bytes: list.metadata()?.len(), list, lines: 0 })
     }
 
     /// Writes the list anew with the spikes that are kept. Returns it, to append to it.
@@ -132,9 +132,9 @@ impl BundleWriter {
         let folder = Folder::ours(path).map_err(failed)?;
         let series = Arc::new(folder.ours_within("series").map_err(failed)?);
         let spikes = append_to(&folder, SPIKES)?;
-        let flight = manifest.asked.flight.then(|| Flight::begin(&folder)).transpose();
-        let flight = flight.map_err(|e| self::failed(&folder, SPIKES, &e))?;
-        let writer = BundleWriter { folder, series, made, spikes, listed: BTreeMap::new(), flight };
+        let long_run = manifest.asked.flight.then(|| LongRun::begin(&folder)).transpose();
+        let long_run = long_run.map_err(|e| self::failed(&folder, SPIKES, &e))?;
+        let writer = BundleWriter { folder, series, made, spikes, listed: BTreeMap::new(), long_run };
         match writer.manifest(manifest) {
             Ok(()) => Ok(writer),
             Err(error) => {
@@ -194,14 +194,14 @@ impl BundleWriter {
     }
 
     /// Whether the run may go on for days.
-    pub fn is_in_flight(&self) -> bool {
-        self.flight.is_some()
+    pub fn is_long_run(&self) -> bool {
+        self.long_run.is_some()
     }
 
-    /// How many further spikes of a series may be listed at once; in flight the longest are to be taken, else
+    /// Number of further spikes of a series that may be listed at once; in a long run the longest count, else
     /// the first.
     pub fn room_for_spikes(&self, key: &RowKey) -> usize {
-        match self.flight {
+        match self.long_run {
             Some(_) => SPIKES_AT_ONCE,
             None => SPIKES_LISTED.saturating_sub(self.listed(key)) as usize,
         }
@@ -209,8 +209,8 @@ impl BundleWriter {
 
     /// How many spikes are listed of a series.
     pub fn listed(&self, key: &RowKey) -> u64 {
-        match &self.flight {
-            Some(flight) => flight.kept.count(key),
+        match &self.long_run {
+            Some(long_run) => long_run.kept.count(key),
             None => self.listed.get(key).copied().unwrap_or(0),
         }
     }
@@ -221,24 +221,24 @@ impl BundleWriter {
         for spike in spikes {
             let begin = text.len();
             spike_line(spike, &mut text);
-            match &mut self.flight {
-                Some(flight) => {
-                    flight.kept.add(spike, flight.bytes + begin as u64, text.len() - begin);
+            match &mut self.long_run {
+                Some(long_run) => {
+                    long_run.kept.add(spike, long_run.bytes + begin as u64, text.len() - begin);
                 }
                 None => *self.listed.entry(spike.key.clone()).or_default() += 1,
             }
         }
         self.spikes.write_all(text.as_bytes()).map_err(|e| failed(&self.folder, SPIKES, &e))?;
-        let Some(flight) = &mut self.flight else { return Ok(()) };
-        flight.lines += spikes.len();
-        flight.bytes += text.len() as u64;
-        if flight.lines > flight.kept.len() + SPIKES_BEYOND { self.settle_spikes() } else { Ok(()) }
+        let Some(long_run) = &mut self.long_run else { return Ok(()) };
+        long_run.lines += spikes.len();
+        long_run.bytes += text.len() as u64;
+        if long_run.lines > long_run.kept.len() + SPIKES_BEYOND { self.settle_spikes() } else { Ok(()) }
     }
 
-    /// In flight, leaves in the list the spikes that are kept, and no others: before a row ends.
+    /// In a long run, leaves in the list the spikes that are kept, and no others: before a row ends.
     pub fn settle_spikes(&mut self) -> Result<()> {
-        let Some(flight) = &mut self.flight else { return Ok(()) };
-        self.spikes = flight.settle(&self.folder).map_err(|e| failed(&self.folder, SPIKES, &e))?;
+        let Some(long_run) = &mut self.long_run else { return Ok(()) };
+        self.spikes = long_run.settle(&self.folder).map_err(|e| failed(&self.folder, SPIKES, &e))?;
         Ok(())
     }
 
@@ -252,7 +252,7 @@ impl BundleWriter {
             series: Series::default(),
             lines: Vec::new(),
             journal_bytes: 0,
-            line_s: if self.is_in_flight() { FLIGHT_LINE_S } else { 1 },
+            line_s: if self.is_long_run() { LONG_RUN_LINE_S } else { 1 },
         };
         writer.series.persistence.half_life_s = half_life_s;
         writer.replace("seconds.csv", SECONDS_HEAD.as_bytes(), false)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A day in flight, written second by second as a run writes it: what is left of it is small, and whole.
+//! A day of a long run, written second by second as a run writes it: what is left of it is small, and whole.
 
 use std::path::Path;
 

@@ -76,7 +76,7 @@ pub enum Outside {
 enum Ending {
     ByItself,
     TimeLimit(Duration),
-    Told,
+    Stopped,
 }
 
 /// Where a guest's console goes.
@@ -316,7 +316,7 @@ fn broken(kernel: &GuestKernel, words: &Words<'_>, ending: Ending) -> Error {
     };
     let panic = words.console.lines().find_map(|line| line.split_once("Kernel panic - not syncing: "));
     match (panic, last(words.console), last(words.said), ending) {
-        (.., Ending::Told) => refuse("it was told to end".into(), "run it again"),
+        (.., Ending::Stopped) => refuse("it was told to end".into(), "run it again"),
         (Some((_, why)), ..) => {
             let oops = oops(words.console);
             refuse(format!("its kernel panicked: {}{oops}", why.trim()), shell)
@@ -376,7 +376,7 @@ fn wait(emulator: &mut Child, patience: &Patience) -> Ending {
     let limit = patience.limit.unwrap_or(Duration::MAX);
     loop {
         let ending = match emulator.try_wait() {
-            _ if patience.stop.load(Ordering::SeqCst) => Ending::Told,
+            _ if patience.stop.load(Ordering::SeqCst) => Ending::Stopped,
             Ok(None) if began.elapsed() >= limit => Ending::TimeLimit(limit),
             Ok(None) => {
                 std::thread::sleep(Duration::from_millis(20));
@@ -400,7 +400,7 @@ pub fn interactive(guest: &Guest<'_>) -> Result<()> {
     let mut child = start(guest, &files, &mut emulator(guest, &files, Console::Terminal)?)?;
     let refuse = |why: String, cure| Err(Error::on("run a guest with", &guest.kernel.release, why, cure));
     match (wait(&mut child, &guest.patience), child.wait()) {
-        (Ending::Told, _) => refuse("it was told to end".into(), "run it again"),
+        (Ending::Stopped, _) => refuse("it was told to end".into(), "run it again"),
         (_, Ok(status)) if status.success() => Ok(()),
         (_, Ok(status)) => refuse(status.to_string(), "see what it printed above"),
         (_, Err(error)) => Err(Error::io("wait for", program(guest.kernel.architecture).as_ref(), &error)),
@@ -528,6 +528,6 @@ mod tests {
             why("", "", true, itself),
             "it sent results but said nothing on its console; use a kernel that has the driver of ttyS0, and a boot line that leaves it on"
         );
-        assert_eq!(why(panic, "qemu: killed", true, Ending::Told), "it was told to end; run it again");
+        assert_eq!(why(panic, "qemu: killed", true, Ending::Stopped), "it was told to end; run it again");
     }
 }

@@ -27,7 +27,7 @@ use crate::figures::FigureSource;
 use crate::part::LoadOrder;
 use crate::program::StartedProgram;
 use crate::utilisation::{self, Meter, Utilisation};
-use crate::work::{LoadLook, ProcessLook, ProgramLook, WorkSoFar};
+use crate::work::{LoadPoll, ProcessPoll, ProgramPoll, WorkSoFar};
 use crate::{cgroup, display, process, sys, why};
 
 /// How often the load is looked at until it loads, and then.
@@ -190,7 +190,7 @@ impl Supervisor {
         loop {
             let now = Instant::now();
             if now >= look_at {
-                self.look();
+                self.poll();
                 look_at = now + if self.baseline.is_some() { LOADING } else { STARTING };
             }
             let mut wanted = vec![PollFd::new(&stdin, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
@@ -219,14 +219,14 @@ impl Supervisor {
                 return;
             }
             if ready[0] {
-                self.look();
+                self.poll();
                 send(&SupervisorEvent::Worked(self.work.worked()));
             }
         }
     }
 
     /// Looks at the processes: what they used, where they run, whether they load.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let family = process::descendants(std::process::id());
         if self.baseline.is_none() && self.begun(&family) {
             self.baseline = Some(Baseline {
@@ -239,23 +239,23 @@ impl Supervisor {
             send(&SupervisorEvent::Loading);
         }
         if self.baseline.is_some() {
-            self.work.look(Instant::now(), self.seen(&family));
+            self.work.poll(Instant::now(), self.seen(&family));
         }
         if self.order.loads_gpu && self.baseline.is_some() {
             let processes: Vec<u32> = family.iter().map(|member| member.pid).collect();
-            self.meter.look(&processes, Instant::now());
+            self.meter.poll(&processes, Instant::now());
         }
         self.strays
             .extend(family.iter().flat_map(|member| process::strays(member, &self.order.house_keeping)));
     }
 
     /// The visible traces of its work.
-    fn seen(&self, family: &[process::Process]) -> LoadLook {
+    fn seen(&self, family: &[process::Process]) -> LoadPoll {
         let beside = |program: &&StartedProgram| {
             matches!(program.part.source, FigureSource::Display | FigureSource::Utilisation)
         };
         let beside: Vec<u32> = self.programs.iter().filter(beside).map(|program| program.pid).collect();
-        let part = |program: &StartedProgram| ProgramLook {
+        let part = |program: &StartedProgram| ProgramPoll {
             name: program.part.name.clone(),
             pid: program.pid,
             counts: program.heard.growing(&program.part.source),
@@ -264,10 +264,10 @@ impl Supervisor {
         let working = family.iter().filter(|member| !beside.contains(&member.pid));
         let groups = family.iter().map(process::Process::groups).collect::<BTreeSet<_>>();
         let idle_ticks = process::idle_ticks(&self.order.house_keeping);
-        LoadLook {
+        LoadPoll {
             parts: self.programs.iter().map(part).collect(),
             family: working
-                .map(|process| ProcessLook { process: process.clone(), ran_ns: process.ran_ns() })
+                .map(|process| ProcessPoll { process: process.clone(), ran_ns: process.ran_ns() })
                 .collect(),
             used_and_idle_ticks: self.order.saturates.then(|| (used_ticks(family), idle_ticks)),
             stops: groups.iter().flat_map(|groups| stops(groups)).collect(),
@@ -309,7 +309,7 @@ impl Supervisor {
     }
 
     fn end(mut self, grace: Duration) -> LoadOutcome {
-        self.look();
+        self.poll();
         let family = process::descendants(std::process::id());
         let tick_s = 1.0 / rustix::param::clock_ticks_per_second() as f64;
         let since = |now: u64, then: u64| now.saturating_sub(then) as f64 * tick_s;

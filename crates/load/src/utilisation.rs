@@ -120,7 +120,7 @@ struct Client {
 #[derive(Debug)]
 pub struct Meter {
     root: PathBuf,
-    /// Each client's engines at the last look, and the time of that.
+    /// Each client's engines at the last poll, and the time of that.
     last: Option<(Instant, EngineCounters)>,
     /// Seconds for which the load kept engines busy, of so many.
     busy_s: BTreeMap<EngineKey, f64>,
@@ -140,9 +140,9 @@ impl Meter {
         }
     }
 
-    /// Looks at the devices, and at what these processes use; at the first look only to know where counters
+    /// Looks at the devices, and at what these processes use; at the first poll only to know where counters
     /// stand.
-    pub fn look(&mut self, processes: &[u32], now: Instant) {
+    pub fn poll(&mut self, processes: &[u32], now: Instant) {
         let clients = processes.iter().flat_map(|process| clients(&self.root, *process));
         self.take(clients.collect(), now);
         for (device, percent) in devices(&self.root) {
@@ -195,7 +195,7 @@ fn share(now: Busy, before: Option<&Busy>, passed_s: f64) -> f64 {
         (Busy::Cycles { busy, all }, Some(Busy::Cycles { busy: then, all: all_then })) => {
             part(busy.saturating_sub(*then), all.saturating_sub(*all_then) as f64)
         }
-        // The number since the last look is unknown.
+        // The number since the last poll is unknown.
         (Busy::Cycles { .. }, _) => 0.0,
     }
 }

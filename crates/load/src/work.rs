@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a load works all the time. The supervisor looks once a second; a look tells whether the load stood
+//! Whether a load works all the time. The supervisor polls once a second; a poll tells whether the load stood
 //! still since the one before.
 //!
 //! | a load does no work if | since |
@@ -23,10 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::Process;
 
-/// Looks that lie closer together are one: what works may have done nothing in between.
+/// Polls that lie closer together are one: what works may have done nothing in between.
 const CLOSEST: Duration = Duration::from_millis(300);
 
-/// A supervisor that looks later than that was kept from it.
+/// A supervisor that polls later than that was kept from it.
 const LATEST: Duration = Duration::from_secs(3);
 
 /// A load stood still if it did so for more than this part of the time.
@@ -46,7 +46,7 @@ pub struct Worked {
 impl Worked {
     /// Whether it stood still for too much of the time since `before`, in which `seconds` went by, in words.
     pub fn stood_still_since(&self, before: &Worked, seconds: f64) -> Option<String> {
-        // What was not looked at yet at either end is less than a second and a look.
+        // What was not looked at yet at either end is less than a second and a poll.
         let unseen_s = (seconds - (self.seconds - before.seconds) - 1.0 - CLOSEST.as_secs_f64()).max(0.0);
         let still_s = self.still_s - before.still_s + unseen_s;
         (still_s > ALLOWED * seconds).then(|| {
@@ -56,17 +56,17 @@ impl Worked {
     }
 }
 
-/// A process of a load at one look.
+/// A process of a load at one poll.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ProcessLook {
+pub(crate) struct ProcessPoll {
     pub process: Process,
     /// For how long its threads have run, in nanoseconds.
     pub ran_ns: u64,
 }
 
-/// One program of a load at one look: its processes and what it counted.
+/// One program of a load at one poll: its processes and what it counted.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ProgramLook {
+pub(crate) struct ProgramPoll {
     pub name: String,
     pub pid: u32,
     /// Its figures, where they grow all the time.
@@ -75,11 +75,11 @@ pub(crate) struct ProgramLook {
     pub has_workers: bool,
 }
 
-/// A load at one look.
+/// A load at one poll.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct LoadLook {
-    pub parts: Vec<ProgramLook>,
-    pub family: Vec<ProcessLook>,
+pub(crate) struct LoadPoll {
+    pub parts: Vec<ProgramPoll>,
+    pub family: Vec<ProcessPoll>,
     /// CPU time of the load and of the housekeeping CPUs' idling; absent where it need not keep them busy.
     pub used_and_idle_ticks: Option<(u64, u64)>,
     /// The stops of its control groups by their quotas.
@@ -93,7 +93,7 @@ pub(crate) struct LoadLook {
 /// The observations of a load so far.
 #[derive(Debug, Default)]
 pub(crate) struct WorkSoFar {
-    last: Option<(Instant, LoadLook)>,
+    last: Option<(Instant, LoadPoll)>,
     /// The most workers that each part had.
     most: BTreeMap<u32, usize>,
     /// For how long it stood still for each reason.
@@ -103,22 +103,22 @@ pub(crate) struct WorkSoFar {
 
 impl WorkSoFar {
     /// Takes in what is seen at `now`.
-    pub fn look(&mut self, now: Instant, look: LoadLook) {
+    pub fn poll(&mut self, now: Instant, poll: LoadPoll) {
         let Some((then, last)) = &self.last else {
-            self.last = Some((now, look));
+            self.last = Some((now, poll));
             return;
         };
         let length = now.saturating_duration_since(*then);
         if length < CLOSEST {
             return;
         }
-        for part in look.parts.iter().filter(|part| part.has_workers) {
+        for part in poll.parts.iter().filter(|part| part.has_workers) {
             let most = self.most.entry(part.pid).or_default();
             *most = (*most).max(workers(part, &last.family).count());
         }
-        let (still, why) = match stands(last, &look, &self.most) {
+        let (still, why) = match stands(last, &poll, &self.most) {
             Some(why) => (length, Some(why)),
-            None => kept(length, last, &look),
+            None => kept(length, last, &poll),
         };
         self.worked.seconds += length.as_secs_f64();
         self.worked.still_s += still.as_secs_f64();
@@ -127,7 +127,7 @@ impl WorkSoFar {
             let longest = self.still.iter().max_by_key(|(_, length)| **length);
             self.worked.why = longest.map(|(why, _)| why.clone());
         }
-        self.last = Some((now, look));
+        self.last = Some((now, poll));
     }
 
     /// The work seen so far.
@@ -136,14 +136,14 @@ impl WorkSoFar {
     }
 }
 
-/// For how much of the time a load that worked was kept from it, by its quota or for lack of a look.
-fn kept(length: Duration, last: &LoadLook, look: &LoadLook) -> (Duration, Option<String>) {
-    let stopped = look.stops.iter().filter_map(|(group, now)| {
+/// For how much of the time a load that worked was kept from it, by its quota or for lack of a poll.
+fn kept(length: Duration, last: &LoadPoll, poll: &LoadPoll) -> (Duration, Option<String>) {
+    let stopped = poll.stops.iter().filter_map(|(group, now)| {
         let then = last.stops.get(group)?;
         Some((now.length_ns.saturating_sub(then.length_ns), group)).filter(|_| now.times > then.times)
     });
     if let Some((ns, group)) = stopped.max() {
-        let stopped = Duration::from_nanos(ns / look.cpus.max(1) as u64).min(length);
+        let stopped = Duration::from_nanos(ns / poll.cpus.max(1) as u64).min(length);
         return (stopped, Some(format!("the quota of the control group {group} stopped it")));
     }
     match length.checked_sub(LATEST) {
@@ -154,19 +154,19 @@ fn kept(length: Duration, last: &LoadLook, look: &LoadLook) -> (Duration, Option
     }
 }
 
-/// Why the load stood still between two looks, if it did.
-fn stands(last: &LoadLook, look: &LoadLook, most: &BTreeMap<u32, usize>) -> Option<String> {
+/// Why the load stood still between two polls, if it did.
+fn stands(last: &LoadPoll, poll: &LoadPoll, most: &BTreeMap<u32, usize>) -> Option<String> {
     let ran_before =
         |pid: u32| last.family.iter().find(|seen| seen.process.pid == pid).map(|seen| seen.ran_ns);
-    let is_idle = |seen: &&ProcessLook| ran_before(seen.process.pid) == Some(seen.ran_ns);
-    let stopped = look.family.iter().filter(is_idle).find(|seen| matches!(seen.process.state, 'T' | 't'));
-    if let Some(ProcessLook { process, .. }) = stopped {
+    let is_idle = |seen: &&ProcessPoll| ran_before(seen.process.pid) == Some(seen.ran_ns);
+    let stopped = poll.family.iter().filter(is_idle).find(|seen| matches!(seen.process.state, 'T' | 't'));
+    if let Some(ProcessPoll { process, .. }) = stopped {
         // An own engine's process has the name of the file that it was started by.
-        let part = look.parts.iter().find(|part| part.pid == process.pid && !part.name.is_empty());
+        let part = poll.parts.iter().find(|part| part.pid == process.pid && !part.name.is_empty());
         let name = part.map_or(&process.name, |part| &part.name);
         return Some(format!("{name} ({}) was stopped", process.pid));
     }
-    for part in &look.parts {
+    for part in &poll.parts {
         let before = last.parts.iter().find(|before| before.pid == part.pid);
         let counts = before.and_then(|before| before.counts.as_ref()).zip(part.counts.as_ref());
         if let Some((before, counts)) = counts
@@ -175,21 +175,21 @@ fn stands(last: &LoadLook, look: &LoadLook, most: &BTreeMap<u32, usize>) -> Opti
             return Some(format!("its count of {} did not grow", name.replace('_', " ")));
         }
         if part.has_workers
-            && let Some(why) = of_workers(part, last, look, most.get(&part.pid).copied().unwrap_or(0))
+            && let Some(why) = of_workers(part, last, poll, most.get(&part.pid).copied().unwrap_or(0))
         {
             return Some(why);
         }
     }
-    let ran = |look: &LoadLook| {
-        let pids = look.family.iter().map(|seen| (seen.process.pid, seen.ran_ns));
+    let ran = |poll: &LoadPoll| {
+        let pids = poll.family.iter().map(|seen| (seen.process.pid, seen.ran_ns));
         pids.collect::<BTreeMap<_, _>>()
     };
     // One that is ready to run waits for a CPU.
-    let is_ready = look.family.iter().any(|seen| seen.process.state == 'R');
-    if ran(last) == ran(look) && !is_ready && !look.may_wait {
+    let is_ready = poll.family.iter().any(|seen| seen.process.state == 'R');
+    if ran(last) == ran(poll) && !is_ready && !poll.may_wait {
         return Some("none of its processes ran".to_string());
     }
-    let (used, idle) = look
+    let (used, idle) = poll
         .used_and_idle_ticks
         .zip(last.used_and_idle_ticks)
         .map(|(now, then)| (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1)))?;
@@ -197,7 +197,7 @@ fn stands(last: &LoadLook, look: &LoadLook, most: &BTreeMap<u32, usize>) -> Opti
 }
 
 /// The workers of a part: its children that say what they do.
-fn workers<'a>(part: &ProgramLook, family: &'a [ProcessLook]) -> impl Iterator<Item = &'a ProcessLook> {
+fn workers<'a>(part: &ProgramPoll, family: &'a [ProcessPoll]) -> impl Iterator<Item = &'a ProcessPoll> {
     let pid = part.pid;
     family.iter().filter(move |seen| {
         let Process { parent, name, state, .. } = &seen.process;
@@ -205,33 +205,33 @@ fn workers<'a>(part: &ProgramLook, family: &'a [ProcessLook]) -> impl Iterator<I
     })
 }
 
-fn of_workers(part: &ProgramLook, last: &LoadLook, look: &LoadLook, most: usize) -> Option<String> {
-    let left = workers(part, &look.family).count();
+fn of_workers(part: &ProgramPoll, last: &LoadPoll, poll: &LoadPoll, most: usize) -> Option<String> {
+    let left = workers(part, &poll.family).count();
     if left < most {
         return Some(format!("{} of {most} workers were gone", most - left));
     }
-    let ran = |look: &LoadLook, worker: u32| {
-        let below = below(worker, &look.family).into_iter();
+    let ran = |poll: &LoadPoll, worker: u32| {
+        let below = below(worker, &poll.family).into_iter();
         below.map(|seen| (seen.process.pid, seen.ran_ns)).collect::<BTreeMap<_, _>>()
     };
-    let is_waiting = |worker: &ProcessLook| {
+    let is_waiting = |worker: &ProcessPoll| {
         // For a CPU; or, of those that write, for a disk.
         let writes = worker.process.name.ends_with("-io") || worker.process.name.contains("-hdd");
-        below(worker.process.pid, &look.family)
+        below(worker.process.pid, &poll.family)
             .iter()
             .any(|seen| seen.process.state == 'R' || (writes && seen.process.state == 'D'))
     };
-    let idle = |worker: &&ProcessLook| {
+    let idle = |worker: &&ProcessPoll| {
         let pid = worker.process.pid;
-        ran(last, pid) == ran(look, pid) && !is_waiting(worker)
+        ran(last, pid) == ran(poll, pid) && !is_waiting(worker)
     };
-    let idle = workers(part, &look.family).find(idle)?;
+    let idle = workers(part, &poll.family).find(idle)?;
     Some(format!("{} ({}) did not run", idle.process.name, idle.process.pid))
 }
 
 /// A process and all below it.
-fn below(root: u32, family: &[ProcessLook]) -> Vec<&ProcessLook> {
-    let mut found: Vec<&ProcessLook> = family.iter().filter(|seen| seen.process.pid == root).collect();
+fn below(root: u32, family: &[ProcessPoll]) -> Vec<&ProcessPoll> {
+    let mut found: Vec<&ProcessPoll> = family.iter().filter(|seen| seen.process.pid == root).collect();
     let mut next = 0;
     while let Some(parent) = found.get(next).map(|seen| seen.process.pid) {
         found

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            ┌───────────────────────── until the source is over ─────────────────────────┐
-//! open ► start ► look (explainer, watch) ► take ► carry ► observe ► sleep at most 250 ms ─┴► end ► close
+//! open ► start ► poll (explainer, watch) ► take ► carry ► observe ► sleep at most 250 ms ─┴► end ► close
 //! ```
 //! A [`SampleSource`] only takes samples: threads of ours through their rings ([`crate::row`]), a loop that
 //! stamps its cycles ([`crate::monitor`]), loops that are followed ([`crate::followed`]), the kernel's tracer
@@ -37,7 +37,7 @@ pub(crate) const DRAIN_EVERY: Duration = Duration::from_millis(250);
 /// How often memory that is free goes back to the kernel.
 const SWEEP_EVERY_NS: u64 = 60_000_000_000;
 
-/// The outcome of a look.
+/// The outcome of a poll.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TakenSamples {
     /// Whether that was the last.
@@ -46,7 +46,7 @@ pub(crate) struct TakenSamples {
     pub wait: Duration,
 }
 
-/// When a look is.
+/// When a poll is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LookAt {
     /// CLOCK_MONOTONIC, before anything is taken.
@@ -235,7 +235,7 @@ impl OpenRow {
         let end_ns = self.window().end_ns;
         let (is_explained, mut swept_ns) = (source.is_explained(), None);
         loop {
-            // Before the look: what was due until then has come, but for the cycle under way.
+            // Before the poll: what was due until then has come, but for the cycle under way.
             let now_ns = monotonic_ns();
             // The start of a collector needs most memory: it reads the kernel's types.
             let is_to_sweep = swept_ns.is_none_or(|at_ns| now_ns >= at_ns + SWEEP_EVERY_NS);
@@ -243,8 +243,8 @@ impl OpenRow {
                 rt::heap::sweep();
                 swept_ns = Some(now_ns);
             }
-            recording.explainer.look();
-            self.watch.look();
+            recording.explainer.poll();
+            self.watch.poll();
             let at = LookAt { now_ns, is_past_end: now_ns >= end_ns, is_stopped: recording.is_stopped() };
             let taken = source.take(self, at, recording)?;
             for OpenSeries { recorder, drain, .. } in &mut self.series {
@@ -340,10 +340,10 @@ mod tests {
 
     use super::*;
 
-    /// A source whose one look brings a sample for each series, of which the first lost two.
-    struct OneLook;
+    /// A source whose one poll brings a sample for each series, of which the first lost two.
+    struct OnePoll;
 
-    impl SampleSource for OneLook {
+    impl SampleSource for OnePoll {
         fn take(&mut self, row: &mut OpenRow, at: LookAt, _: &mut Recording<'_>) -> Result<TakenSamples> {
             for recorder in row.series.iter_mut().filter_map(|series| series.recorder.as_mut()) {
                 recorder.span(at.now_ns, 20_000);
@@ -385,7 +385,7 @@ mod tests {
             row.add_recorded(spec(*kind), Schedule::Continuous, granted, n > 0, &mut recording).unwrap();
         }
         row.start(monotonic_ns());
-        row.run(&mut OneLook, &mut recording).unwrap();
+        row.run(&mut OnePoll, &mut recording).unwrap();
         drop(bundle);
         Bundle::open(folder.path()).unwrap()
     }

@@ -14,7 +14,7 @@ use rt::clock::Calibration;
 
 use crate::error::Result;
 use crate::recorder::{FEW_SECONDS, LiveSeries, RawSpike, Recorder, recorder, with_room};
-use crate::samples::{Arrivals, Sample, Samples, way};
+use crate::samples::{Arrivals, Sample, Samples, sample_ring};
 use crate::schedule::{Schedule, Window, missed};
 use crate::series::SeriesSpec;
 use crate::short_gaps::ShortGaps;
@@ -77,7 +77,7 @@ impl Drain {
         half_life_s: f64,
     ) -> Result<(Samples, Drain)> {
         let (recorder, live) = recorder(series.threshold_ns, Schedule::Periodic(period));
-        let (samples, arrivals) = way(period.get());
+        let (samples, arrivals) = sample_ring(period.get());
         let source = DrainSource::Cycles { arrivals, recorder, period_ns: period.get(), ran_ns: None };
         Ok((samples, Drain::new(series, live, source, bundle, half_life_s)?))
     }
@@ -140,7 +140,7 @@ impl Drain {
         self.source.record(&start);
         let spikes = self.live.take_spikes();
         let mut chosen = spikes.clone();
-        if bundle.is_in_flight() {
+        if bundle.is_long_run() {
             chosen.sort_by_key(|raw| Reverse(raw.latency_ns));
         }
         chosen.truncate(bundle.room_for_spikes(&self.key));

@@ -22,7 +22,7 @@ use machine::purpose::is_same_period;
 use machine::units::exact_us;
 use rt::clock::monotonic_ns;
 use trace::cycle::LoopCycle;
-use trace::follow::{FollowedLoop, Follower, Look, LoopChoice};
+use trace::follow::{FollowedLoop, Follower, LoopChoice, Poll};
 
 use crate::control::{DRAIN_EVERY, LookAt, OpenRow, SampleSource, SourceEnd, TakenSamples};
 use crate::error::Result;
@@ -142,7 +142,7 @@ impl Program for FollowedProgram {
     }
 
     fn ended(&mut self) -> Result<bool> {
-        self.is_over = self.is_over || self.follower.look().is_over;
+        self.is_over = self.is_over || self.follower.poll().is_over;
         Ok(self.is_over)
     }
 
@@ -207,7 +207,7 @@ impl RecordGap {
     }
 
     /// The ring was looked into until `now_ns`, and so many records had found no room since the last time.
-    fn looked(&mut self, now_ns: u64, lost: u64) {
+    fn polled(&mut self, now_ns: u64, lost: u64) {
         if lost > 0 {
             // One gap after another is one, since the records between may not have been read yet.
             let goes_on = self.until_ns >= self.looked_ns;
@@ -223,14 +223,14 @@ impl RecordGap {
 }
 
 impl FollowedLoops<'_> {
-    /// Records the cycles of a look, the late ones with their causes.
-    fn record(&mut self, look: &Look, row: &mut OpenRow, recording: &mut Recording<'_>) -> Result<()> {
-        let told_from_ns = match recording.bundle.is_in_flight() {
-            true => told_from_ns(&self.loops, &look.cycles),
+    /// Records the cycles of a poll, the late ones with their causes.
+    fn record(&mut self, poll: &Poll, row: &mut OpenRow, recording: &mut Recording<'_>) -> Result<()> {
+        let told_from_ns = match recording.bundle.is_long_run() {
+            true => told_from_ns(&self.loops, &poll.cycles),
             false => 0,
         };
         let Window { start_ns, end_ns, .. } = self.window;
-        for (place, cycle) in &look.cycles {
+        for (place, cycle) in &poll.cycles {
             let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
             let Some(open) = self.loops.get_mut(*place).filter(|_| is_within) else { continue };
             if self.gap.touches(cycle) {
@@ -257,14 +257,14 @@ impl FollowedLoops<'_> {
 impl SampleSource for FollowedLoops<'_> {
     fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<TakenSamples> {
         let mut is_more = true;
-        for _ in 0..LOOKS {
-            let look = self.program.follower.look();
-            self.lost += look.lost;
-            self.gap.looked(monotonic_ns(), look.lost);
-            self.loops.iter_mut().for_each(|open| open.is_after_loss |= look.lost > 0);
-            self.record(&look, row, recording)?;
-            self.program.is_over = self.program.is_over || look.is_over;
-            is_more = look.is_more;
+        for _ in 0..POLLS {
+            let poll = self.program.follower.poll();
+            self.lost += poll.lost;
+            self.gap.polled(monotonic_ns(), poll.lost);
+            self.loops.iter_mut().for_each(|open| open.is_after_loss |= poll.lost > 0);
+            self.record(&poll, row, recording)?;
+            self.program.is_over = self.program.is_over || poll.is_over;
+            is_more = poll.is_more;
             if !is_more {
                 break;
             }
@@ -278,7 +278,7 @@ impl SampleSource for FollowedLoops<'_> {
                 open.series.rest(goes_on.then_some(at.now_ns), row);
             }
         }
-        let may_rest = recording.bundle.is_in_flight() && self.loops.len() <= FEW;
+        let may_rest = recording.bundle.is_long_run() && self.loops.len() <= FEW;
         let wait = match (is_more, may_rest) {
             (true, _) => Duration::ZERO,
             (false, true) => DRAIN_EVERY,
@@ -302,17 +302,17 @@ impl SampleSource for FollowedLoops<'_> {
     }
 }
 
-/// Loops that are looked at less often in flight: of more, records of a quarter of a second may find no room.
+/// Loops that are polled less often in a long run: of more, records of a quarter of a second may find no room.
 const FEW: usize = 16;
 
-/// Looks that bring all records in the BPF part's ring.
-const LOOKS: usize = 16;
+/// Polls that bring all records in the BPF part's ring.
+const POLLS: usize = 16;
 
-/// Late cycles of one look whose causes are worked out in flight: a program that is late all the time must
+/// Late cycles of one poll whose causes a long run works out: a program that is late all the time must
 /// not keep a CPU busy for days.
 const TOLD_AT_ONCE: usize = 32;
 
-/// The response from which on late cycles of a look are reported: the longest ones.
+/// The response from which on late cycles of a poll are reported: the longest ones.
 fn told_from_ns(rows: &[OpenLoop], cycles: &[(usize, LoopCycle)]) -> u64 {
     let is_late = |place: usize, cycle| rows.get(place).is_some_and(|open| open.is_late(cycle));
     let late = cycles.iter().filter(|(place, cycle)| is_late(*place, cycle));
@@ -425,17 +425,17 @@ mod tests {
             [(1_100, 1_200), (1_900, 2_100), (2_300, 2_400), (1_900, 9_000), (3_000, 3_100)]
                 .map(|(due_ns, ended_ns)| gap.touches(&cycle(due_ns, ended_ns)))
         };
-        gap.looked(2_000, 0);
+        gap.polled(2_000, 0);
         assert_eq!(touched(&gap), [false; 5]);
-        gap.looked(3_000, 7);
+        gap.polled(3_000, 7);
         assert_eq!(touched(&gap), [false, true, true, true, false]);
         // Records go on being lost, then no more.
-        gap.looked(3_050, 1);
+        gap.polled(3_050, 1);
         assert_eq!(touched(&gap), [false, true, true, true, true]);
-        gap.looked(4_000, 0);
-        gap.looked(5_000, 0);
+        gap.polled(4_000, 0);
+        gap.polled(5_000, 0);
         assert_eq!(touched(&gap), [false, true, true, true, true]);
-        gap.looked(6_000, 1);
+        gap.polled(6_000, 1);
         assert_eq!(touched(&gap), [false, false, false, true, false]);
     }
 

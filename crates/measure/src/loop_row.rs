@@ -148,12 +148,12 @@ struct Wakeups {
     start_ns: u64,
     grid: Grid,
     /// The cycle that waits for the next.
-    last: Option<Told>,
+    last: Option<Pending>,
 }
 
 /// A cycle of which is not known yet what it missed.
 #[derive(Clone, Copy)]
-struct Told {
+struct Pending {
     cycle: Cycle,
     /// When its program came to it.
     from_ns: u64,
@@ -166,7 +166,7 @@ impl Wakeups {
     fn cycle(&mut self, cycle: &Cycle, from_ns: u64, recorder: &mut Recorder) {
         let told = self.last.take();
         match &told {
-            Some(Told { cycle: last, interval_ns, .. }) => {
+            Some(Pending { cycle: last, interval_ns, .. }) => {
                 let went_by_ns = cycle.due_ns.saturating_sub(last.due_ns);
                 let missed = self.grid.missed(went_by_ns, cycle.number.saturating_sub(last.number));
                 self.record(last, *interval_ns, missed, recorder);
@@ -180,7 +180,7 @@ impl Wakeups {
         let ran_ns = told
             .filter(|told| told.cycle.number.checked_add(1) == Some(cycle.number))
             .map_or(cycle.due_ns.saturating_sub(self.grid.period.get()), |told| told.from_ns);
-        self.last = Some(Told { cycle: *cycle, from_ns, interval_ns: from_ns.saturating_sub(ran_ns) });
+        self.last = Some(Pending { cycle: *cycle, from_ns, interval_ns: from_ns.saturating_sub(ran_ns) });
     }
 
     /// The row is over; where the loop should have gone on, it did until `until_ns`, but for a cycle that may

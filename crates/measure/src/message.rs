@@ -401,13 +401,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::samples::way;
+    use crate::samples::sample_ring;
 
     const PERIOD: u64 = 200_000;
 
     fn measured(means: Means, stop_at_once: bool) -> Vec<Sample> {
         let clock = Calibration::measure(Duration::from_millis(5)).unwrap();
-        let (mut samples, mut arrivals) = way(PERIOD);
+        let (mut samples, mut arrivals) = sample_ring(PERIOD);
         let (asks, answers) = match thread::affinity()[..] {
             [one] => (one, one),
             [.., before, last] => (last, before),

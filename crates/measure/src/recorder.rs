@@ -20,7 +20,7 @@ use crate::tally::Tally;
 /// Seconds that the control thread may be late before rows are joined: over a quarter of an hour.
 const SECONDS_RING: usize = 1024;
 
-/// The same where the control thread records itself, and hands on at each look.
+/// The same where the control thread records itself, and hands on at each poll.
 pub(crate) const FEW_SECONDS: usize = 64;
 
 /// Spikes that may wait for the control thread: those of two seconds in which every cycle is one.

@@ -38,8 +38,8 @@ pub struct Arrivals {
     lost: Arc<AtomicU64>,
 }
 
-/// A way for samples that come every `period_ns`; all of its memory is touched.
-pub fn way(period_ns: u64) -> (Samples, Arrivals) {
+/// A ring for samples that come every `period_ns`; all of its memory is touched.
+pub fn sample_ring(period_ns: u64) -> (Samples, Arrivals) {
     let room = (ROOM_NS / period_ns.max(1)).clamp(*ROOM.start(), *ROOM.end());
     let (mut ring, mut end) = RingBuffer::new(room as usize);
     while ring.push(Sample { due_ns: 0, woke_ns: 0 }).is_ok() {}
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn samples_arrive_in_order_and_those_without_room_are_counted() {
-        let (mut samples, mut arrivals) = way(1_000_000);
+        let (mut samples, mut arrivals) = sample_ring(1_000_000);
         let sent = *ROOM.start() + 5;
         (0..sent).for_each(|n| samples.send(Sample { due_ns: n, woke_ns: n + 1 }));
         let mut come = 0;

@@ -155,14 +155,14 @@ mod tests {
     use rt::clock::monotonic_ns;
 
     use super::*;
-    use crate::samples::way;
+    use crate::samples::sample_ring;
     use crate::schedule::missed;
 
     const PERIOD: u64 = 50_000;
 
     fn measured(ahead_ns: u64, length: u64, loops: u64) -> (Vec<Sample>, u64, u64) {
         let clock = Calibration::measure(Duration::from_millis(5)).unwrap();
-        let (mut samples, mut arrivals) = way(PERIOD);
+        let (mut samples, mut arrivals) = sample_ring(PERIOD);
         let channel = Channel::default();
         let start_ns = monotonic_ns() + ahead_ns;
         let cycles = Cycles { period_ns: PERIOD, start_ns, end_ns: start_ns + length * PERIOD, loops };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use measure::ethercat::{EthercatSinks, ReadySegment, Wire};
 use measure::recorder::recorder;
-use measure::samples::{Arrivals, way};
+use measure::samples::{Arrivals, sample_ring};
 use measure::schedule::{Cycles, Schedule, missed};
 use measure::spin::{self, ShortGaps, Spell};
 use measure::wakeup::{self, TimerKind};
@@ -68,7 +68,7 @@ fn the_wakeup_loop_faults_and_allocates_nothing() {
     }
     for (_, timer) in TimerKind::NAMES {
         let timer = timer.open().unwrap();
-        let (mut samples, mut arrivals) = way(200_000);
+        let (mut samples, mut arrivals) = sample_ring(200_000);
         let start_ns = monotonic_ns() + 20_000_000;
         let cycles = Cycles { period_ns: 200_000, start_ns, end_ns: u64::MAX, loops: 6_000 };
         let stop = AtomicBool::new(false);
@@ -93,7 +93,7 @@ fn the_ethercat_loop_faults_and_allocates_nothing() {
     }
     const PERIOD_NS: u64 = 4_000_000;
     let ((cycles, mut arrivals), (sync0, mut passes), (drift, mut apart)) =
-        (way(PERIOD_NS), way(PERIOD_NS), way(PERIOD_NS));
+        (sample_ring(PERIOD_NS), sample_ring(PERIOD_NS), sample_ring(PERIOD_NS));
     let mut sinks = EthercatSinks { cycles, sync0, drift };
     let mut ready = ReadySegment::new(&Wire::default(), PERIOD_NS).unwrap();
     if !set_up() {

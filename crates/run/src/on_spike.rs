@@ -147,7 +147,7 @@ impl OnSpike {
     }
 
     /// Looks at how a row of the bundle in `folder` stands, and does what is to be done.
-    pub fn look(&mut self, folder: &Path, progress: &RowProgress) {
+    pub fn poll(&mut self, folder: &Path, progress: &RowProgress) {
         self.reap();
         if self.is_asked.swap(false, Ordering::SeqCst) {
             self.snapshot(folder, Duration::ZERO, "on demand");

@@ -294,7 +294,7 @@ impl RunSession<'_, '_> {
         let folder = bundle.folder().to_path_buf();
         let wants_latency = observer.wants_latency();
         let mut observe = |progress: &RowProgress| {
-            on_spike.look(&folder, progress);
+            on_spike.poll(&folder, progress);
             observer.progress(progress);
             *last = Some(progress.clone());
         };

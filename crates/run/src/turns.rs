@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The effect of a plan's knob on this machine: measured without it and with it, by turns.
+//! The effect of a plan's setting on this machine: measured without it and with it, by turns.
 //!
 //! Each measurement is the program `isolator` again (`measure`), so that it is the same as one by hand: a
-//! process that has measured keeps its locked memory and its CPUs. A knob is turned on by a transaction and
+//! process that has measured keeps its locked memory and its CPUs. A setting is turned on by a transaction and
 //! off by undoing it: one that a dead process left on is undone by `tune rollback`.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use error::{Error, Result};
 use evidence::Bundle;
-use tune::measure::{KnobEffect, MeasuredKnob, PlanKnob};
+use tune::measure::{MeasuredSetting, PlanSetting, SettingEffect};
 use tune::plan::Plan;
 use tune::system::System;
 use untrusted::Scratch;
@@ -60,16 +60,16 @@ impl<'a> Turns<'a> {
         Ok(Turns { cpu, rounds, duration, warm_up, stop, program, folder })
     }
 
-    /// All rounds of one knob, its changes under the record `id`; the inner error is why it was not measured,
+    /// All rounds of one setting, its changes under the record `id`; the inner error is why it was not measured,
     /// with the machine as it was. Settings that cannot be restored go to `left`.
-    pub fn knob(
+    pub fn setting(
         &self,
         system: &mut dyn System,
         plan: &Plan,
-        knob: &PlanKnob,
+        setting: &PlanSetting,
         id: &str,
         left: &mut dyn FnMut(&str),
-    ) -> Result<std::result::Result<MeasuredKnob, String>> {
+    ) -> Result<std::result::Result<MeasuredSetting, String>> {
         let (mut without, mut with) = (Vec::new(), Vec::new());
         for round in 0..self.rounds {
             // Which is first alternates, so that what drifts within a round favours neither.
@@ -81,8 +81,8 @@ impl<'a> Turns<'a> {
                     without.push(self.figures()?);
                     continue;
                 }
-                // A knob that changes nothing here is none to measure.
-                let held = match Held::hold(system, id, &plan.digest, &knob.actions)? {
+                // A setting that changes nothing here is none to measure.
+                let held = match Held::hold(system, id, &plan.digest, &setting.actions)? {
                     Ok(held) => held,
                     Err(reason) => return Ok(Err(reason)),
                 };
@@ -93,9 +93,9 @@ impl<'a> Turns<'a> {
         }
         let effects = FIGURES.iter().enumerate().filter_map(|(at, (name, unit))| {
             let of = |all: &[TurnFigures]| all.iter().map(|figures| figures[at]).collect::<Vec<_>>();
-            KnobEffect::of(name, unit, &of(&without), &of(&with))
+            SettingEffect::of(name, unit, &of(&without), &of(&with))
         });
-        Ok(Ok(MeasuredKnob::new(knob, effects.collect())))
+        Ok(Ok(MeasuredSetting::new(setting, effects.collect())))
     }
 
     /// A bundle in `folder`, to compare with one after the reboot; its name.

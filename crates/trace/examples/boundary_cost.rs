@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let began = Instant::now();
         while began.elapsed() < TIME {
             thread::sleep(Duration::from_millis(50));
-            follower.as_deref_mut().map(Follower::look);
+            follower.as_deref_mut().map(Follower::poll);
         }
         let mut took = times.lock().expect("no thread panics").clone();
         took.sort_unstable();

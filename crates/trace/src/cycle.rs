@@ -241,10 +241,10 @@ impl CycleCutter {
         let is_over = match (&self.bounds, boundary) {
             (None, _) => Wait::of(&stay).is_some_and(|wait| self.ends_with(wait)),
             (Some(_), Some(Boundary::Begin { sp })) => {
-                self.comes_to_begin(cpu, ended_ns, sp);
+                self.on_begin(cpu, ended_ns, sp);
                 false
             }
-            (Some(_), Some(Boundary::End)) => self.comes_to_end(),
+            (Some(_), Some(Boundary::End)) => self.on_end(),
             (Some(_), None) => {
                 self.forget_old_parts();
                 false
@@ -256,7 +256,7 @@ impl CycleCutter {
             1.. if self.bounds.is_none() => self.within -= 1,
             _ => {
                 done = self.open.take().map(|cycle| LoopCycle { ended_ns, ..cycle });
-                self.rests_from(cpu, ended_ns);
+                self.begin_rest(cpu, ended_ns);
             }
         }
         done

@@ -21,16 +21,16 @@ use crate::{Result, process, trial};
 
 pub use crate::search::{FollowedLoop, LoopChoice, chosen};
 
-/// The result of a look.
+/// The result of a poll.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct Poll {
     /// Cycles that have ended, each with the index of its loop.
     pub cycles: Vec<(usize, LoopCycle)>,
-    /// Records that were lost since the previous look: cycles near them are left out.
+    /// Records that were lost since the previous poll: cycles near them are left out.
     pub lost: u64,
     /// Whether no loop is left.
     pub is_over: bool,
-    /// Whether more records are waiting: the next look should come at once.
+    /// Whether more records are waiting: the next poll should come at once.
     pub is_more: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Follower {
 const RECENT_OF_ONE: usize = 1_024;
 const RECENT: std::ops::RangeInclusive<usize> = 4_096..=16_384;
 
-/// The most records of one look: their cycles are in memory at once. A third of a second of eight loops of
+/// The most records of one poll: their cycles are in memory at once. A third of a second of eight loops of
 /// 1 kHz fits.
 const AT_ONCE: usize = 8_192;
 
@@ -142,7 +142,7 @@ impl Follower {
         self.bpf.could_not_see()
     }
 
-    /// The causes of a cycle of the loop at `place`. The last look must have returned the cycle.
+    /// The causes of a cycle of the loop at `place`. The last poll must have returned the cycle.
     pub fn explain(&mut self, place: usize, cycle: &LoopCycle) -> CycleCauses {
         let Some(found) = self.loops.get(place) else { return CycleCauses::default() };
         let scene = Scene {
@@ -206,8 +206,8 @@ impl Follower {
     }
 
     /// Takes the cycles that have ended since the last call, or the first of many.
-    pub fn look(&mut self) -> Look {
-        let mut look = Look { lost: self.restart_after_loss(), ..Look::default() };
+    pub fn poll(&mut self) -> Poll {
+        let mut poll = Poll { lost: self.restart_after_loss(), ..Poll::default() };
         let mut owner = None;
         let recent = (RECENT_OF_ONE * self.loops.len()).clamp(*RECENT.start(), *RECENT.end());
         let mut taken = 0;
@@ -230,7 +230,7 @@ impl Follower {
             match record.kind {
                 ThreadEvent::Stay(stay) => {
                     owner = owner.or(owner_of(&stay));
-                    look.cycles.extend(found.cycles.add(record.cpu, *stay).map(|cycle| (place, cycle)));
+                    poll.cycles.extend(found.cycles.add(record.cpu, *stay).map(|cycle| (place, cycle)));
                 }
                 // The first fault is not timed, so that a loop without faults is not slowed down.
                 ThreadEvent::Fault { .. } => self.bpf.time_faults_of(record.thread),
@@ -240,13 +240,13 @@ impl Follower {
                 _ => {}
             }
         }
-        look.is_more = taken == AT_ONCE;
-        look.lost += self.restart_after_loss();
+        poll.is_more = taken == AT_ONCE;
+        poll.lost += self.restart_after_loss();
         if let Some(owner) = owner {
             self.watch_owner(owner);
         }
-        if look.is_more {
-            return look;
+        if poll.is_more {
+            return poll;
         }
         // The first thread stays as a zombie, the others vanish.
         let is_alive = process::lives(self.process);
@@ -254,8 +254,8 @@ impl Follower {
             let task = format!("/proc/{}/task/{}", self.process, found.thread.id);
             found.is_over |= !is_alive || !untrusted::is_there(&task);
         }
-        look.is_over = self.loops.iter().all(|found| found.is_over);
-        look
+        poll.is_over = self.loops.iter().all(|found| found.is_over);
+        poll
     }
 }
 

@@ -96,13 +96,13 @@ fn follow(is_c: bool, way: &str, choice: &LoopChoice) -> Option<Seen> {
     let attached_ns = monotonic_ns();
     let mut cycles = Vec::new();
     loop {
-        let look = follower.look();
-        assert_eq!(look.lost, 0, "records were lost");
-        cycles.extend(look.cycles.into_iter().map(|(_, cycle)| cycle));
+        let poll = follower.poll();
+        assert_eq!(poll.lost, 0, "records were lost");
+        cycles.extend(poll.cycles.into_iter().map(|(_, cycle)| cycle));
         if cycles.len() >= ENOUGH {
             going.child.stdin = None;
         }
-        if look.is_over {
+        if poll.is_over {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -264,14 +264,14 @@ fn two_followers_see_the_same_cycles() {
     let Ok(mut first) = going.attach(&choice) else { return };
     let mut second = going.attach(&choice).expect("two can");
     // Cycles that the first follower saw earlier.
-    first.look();
+    first.poll();
     let from_ns = monotonic_ns();
     let mut seen = [Vec::new(), Vec::new()];
     loop {
-        let looks = [first.look(), second.look()];
-        let is_over = looks[1].is_over;
-        for (seen, look) in seen.iter_mut().zip(looks) {
-            let begins = look.cycles.iter().map(|(_, cycle)| begin_ns(cycle));
+        let polls = [first.poll(), second.poll()];
+        let is_over = polls[1].is_over;
+        for (seen, poll) in seen.iter_mut().zip(polls) {
+            let begins = poll.cycles.iter().map(|(_, cycle)| begin_ns(cycle));
             seen.extend(begins.filter(|ns| *ns > from_ns));
         }
         if seen[1].len() >= ENOUGH {
@@ -282,7 +282,7 @@ fn two_followers_see_the_same_cycles() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    seen[0].extend(first.look().cycles.iter().map(|(_, cycle)| begin_ns(cycle)));
+    seen[0].extend(first.poll().cycles.iter().map(|(_, cycle)| begin_ns(cycle)));
     going.child.wait().expect("it is this process' child");
     assert!(
         seen[1].len() >= ENOUGH && seen[0].len().abs_diff(seen[1].len()) <= 1,

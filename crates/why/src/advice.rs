@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
-use machine::advice::{self, Advice, Aim, Hand, Knob};
+use machine::advice::{self, Advice, Aim, Manual, SettingId};
 use machine::snapshot::Preemption;
 
 use evidence::cause::{Cause, CauseKind, OWN_TIMER, PREEMPTION_OFF, RETURN, Sender};
@@ -91,15 +91,15 @@ impl<'a> Place<'a> {
             Preemption::RealTime => self.on(cause).after(format!(
                 "{named} held preemption off in {function}, which a real-time kernel does only under raw locks: "
             )),
-            Preemption::Full | Preemption::Lazy => Hand::Kernel.advice(format!(
+            Preemption::Full | Preemption::Lazy => Manual::Kernel.advice(format!(
                 "{named} held preemption off in {function}: boot a real-time kernel (PREEMPT_RT), which preempts most of \
                  that, or keep it off {off}"
             )),
-            _ if kernel.option("PREEMPT_DYNAMIC") == Some(false) => Hand::Kernel.advice(format!(
+            _ if kernel.option("PREEMPT_DYNAMIC") == Some(false) => Manual::Kernel.advice(format!(
                 "nothing can preempt {named} in {function} on this kernel: boot one that is preemptible (CONFIG_PREEMPT, \
                  PREEMPT_RT), or keep it off {off}"
             )),
-            _ => Knob::Preempt.advice(aim).after(format!("nothing can preempt {named} in {function} on this kernel: ")).then(
+            _ => SettingId::Preempt.advice(aim).after(format!("nothing can preempt {named} in {function} on this kernel: ")).then(
                 format!(", boot a real-time kernel (PREEMPT_RT), which preempts more, or keep it off {off}"),
             ),
         }
@@ -114,7 +114,7 @@ impl<'a> Place<'a> {
         let Place { set, off, aim, .. } = self;
         let name = cause.name.as_str();
         match cause.kind {
-            CauseKind::Nmi => Knob::NmiWatchdog
+            CauseKind::Nmi => SettingId::NmiWatchdog
                 .advice(aim)
                 .after(format!("stop NMIs on {off}: "))
                 .then(", and end perf sessions there"),
@@ -123,14 +123,14 @@ impl<'a> Place<'a> {
                 Some(number) => self.irq(Some(number), name).then("; its thread follows it"),
                 None => {
                     let text = format!("keep irq thread {name} off {off}: move its interrupt");
-                    Knob::IrqAffinity.advice_in(aim, text)
+                    SettingId::IrqAffinity.advice_in(aim, text)
                 }
             },
             CauseKind::Ipi => self.ipi(name, cause.sender.as_ref()),
             CauseKind::Softirq => self.softirq(name),
             CauseKind::Workqueue => self.workqueue(name),
             CauseKind::Kthread => self.kthread(name),
-            CauseKind::Thread if self.is_measured(name) => Hand::Program.advice(format!(
+            CauseKind::Thread if self.is_measured(name) => Manual::Program.advice(format!(
                 "thread {name} is measured here too and goes first: shorten its cycle, or give it a CPU of its own"
             )),
             CauseKind::Thread => Advice::plan(format!(
@@ -138,17 +138,17 @@ impl<'a> Place<'a> {
                  your program's"
             )),
             CauseKind::Migration => {
-                Hand::Program.advice(format!("pin the program: isolator run --cpus {set} -- COMMAND"))
+                Manual::Program.advice(format!("pin the program: isolator run --cpus {set} -- COMMAND"))
             }
             CauseKind::Fault => advice::LOCK_MEMORY,
-            CauseKind::Syscall if name == RETURN => Knob::Governor.advice_in(
+            CauseKind::Syscall if name == RETURN => SettingId::Governor.advice_in(
                 aim,
                 format!(
                     "it is the way out of the kernel after the program slept: hold the frequency of {off}, keep loads out \
                      of its caches, or let the program poll"
                 ),
             ),
-            CauseKind::Syscall => Hand::Program
+            CauseKind::Syscall => Manual::Program
                 .advice(format!("move the system call {name} out of the loop, to a thread on another cpu")),
             CauseKind::IdleExit => {
                 let state = match name {
@@ -157,14 +157,14 @@ impl<'a> Place<'a> {
                     name if name.starts_with("state ") => format!("idle {name}"),
                     name => format!("idle state {name}"),
                 };
-                Knob::ResumeLatency
+                SettingId::ResumeLatency
                     .advice_on(aim, set)
                     .after(format!("keep {off} out of {state}: "))
                     .then(", or let the program hold /dev/cpu_dma_latency open at the same value")
             }
             CauseKind::Frequency => {
                 let text = format!("hold the frequency of {off}: governor performance, lowest = highest");
-                Knob::Governor.advice_in(aim, text)
+                SettingId::Governor.advice_in(aim, text)
             }
             CauseKind::Firmware => advice::FIRMWARE
                 .after("firmware took the cpu: ")
@@ -173,15 +173,15 @@ impl<'a> Place<'a> {
                 advice::PIN_GUEST.after("the hypervisor took the cpu: ").then(", or measure on the host")
             }
             CauseKind::Tick => self.tick(cause.detail.as_deref()),
-            CauseKind::Timer if name == OWN_TIMER => Hand::Program.advice(format!(
+            CauseKind::Timer if name == OWN_TIMER => Manual::Program.advice(format!(
                 "the timer's interrupt came late on {off}: give the loop's thread a real-time policy, whose timers have no \
                  slack, and keep other threads, whose kernel code holds interrupts off, away from {off}"
             )),
-            CauseKind::Timer => Hand::Program.advice(format!(
+            CauseKind::Timer => Manual::Program.advice(format!(
                 "timer {name} fired on {off}: end what armed it (a perf session, a POSIX timer), or isolate {off} before \
                  that starts; the program's own is its wakeup itself"
             )),
-            CauseKind::Execution => Hand::Program.advice(
+            CauseKind::Execution => Manual::Program.advice(
                 "the program's own cycle took that long: shorten it, or lengthen its period",
             ),
             CauseKind::Lock => {
@@ -189,7 +189,7 @@ impl<'a> Place<'a> {
                     Some(owner) => format!("thread {}", owner.name),
                     None => "the thread that holds it".to_string(),
                 };
-                Hand::Program.advice(match cause.detail.as_deref() {
+                Manual::Program.advice(match cause.detail.as_deref() {
                     Some(detail) if detail.contains("inherits") => format!(
                         "hold the lock at {name} for a shorter time in {holder}, or hand the data over without a lock"
                     ),
@@ -199,9 +199,9 @@ impl<'a> Place<'a> {
                     ),
                 })
             }
-            CauseKind::Wait => Hand::Program
+            CauseKind::Wait => Manual::Program
                 .advice(format!("move what waits in {name} out of the loop, to a thread on another cpu")),
-            CauseKind::Unexplained => Hand::Search.advice(format!(
+            CauseKind::Unexplained => Manual::Search.advice(format!(
                 "nothing that was watched took it: isolator measure hardware --cpus {set} shows firmware and \
                  hypervisor; a busy sibling or a low frequency only slow the cpu"
             )),
@@ -211,13 +211,14 @@ impl<'a> Place<'a> {
     fn irq(&self, number: Option<u32>, name: &str) -> Advice {
         let Place { off, aim, .. } = self;
         let Some(number) = number else {
-            return Knob::IrqAffinity.advice_in(aim, format!("move interrupt {name} off {off}"));
+            return SettingId::IrqAffinity.advice_in(aim, format!("move interrupt {name} off {off}"));
         };
-        let moved = Knob::IrqAffinity.advice_for(aim, number).after(format!("move irq {number} off {off}: "));
-        match Knob::Isolcpus.is_planned(aim) {
+        let moved =
+            SettingId::IrqAffinity.advice_for(aim, number).after(format!("move irq {number} off {off}: "));
+        match SettingId::Isolcpus.is_planned(aim) {
             true => moved.then(format!(
                 "; where the kernel refuses, it is managed: boot with {}",
-                Knob::Isolcpus.word(aim)
+                SettingId::Isolcpus.word(aim)
             )),
             false => moved,
         }
@@ -233,23 +234,23 @@ impl<'a> Place<'a> {
         };
         let has = |words: &[&str]| words.iter().any(|word| what.contains(word));
         let way = if has(&["do_sync_core", "text_poke", "jump_label", "static_key", "patch"]) {
-            Hand::Program.advice(format!(
+            Manual::Program.advice(format!(
                 "code was patched: end tracing, module loading and the like by {who} before the program starts"
             ))
         } else if has(&["membarrier", "ipi_mb", "ipi_sync_core", "ipi_rseq"]) {
-            Hand::Program.advice(format!(
+            Manual::Program.advice(format!(
                 "keep {who} from membarrier(2) while the program runs, or in a process of its own"
             ))
         } else if has(&["flush_tlb", "tlb_"]) {
-            Hand::Program.advice(format!(
+            Manual::Program.advice(format!(
                 "memory was unmapped: let no thread of the program on other cpus (here {who}) call munmap, mprotect or madvise"
             ))
         } else if has(&["reschedule", "Reschedul", "resched"]) {
             Advice::plan(format!("something was woken on {off}: pin what {who} wakes elsewhere"))
         } else if has(&["synchronize", "rcu_", "expedited"]) {
-            Knob::RcuNormal.advice(aim).after(format!("keep {who} from it while the program runs, or "))
+            SettingId::RcuNormal.advice(aim).after(format!("keep {who} from it while the program runs, or "))
         } else {
-            Hand::Program.advice(format!("keep {who} from it while the program runs"))
+            Manual::Program.advice(format!("keep {who} from it while the program runs"))
         };
         match self.manifest.asked.isolate {
             None => way.then("; a kernel with the kernel part defers it (--isolate)"),
@@ -259,7 +260,7 @@ impl<'a> Place<'a> {
 
     fn softirq(&self, name: &str) -> Advice {
         let Place { off, aim, .. } = self;
-        let away = |text: String| Knob::IrqAffinity.advice_in(aim, text);
+        let away = |text: String| SettingId::IrqAffinity.advice_in(aim, text);
         match name {
             "NET_RX" | "NET_TX" => away(format!(
                 "keep network work off {off}: move the card's interrupts away, and exclude {off} from \
@@ -269,16 +270,16 @@ impl<'a> Place<'a> {
             "TIMER" | "HRTIMER" => {
                 let isolate =
                     Advice::plan(format!("timers expire on {off}: isolate it before what arms them starts"));
-                match Knob::NohzFull.is_planned(aim) {
-                    true => isolate.then(format!("; boot with {}", Knob::NohzFull.word(aim))),
+                match SettingId::NohzFull.is_planned(aim) {
+                    true => isolate.then(format!("; boot with {}", SettingId::NohzFull.word(aim))),
                     false => isolate,
                 }
             }
             "RCU" => self.callbacks(),
             "SCHED" => {
-                let word = Knob::Isolcpus.word(aim);
+                let word = SettingId::Isolcpus.word(aim);
                 let text = format!("take {off} out of load balancing: a cpuset partition, or {word}");
-                Knob::Isolcpus.advice_in(aim, text)
+                SettingId::Isolcpus.advice_in(aim, text)
             }
             "BLOCK" => away(format!("move the disk's interrupt off {off}")),
             _ => away(format!("move the interrupt behind softirq {name} off {off}")),
@@ -287,24 +288,24 @@ impl<'a> Place<'a> {
 
     fn callbacks(&self) -> Advice {
         let text = format!("move RCU's callbacks off {}: ", self.off);
-        Knob::RcuNocbs.advice(&self.aim).after(text)
+        SettingId::RcuNocbs.advice(&self.aim).after(text)
     }
 
     fn workqueue(&self, name: &str) -> Advice {
         let Place { off, aim, .. } = self;
         let has = |word: &str| name.contains(word);
         if has("vmstat") {
-            return Knob::StatInterval
+            return SettingId::StatInterval
                 .advice(aim)
                 .after("make it rare: ")
                 .then(format!(" ({off} does it while it runs something)"));
         }
         if has("lru_add_drain") || has("drain_local") || has("drain_vmap") {
-            return Hand::Program.advice(
+            return Manual::Program.advice(
                 "a program drains per-cpu lists (drop_caches, mlock, compaction, memory hotplug): stop it while yours runs",
             );
         }
-        Knob::Workqueues
+        SettingId::Workqueues
             .advice(aim)
             .after("unbound work: ")
             .then(format!("; work queued on {off} itself goes only where what queues it ({name}) goes"))
@@ -314,29 +315,29 @@ impl<'a> Place<'a> {
         let Place { off, aim, .. } = self;
         let is = |stem: &str| name.starts_with(stem);
         if is("kworker") {
-            return Knob::Workqueues
+            return SettingId::Workqueues
                 .advice(aim)
                 .after(format!("a kernel worker ran on {off}: "))
                 .then(", and move the interrupts that queue its work");
         }
         if is("ksoftirqd") || is("ktimers") {
             let text = format!("{name} serves interrupts of {off}: move those away");
-            return Knob::IrqAffinity.advice_in(aim, text);
+            return SettingId::IrqAffinity.advice_in(aim, text);
         }
         if is("rcu") {
             return self.callbacks();
         }
         if is("migration") || is("stopper") {
-            return Hand::Program.advice(format!(
+            return Manual::Program.advice(format!(
                 "something stops every cpu (hotplug, module unloading, a change of affinity): leave that while the program runs, and keep other tasks off {off}"
             ));
         }
         if is("watchdog") || is("cpuhp") {
-            return Knob::WatchdogCpumask
+            return SettingId::WatchdogCpumask
                 .advice(aim)
                 .then(", and leave cpus online as they are while the program runs");
         }
-        Knob::KernelThreads
+        SettingId::KernelThreads
             .advice(aim)
             .after(format!("move kernel thread {name} off {off}: "))
             .then("; a thread bound to its cpu stays")
@@ -346,15 +347,15 @@ impl<'a> Place<'a> {
         let Place { set, aim, .. } = self;
         let keeps = dependency.map_or(String::new(), |what| format!(" ({what} keeps it)"));
         if !set.without(&self.manifest.machine.isolation.nohz_full).is_empty() {
-            return Knob::NohzFull.advice(aim).after(format!("stop the tick on cpu {set}{keeps}: "));
+            return SettingId::NohzFull.advice(aim).after(format!("stop the tick on cpu {set}{keeps}: "));
         }
         let text = format!(
             "the tick runs in spite of nohz_full{keeps}: let one task alone run there, with no POSIX cpu timer and no perf \
              session"
         );
-        match Knob::FairServer.why_not(aim) {
-            None => Knob::FairServer.advice_on(aim, set).after(format!("{text}; end the fair server: ")),
-            Some(_) => Hand::Program.advice(text),
+        match SettingId::FairServer.why_not(aim) {
+            None => SettingId::FairServer.advice_on(aim, set).after(format!("{text}; end the fair server: ")),
+            Some(_) => Manual::Program.advice(text),
         }
     }
 }

@@ -314,8 +314,8 @@ static void edge(void)
 	fake_run(0, fake_block(USER, 3, insn({ .stores_to = INPUT })));
 }
 
-/* Steps of the CPU that answers: the last instruction of so many looks at the input, or drives the output. */
-static void look(size_t count)
+/* Steps of the CPU that answers: the last instruction of so many polls of the input, or drives the output. */
+static void poll_input(size_t count)
 {
 	fake_run(1, fake_block(USER + 0x100, count, insn({ .loads_from = INPUT })));
 }
@@ -334,18 +334,18 @@ static void expect_responses(const char *what, const char *wanted)
 	expect(what, wanted);
 }
 
-static void a_response_lies_between_two_looks_and_the_answer(void)
+static void a_response_lies_between_two_polls_and_the_answer(void)
 {
 	install(WATCHED);
 	user(1, 1, insn(BEGIN_X86));
-	look(5);
+	poll_input(5);
 	edge();
-	look(6);
-	answer(3); /* 3 after the look that saw it, 9 after the one that did not */
-	look(6);
-	look(6);
+	poll_input(6);
+	answer(3); /* 3 after the poll that saw it, 9 after the one that did not */
+	poll_input(6);
+	poll_input(6);
 	edge();
-	look(6);
+	poll_input(6);
 	answer(4);
 	user(1, 1, insn(END_X86));
 	fake_exit();
@@ -362,21 +362,21 @@ static void an_answer_that_an_excursion_delayed_is_counted_apart(void)
 {
 	install(WATCHED);
 	user(1, 1, insn(BEGIN_X86));
-	look(5);
-	kernel(1, 0, 200); /* over before the last look that saw no edge */
-	look(5);
+	poll_input(5);
+	kernel(1, 0, 200); /* over before the last poll that saw no edge */
+	poll_input(5);
 	edge();
-	look(6);
+	poll_input(6);
 	answer(3);
 	kernel(1, 0, 200);
 	kernel(1, 0x100, 200);
 	kernel(1, 0x100, 200);
 	edge();
-	look(6);
+	poll_input(6);
 	answer(3);
-	look(6);
+	poll_input(6);
 	edge();
-	look(6);
+	poll_input(6);
 	kernel(1, 0, 200);
 	answer(3);
 	user(1, 1, insn(END_X86));
@@ -393,15 +393,15 @@ static void edges_and_answers_that_have_no_other_are_counted(void)
 	install(WATCHED);
 	edge(); /* before the window */
 	user(1, 1, insn(BEGIN_X86));
-	answer(3); /* without a look */
-	look(5);
+	answer(3); /* without a poll */
+	poll_input(5);
 	edge();
 	edge(); /* each before the last was answered */
 	edge();
-	look(5);
+	poll_input(5);
 	answer(3);
 	edge();
-	answer(3); /* without a look since the last */
+	answer(3); /* without a poll since the last */
 	fake_run(0, fake_block(USER, 3, insn({ .stores_to = OUTPUT }))); /* not a CPU that was asked for */
 	edge(); /* too late */
 	user(1, 1, insn(END_X86));
@@ -416,11 +416,11 @@ static void a_long_response_falls_into_its_octave(void)
 	install(WATCHED);
 	for (int i = 0; i < 2; i++) {
 		user(1, 1, insn(BEGIN_X86)); /* the second begins anew */
-		look(5);
+		poll_input(5);
 		edge();
 		for (int blocks = 0; blocks < 40; blocks++)
 			kernel(1, 0, 100 * (i + 1));
-		look(1);
+		poll_input(1);
 		answer(1);
 	}
 	user(1, 1, insn(END_X86));
@@ -607,7 +607,7 @@ int main(void)
 	TEST(entries_beyond_the_table_are_summed_as_other);
 	TEST(stores_are_stamped_where_they_happen);
 	TEST(a_physical_watch_tells_pages_apart);
-	TEST(a_response_lies_between_two_looks_and_the_answer);
+	TEST(a_response_lies_between_two_polls_and_the_answer);
 	TEST(an_answer_that_an_excursion_delayed_is_counted_apart);
 	TEST(edges_and_answers_that_have_no_other_are_counted);
 	TEST(a_long_response_falls_into_its_octave);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
-use machine::advice::Hand::BootLine;
+use machine::advice::Manual::BootLine;
 use machine::boot::line;
 use machine::registry::{self, CannotAct, Setting, SettingKind, ValueKind, known, list};
 

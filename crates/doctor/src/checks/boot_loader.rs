@@ -2,7 +2,7 @@
 //! The next boot: loader, entries, initial RAM disks, and other programs that write there.
 
 use machine::advice::Advice;
-use machine::advice::Hand::{self, BootLine, Kernel, Service};
+use machine::advice::Manual::{self, BootLine, Kernel, Service};
 use machine::boot::Loader;
 use machine::inventory::Reading;
 
@@ -80,7 +80,7 @@ fn loader_known(facts: &CheckFacts) -> CheckResult {
             Ok(Conclusion::warn(
                 read_in(FILES, "no loader's files"),
                 "no supported boot loader was found: isolator tune can only print instructions",
-                Hand::Loader.advice("set the boot line by hand; isolator tune plan prints it"),
+                Manual::Loader.advice("set the boot line by hand; isolator tune plan prints it"),
             ))
         }
         Loader::Unknown if keeper.is_none() => Err(no_loader(facts)),
@@ -133,7 +133,7 @@ fn drift(facts: &CheckFacts) -> CheckResult {
             format!(
                 "{runs} runs, and no entry of {file} has it ({says}): the machine booted from another file"
             ),
-            Hand::Loader.advice(
+            Manual::Loader.advice(
                 "find the partition from which the loader boots (a card, an eMMC, a USB disk) and mount it at /boot",
             ),
         )
@@ -155,12 +155,12 @@ fn drift(facts: &CheckFacts) -> CheckResult {
             Some(Some(false)) => Conclusion::warn(
                 read,
                 says,
-                Hand::Loader.advice(
+                Manual::Loader.advice(
                     "another entry than the default was booted: choose the default, or make this one it",
                 ),
             ),
             None if boot.keeper.is_some() => Conclusion::warn(read, says, generate(boot)),
-            _ => Conclusion::warn(read, says, Hand::Loader.advice("systemctl reboot")),
+            _ => Conclusion::warn(read, says, Manual::Loader.advice("systemctl reboot")),
         }
     } else if !drift.not_configured.is_empty() {
         let says = format!("running, but not configured: {}", some(&drift.not_configured, 4));
@@ -224,7 +224,7 @@ fn generate(boot: &machine::Boot) -> Advice {
         }
         _ => "update-grub (grub2-mkconfig, grubby --update-kernel=ALL), then boot",
     };
-    Hand::Loader.advice(boot.keeper.as_ref().and_then(run).unwrap_or(by_loader.to_string()))
+    Manual::Loader.advice(boot.keeper.as_ref().and_then(run).unwrap_or(by_loader.to_string()))
 }
 
 fn default_entry(facts: &CheckFacts) -> CheckResult {
@@ -254,7 +254,7 @@ fn default_entry(facts: &CheckFacts) -> CheckResult {
             Conclusion::warn(
                 read,
                 format!("{running} runs, {kernel} is the default"),
-                Hand::Loader.advice(fix),
+                Manual::Loader.advice(fix),
             )
         }
         _ => Conclusion::pass(read, format!("{kernel} is the default")),
@@ -297,12 +297,12 @@ fn fallback_entry(facts: &CheckFacts) -> CheckResult {
         (1, _) => Conclusion::fail(
             read,
             "there is a single entry: if it does not boot, the machine cannot be repaired from its menu",
-            Hand::Loader.advice(fix),
+            Manual::Loader.advice(fix),
         ),
         (_, false) => Conclusion::fail(
             read,
             "the menu is not shown (TIMEOUT 0), so that the second entry cannot be chosen",
-            Hand::Loader.advice(fix),
+            Manual::Loader.advice(fix),
         ),
         _ => Conclusion::pass(read, format!("{entries} entries")),
     })
@@ -331,7 +331,7 @@ fn initrd(facts: &CheckFacts) -> CheckResult {
     let missing = releases(&|kernel| !kernel.initrd && kernel.modules);
     let older = releases(&|kernel| kernel.initrd_is_older == Some(true));
     let make = |release: &str| {
-        Hand::Loader.advice(format!("update-initramfs -c -k {release}, or dracut -f --kver {release}"))
+        Manual::Loader.advice(format!("update-initramfs -c -k {release}, or dracut -f --kver {release}"))
     };
     Ok(if let Some(first) = missing.first() {
         let read = read_in("/boot", format!("no initrd of {}", missing.join(", ")));
@@ -375,7 +375,7 @@ fn root_driver(facts: &CheckFacts) -> CheckResult {
         .collect();
     let read = read_in("/boot/config-*, /proc/self/mountinfo", format!("root driver: {drivers}"));
     if let Some(first) = lost.first() {
-        let fix = Hand::Loader.advice(format!("update-initramfs -c -k {first}, or build the driver in"));
+        let fix = Manual::Loader.advice(format!("update-initramfs -c -k {first}, or build the driver in"));
         return Ok(Conclusion::fail(
             read,
             format!("{}: the root driver is a module, and there is no initrd", some(&lost, 3)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clocks.
 
-use machine::advice::Hand::{Firmware, Search};
-use machine::advice::{self, Knob};
+use machine::advice::Manual::{Firmware, Search};
+use machine::advice::{self, SettingId};
 
 use super::{Check, GRAVE, MIDDLING};
 use crate::facts::{CheckFacts, not_captured};
@@ -86,7 +86,7 @@ fn flags(facts: &CheckFacts) -> CheckResult {
         Conclusion::warn(
             read,
             "the kernel watches the TSC, since the processor lacks tsc_adjust",
-            Knob::Tsc.advice(&facts.aim()),
+            SettingId::Tsc.advice(&facts.aim()),
         )
     } else {
         Conclusion::warn(

@@ -2,7 +2,7 @@
 //! Containers around us.
 
 use machine::advice::Advice;
-use machine::advice::Hand::{Container, Search};
+use machine::advice::Manual::{Container, Search};
 
 use super::limits::{CAP_SYS_NICE, priority_limit};
 use super::{Check, GRAVE, MIDDLING, TOLD};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Firmware and hardware threads.
 
-use machine::advice::{self, Advice, Knob};
+use machine::advice::{self, Advice, SettingId};
 
 use super::isolation::{known_siblings, split_siblings};
 use super::{Check, GRAVE, MIDDLING};
@@ -153,7 +153,7 @@ fn machine_checks(facts: &CheckFacts) -> CheckResult {
         Conclusion::warn(
             read,
             "every CPU polls for corrected errors",
-            Knob::CheckInterval.advice(&facts.aim()).then(", which also stops their log"),
+            SettingId::CheckInterval.advice(&facts.aim()).then(", which also stops their log"),
         )
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Graphics drivers.
 
-use machine::advice::Hand::Service;
+use machine::advice::Manual::Service;
 
 use super::{Check, MIDDLING};
 use crate::facts::{CheckFacts, not_captured};

@@ -2,8 +2,8 @@
 //! Interrupts: where they go, who moves them, and their threads.
 
 use machine::CpuSet;
-use machine::advice::Hand::{Kernel, Program, Search, Service};
-use machine::advice::Knob;
+use machine::advice::Manual::{Kernel, Program, Search, Service};
+use machine::advice::SettingId;
 use machine::inventory::{BANNED, BANNED_MASK, BannedBy, Irq, Thread};
 
 use super::{APART, APART_LESS, Check, SLIGHT};
@@ -105,9 +105,9 @@ fn default_affinity(facts: &CheckFacts) -> CheckResult {
         Conclusion::pass(read, "new interrupts are placed on other CPUs")
     } else {
         let aim = facts.aim();
-        let fix = Knob::IrqDefault.advice(&aim);
-        let fix = match Knob::Irqaffinity.is_planned(&aim) {
-            true => fix.then(format!("; from boot on: {}", Knob::Irqaffinity.word(&aim))),
+        let fix = SettingId::IrqDefault.advice(&aim);
+        let fix = match SettingId::Irqaffinity.is_planned(&aim) {
+            true => fix.then(format!("; from boot on: {}", SettingId::Irqaffinity.word(&aim))),
             false => fix,
         };
         Conclusion::warn(read, format!("new interrupts may be placed on cpus {overlap}"), fix)
@@ -169,7 +169,7 @@ fn on_isolated(facts: &CheckFacts) -> CheckResult {
         return Ok(Conclusion::pass(read, "no interrupt is delivered to isolated CPUs"));
     }
     let first = found[0].number;
-    let fix = Knob::IrqAffinity
+    let fix = SettingId::IrqAffinity
         .advice_for(&facts.aim(), first)
         .then(", for each; where that is refused with EIO the kernel manages it: irq-managed");
     let names: Vec<String> = found.iter().map(|irq| named(irq)).collect();
@@ -247,7 +247,7 @@ fn managed(facts: &CheckFacts) -> CheckResult {
         "give the driver fewer queues (its module's parameter), or do no input or output on these CPUs";
     let fix = match asked {
         true => Service.advice(fewer),
-        false => Knob::Isolcpus.advice(&facts.aim()).then(format!(", and {fewer}")),
+        false => SettingId::Isolcpus.advice(&facts.aim()).then(format!(", and {fewer}")),
     };
     Ok(Conclusion::warn(read, format!("{} are for cpus {isolated} alone", some(&found, 3)), fix))
 }
@@ -276,7 +276,8 @@ fn balance(facts: &CheckFacts) -> CheckResult {
     let (mask, list) = (told.mask.as_deref().unwrap_or_default(), told.list.as_deref().unwrap_or_default());
     let take_out = if mask.is_empty() { String::new() } else { format!("take {BANNED_MASK} out, ") };
     let aim = facts.aim();
-    let fix = Knob::Irqbalance.advice_in(&aim, format!("{take_out}{}", Knob::Irqbalance.command(&aim)));
+    let fix =
+        SettingId::Irqbalance.advice_in(&aim, format!("{take_out}{}", SettingId::Irqbalance.command(&aim)));
     let not_spared = || match (left.is_empty(), spares.cpus.is_empty()) {
         (true, _) => "irqbalance spares the isolated CPUs".to_string(),
         (_, true) => format!("irqbalance spares no CPU, cpus {left} neither"),
@@ -361,7 +362,7 @@ fn threaded(facts: &CheckFacts) -> CheckResult {
         (false, _) => Conclusion::warn(
             read,
             "interrupt handlers are not threaded, except where drivers ask for it",
-            Knob::Threadirqs.advice(&facts.aim()).then(", or boot a real-time kernel"),
+            SettingId::Threadirqs.advice(&facts.aim()).then(", or boot a real-time kernel"),
         ),
     })
 }

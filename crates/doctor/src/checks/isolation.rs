@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use machine::CpuSet;
-use machine::advice::Hand::{Board, BootLine, Service};
-use machine::advice::{Advice, Knob};
+use machine::advice::Manual::{Board, BootLine, Service};
+use machine::advice::{Advice, SettingId};
 use machine::inventory::Reading;
 use machine::registry::{ValueKind, list};
 
@@ -194,13 +194,13 @@ fn online(facts: &CheckFacts) -> CheckResult {
         }
         // The kernel refuses to bring a second thread of a core online while SMT is off.
         Some(cpu) => {
-            let online = format!("echo 1 > {}, for each", Knob::CpuOnline.file_of(cpu));
+            let online = format!("echo 1 > {}, for each", SettingId::CpuOnline.file_of(cpu));
             match facts.hint(SMT) {
                 Some("forceoff") => BootLine.advice("take nosmt=force off the boot line, then boot"),
                 Some("off") => {
-                    Knob::CpuOnline.advice_in(&facts.aim(), format!("echo on > {SMT}, then {online}"))
+                    SettingId::CpuOnline.advice_in(&facts.aim(), format!("echo on > {SMT}, then {online}"))
                 }
-                _ => Knob::CpuOnline.advice_in(&facts.aim(), online),
+                _ => SettingId::CpuOnline.advice_in(&facts.aim(), online),
             }
         }
         None => Advice::plan("name existing CPUs"),
@@ -277,11 +277,11 @@ fn siblings(facts: &CheckFacts) -> CheckResult {
         Some(cpu) => Conclusion::fail(
             read,
             format!("cpus {split} are not isolated, and share cores with isolated CPUs"),
-            Knob::CpuOnline.advice_in(
+            SettingId::CpuOnline.advice_in(
                 &facts.aim(),
                 format!(
                     "isolate whole cores: isolator tune plan; until then echo 0 > {}, for each",
-                    Knob::CpuOnline.file_of(cpu)
+                    SettingId::CpuOnline.file_of(cpu)
                 ),
             ),
         ),
@@ -299,7 +299,7 @@ fn nohz_fit(facts: &CheckFacts) -> CheckResult {
             format!("cpus {nohz} are nohz_full, which delays a loop that sleeps each period"),
             BootLine.advice(format!(
                 "take nohz_full= off the boot line; while it stays: {}",
-                Knob::TimerMigration.command(&aim)
+                SettingId::TimerMigration.command(&aim)
             )),
         ),
         Profile::Audio if !nohz.is_empty() => Conclusion::warn(
@@ -310,7 +310,7 @@ fn nohz_fit(facts: &CheckFacts) -> CheckResult {
         Profile::Poll if nohz != *isolated => Conclusion::warn(
             read,
             format!("cpus {} tick, and interrupt a program that polls", isolated.without(&nohz)),
-            Knob::NohzFull.advice(&aim),
+            SettingId::NohzFull.advice(&aim),
         ),
         _ => Conclusion::pass(read, "nohz_full fits the profile"),
     })
@@ -322,7 +322,7 @@ fn timer_migration(facts: &CheckFacts) -> CheckResult {
     let read = read_in(path, text);
     let text = facts.word(path, &["0", "1"]).map(|_| text)?;
     let nohz = !facts.nohz_full()?.is_empty();
-    let fix = Knob::TimerMigration.advice(&facts.aim());
+    let fix = SettingId::TimerMigration.advice(&facts.aim());
     Ok(match (facts.profile, text) {
         (Profile::Poll, "0") if nohz => {
             Conclusion::warn(read, "timers armed on an isolated CPU fire there", fix)

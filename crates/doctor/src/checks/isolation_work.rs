@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
-use machine::advice::{Hand, Knob};
+use machine::advice::{Manual, SettingId};
 use machine::inventory::{CpuSample, Thread};
 
 use super::{APART, APART_LESS, Check};
@@ -81,7 +81,7 @@ fn rcu_offload(facts: &CheckFacts) -> CheckResult {
     if !missing.is_empty() {
         facts.unseen_threads()?;
     }
-    let fix = Knob::RcuNocbs.advice(&facts.aim());
+    let fix = SettingId::RcuNocbs.advice(&facts.aim());
     Ok(if missing.is_empty() {
         Conclusion::pass(read, "callbacks are offloaded from all isolated CPUs")
     } else {
@@ -110,7 +110,7 @@ fn rcuo_placement(facts: &CheckFacts) -> CheckResult {
         Conclusion::pass(read, "callback threads run on other CPUs")
     } else {
         let fix = format!("for p in $(pgrep ^rcuo); do taskset -pc {} $p; done", facts.housekeeping);
-        let fix = Knob::KernelThreads.advice_in(&facts.aim(), fix);
+        let fix = SettingId::KernelThreads.advice_in(&facts.aim(), fix);
         Conclusion::warn(read, format!("{} may run on cpus {isolated}", some(&here, 4)), fix)
     })
 }
@@ -127,7 +127,7 @@ fn workqueues(facts: &CheckFacts) -> CheckResult {
         return Ok(Conclusion::warn(
             read_in(path, text),
             format!("unbound work may run on cpus {overlap}"),
-            Knob::Workqueues.advice(&facts.aim()),
+            SettingId::Workqueues.advice(&facts.aim()),
         ));
     }
     let own: Vec<String> = facts
@@ -169,7 +169,7 @@ fn kernel_threads(facts: &CheckFacts) -> CheckResult {
     } else {
         let says =
             format!("{} that could be moved may run on cpus {isolated}: {}", here.len(), some(&here, 3));
-        Conclusion::warn(read, says, Knob::KernelThreads.advice(&facts.aim()))
+        Conclusion::warn(read, says, SettingId::KernelThreads.advice(&facts.aim()))
     })
 }
 
@@ -192,7 +192,7 @@ fn programs(facts: &CheckFacts) -> CheckResult {
     Ok(if here.is_empty() {
         Conclusion::pass(read, "other programs may not run on isolated CPUs")
     } else {
-        let fix = Knob::Slices.advice(&facts.aim());
+        let fix = SettingId::Slices.advice(&facts.aim());
         Conclusion::warn(
             read,
             format!("{} may also run on cpus {isolated}: {}", here.len(), some(&here, 3)),
@@ -219,19 +219,19 @@ fn sample(facts: &CheckFacts) -> CheckResult {
     // What a tick of the kernel's fastest configuration would give.
     let busy_timer = ours().any(|cpu| sample.per_second(cpu.timer) > 1_000.0);
     Ok(if !devices.is_empty() {
-        let fix = Knob::IrqAffinity.advice_in(&facts.aim(), "move their interrupts away");
+        let fix = SettingId::IrqAffinity.advice_in(&facts.aim(), "move their interrupts away");
         Conclusion::warn(read, format!("devices: {}", some(&devices, 3)), fix)
     } else if !nmis.is_empty() {
         Conclusion::warn(
             read,
             format!("not maskable: {}", some(&nmis, 3)),
-            Knob::NmiWatchdog.advice(&facts.aim()).then(", and end perf"),
+            SettingId::NmiWatchdog.advice(&facts.aim()).then(", and end perf"),
         )
     } else if busy_timer && facts.profile == Profile::Poll {
         Conclusion::warn(
             read,
             "a timer fires more than a thousand times a second",
-            Hand::Search.advice("isolator why, for what started it"),
+            Manual::Search.advice("isolator why, for what started it"),
         )
     } else {
         facts.unsampled("/proc/interrupts", isolated)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running kernel and its configuration.
 
-use machine::advice::Hand::{BootLine, Firmware, Kernel, Search};
-use machine::advice::Knob;
+use machine::advice::Manual::{BootLine, Firmware, Kernel, Search};
+use machine::advice::SettingId;
 use machine::snapshot::Preemption;
 use machine::units::exact_us;
 
@@ -147,7 +147,7 @@ fn preempt_mode(facts: &CheckFacts) -> CheckResult {
     let fix = if facts.option("PREEMPT_DYNAMIC") == Some(false) {
         Kernel.advice("boot a kernel with CONFIG_PREEMPT or CONFIG_PREEMPT_DYNAMIC")
     } else {
-        Knob::Preempt.advice(&facts.aim()).then(format!("; until then echo full > {path}"))
+        SettingId::Preempt.advice(&facts.aim()).then(format!("; until then echo full > {path}"))
     };
     let words = preemption_words(facts.machine.kernel.preemption);
     Ok(match facts.machine.kernel.preemption {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's own work: tracing, RCU, groups of real-time threads.
 
-use machine::advice::Hand::{Kernel, Service};
-use machine::advice::Knob;
+use machine::advice::Manual::{Kernel, Service};
+use machine::advice::SettingId;
 
 use super::{Check, GRAVE, MIDDLING, SLIGHT};
 use crate::facts::CheckFacts;
@@ -78,7 +78,7 @@ fn tracer(facts: &CheckFacts) -> CheckResult {
 fn group_sched(facts: &CheckFacts) -> CheckResult {
     let read = facts.option_read("RT_GROUP_SCHED");
     let fix = if facts.at_least(6, 16) == Some(true) {
-        Knob::RtGroupSched.advice(&facts.aim())
+        SettingId::RtGroupSched.advice(&facts.aim())
     } else {
         Kernel.advice(
             "boot a kernel without CONFIG_RT_GROUP_SCHED, or give the group cpu.rt_runtime_us (control groups of version 1)",
@@ -105,14 +105,14 @@ fn rcu_normal(facts: &CheckFacts) -> CheckResult {
     let expedited = facts.word(expedited_file, &["0", "1"])?;
     let normal = facts.word(normal_file, &["0", "1"])?;
     let aim = facts.aim();
-    let word = Knob::RcuNormalAfterBoot.word(&aim);
-    let fix = Knob::RcuNormal.advice(&aim).then(format!("; from boot on: {word}"));
+    let word = SettingId::RcuNormalAfterBoot.word(&aim);
+    let fix = SettingId::RcuNormal.advice(&aim).then(format!("; from boot on: {word}"));
     let read = read_in(format!("{normal_file}, {expedited_file}"), format!("{normal}, {expedited}"));
     Ok(match (normal, expedited) {
         ("1", _) => Conclusion::pass(read, "no grace period is expedited"),
         (_, "0") => Conclusion::warn(read, "grace periods may be expedited", fix),
         _ => {
-            let fix = fix.then(format!("; {}", Knob::RcuExpedited.command(&aim)));
+            let fix = fix.then(format!("; {}", SettingId::RcuExpedited.command(&aim)));
             Conclusion::fail(read, "every grace period is expedited", fix)
         }
     })

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rights and limits of the session that asks.
 
-use machine::advice::Hand::{Container, Session};
-use machine::advice::{Advice, Knob};
+use machine::advice::Manual::{Container, Session};
+use machine::advice::{Advice, SettingId};
 use machine::inventory::{ProgramCopy, SessionLimit};
 
 use super::{Check, GRAVE, MIDDLING};
@@ -63,16 +63,16 @@ pub(super) fn priority_limit(facts: &CheckFacts) -> Result<Option<u64>, Conclusi
 }
 
 /// A container has the limits that it was started with, whatever its users' files say.
-fn grant(facts: &CheckFacts, knob: Knob) -> Advice {
+fn grant(facts: &CheckFacts, setting: SettingId) -> Advice {
     if facts.machine.container.is_some() {
         return Container.advice("see ctr-rtprio");
     }
-    knob.advice(&facts.aim())
+    setting.advice(&facts.aim())
 }
 
 fn priority(facts: &CheckFacts) -> CheckResult {
     let limit = priority_limit(facts)?;
-    let fix = grant(facts, Knob::RtPriority);
+    let fix = grant(facts, SettingId::RtPriority);
     let wanted = if facts.profile == Profile::Audio { 95 } else { 80 };
     Ok(match limit {
         None => Conclusion::pass(
@@ -98,7 +98,7 @@ fn priority(facts: &CheckFacts) -> CheckResult {
 
 fn memory(facts: &CheckFacts) -> CheckResult {
     let session = &facts.inventory.session;
-    let fix = grant(facts, Knob::LockedMemory);
+    let fix = grant(facts, SettingId::LockedMemory);
     if session.capable(CAP_IPC_LOCK) == Some(true) {
         return Ok(Conclusion::pass(
             read_in("CapEff in /proc/self/status", "CAP_IPC_LOCK"),
@@ -159,7 +159,7 @@ fn group(facts: &CheckFacts) -> CheckResult {
     }
     let fix = match named.first() {
         Some(name) => Session.advice(format!("usermod -aG {name} {user}, then log in anew")),
-        None => grant(facts, Knob::RtPriority),
+        None => grant(facts, SettingId::RtPriority),
     };
     Ok(Conclusion::warn(
         read,

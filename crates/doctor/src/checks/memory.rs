@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's own work on a program's memory.
 
-use machine::advice::{self, Knob};
+use machine::advice::{self, SettingId};
 use std::collections::BTreeSet;
 
 use super::kernel::bracketed;
@@ -58,7 +58,7 @@ fn huge_pages(facts: &CheckFacts) -> CheckResult {
         Some("always") => Conclusion::warn(
             read,
             "huge pages are made for every program",
-            Knob::HugePages.advice(&facts.aim()),
+            SettingId::HugePages.advice(&facts.aim()),
         ),
         Some(word) if ["madvise", "never"].contains(&word) => Conclusion::pass(read, word),
         Some(word) => Conclusion::unknown(path, format!("this file has no choice '{word}'"), "look at it"),
@@ -81,7 +81,7 @@ fn numa_balancing(facts: &CheckFacts) -> CheckResult {
         ),
         (_, 0 | 1) => Conclusion::pass(read, "NUMA balancing is on; with one node it does nothing"),
         (_, nodes) => {
-            let fix = Knob::NumaBalancing.advice(&facts.aim());
+            let fix = SettingId::NumaBalancing.advice(&facts.aim());
             Conclusion::warn(read, format!("NUMA balancing is on, with {nodes} nodes"), fix)
         }
     })
@@ -129,7 +129,7 @@ fn merging(facts: &CheckFacts) -> CheckResult {
     let read = read_in(path, text);
     Ok(match text {
         "1" => {
-            let fix = Knob::PageSharing.advice(&facts.aim());
+            let fix = SettingId::PageSharing.advice(&facts.aim());
             Conclusion::warn(read, "KSM is on: equal pages are merged", fix)
         }
         _ => Conclusion::pass(read, "KSM is off"),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network interfaces.
 
-use machine::advice::Hand::Network;
-use machine::advice::Knob;
+use machine::advice::Manual::Network;
+use machine::advice::SettingId;
 use machine::inventory::{Coalescing, Irq};
 use machine::units::whole_us;
 
@@ -146,8 +146,9 @@ fn interrupts(facts: &CheckFacts) -> CheckResult {
     Ok(if here.is_empty() {
         Conclusion::pass(read, "network interrupts are delivered to other CPUs")
     } else {
-        let fix =
-            Knob::IrqAffinity.advice(&facts.aim()).then(", but for the port that the program itself serves");
+        let fix = SettingId::IrqAffinity
+            .advice(&facts.aim())
+            .then(", but for the port that the program itself serves");
         Conclusion::warn(read, format!("network interrupts on cpus {isolated}: {}", some(&here, 3)), fix)
     })
 }
@@ -183,6 +184,6 @@ fn steering(facts: &CheckFacts) -> CheckResult {
     Ok(if here.is_empty() {
         Conclusion::pass(read, "packets are steered to other CPUs")
     } else {
-        Conclusion::warn(read, some(&here, 3), Knob::PacketSteering.advice(&facts.aim()))
+        Conclusion::warn(read, some(&here, 3), SettingId::PacketSteering.advice(&facts.aim()))
     })
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
-use machine::advice::Hand::{Board, BootLine, Firmware};
-use machine::advice::Knob;
+use machine::advice::Manual::{Board, BootLine, Firmware};
+use machine::advice::SettingId;
 use machine::inventory::Frequency;
 use machine::units::whole_us;
 
@@ -154,7 +154,7 @@ fn governor(facts: &CheckFacts) -> CheckResult {
     };
     let bad: Vec<&&Frequency> = policies.iter().filter(|policy| follows(policy) && !fixed(policy)).collect();
     let weak: Vec<&&Frequency> = policies.iter().filter(saves).collect();
-    let fix = Knob::Governor.advice_on(&facts.aim(), facts.measured());
+    let fix = SettingId::Governor.advice_on(&facts.aim(), facts.measured());
     let read = |list: &[&&Frequency]| read_in(format!("{POLICIES}/scaling_governor"), some(&named(list), 8));
     Ok(if !bad.is_empty() {
         Conclusion::fail(read(&bad), some(&named(&bad), 2), fix)
@@ -180,7 +180,7 @@ fn pinned(facts: &CheckFacts) -> CheckResult {
     Ok(if free.is_empty() {
         Conclusion::pass(read, "the frequency is fixed")
     } else {
-        let fix = Knob::LowestFrequency.advice_on(&facts.aim(), facts.measured());
+        let fix = SettingId::LowestFrequency.advice_on(&facts.aim(), facts.measured());
         Conclusion::warn(read, some(&free, 2), fix)
     })
 }
@@ -228,9 +228,9 @@ fn idle_states(facts: &CheckFacts) -> CheckResult {
     let leaves = format!("{name} takes {} to leave", whole_us(latency));
     let limit = facts.limit_us();
     let aim = facts.aim();
-    let fix = Knob::ResumeLatency.advice_on(&aim, facts.measured());
+    let fix = SettingId::ResumeLatency.advice_on(&aim, facts.measured());
     // What the table of advice allows is no fault where the limit has room for it.
-    let allowed = Knob::ResumeLatency.value(&aim, Some(cpu)).and_then(|value| value.parse().ok());
+    let allowed = SettingId::ResumeLatency.value(&aim, Some(cpu)).and_then(|value| value.parse().ok());
     let shallow = allowed.filter(|allowed| *allowed < limit).unwrap_or(0).max(SHALLOW_US);
     let polls = facts.x86 && cpus.iter().any(|cpu| bound(cpu.idle_latency_limit_us) == 0);
     Ok(if polls {
@@ -272,7 +272,7 @@ fn holder(facts: &CheckFacts) -> CheckResult {
         let who = if found.holders.is_empty() { "a program".to_string() } else { some(&found.holders, 2) };
         let fix =
             "hold it in the program that has the deadline, or bound each CPU (pm_qos_resume_latency_us)";
-        let fix = Knob::ResumeLatency.advice_in(&facts.aim(), fix);
+        let fix = SettingId::ResumeLatency.advice_in(&facts.aim(), fix);
         Conclusion::warn(read, format!("{who} asks for {}; latency rises when it ends", whole_us(limit)), fix)
     })
 }

@@ -2,8 +2,8 @@
 //! The scheduler's limits on real-time threads, and its watchdogs.
 
 use machine::CpuSet;
-use machine::advice::Hand::Search;
-use machine::advice::Knob;
+use machine::advice::Manual::Search;
+use machine::advice::SettingId;
 use machine::inventory::ThreadPolicy;
 use machine::units::whole_us;
 
@@ -88,7 +88,7 @@ fn runtime(facts: &CheckFacts) -> CheckResult {
         (Some(false), _) | (_, Some(true)) => Some(true),
         _ => None,
     };
-    let set = |value| Knob::RtRuntime.advice_to(&facts.aim(), value);
+    let set = |value| SettingId::RtRuntime.advice_to(&facts.aim(), value);
     Ok(match (runtime, throttles) {
         (-1, _) if deadline => {
             Conclusion::warn(read, "no limit: SCHED_DEADLINE admits threads without a test", set("950000"))
@@ -179,7 +179,7 @@ fn fair_server(facts: &CheckFacts) -> CheckResult {
     Ok(if running.is_empty() {
         Conclusion::pass(read, "the fair server is off")
     } else if polls {
-        let fix = Knob::FairServer.advice_on(&facts.aim(), &running);
+        let fix = SettingId::FairServer.advice_on(&facts.aim(), &running);
         Conclusion::warn(read, format!("the fair server is on for cpus {running}"), fix)
     } else {
         Conclusion::pass(read, "the fair server is on, and does not affect a program that sleeps each period")
@@ -201,7 +201,7 @@ fn soft_lockup(facts: &CheckFacts) -> CheckResult {
     Ok(if overlap.is_empty() {
         Conclusion::pass(read_in(mask, text), format!("the watchdog runs on cpus {cpus} only"))
     } else {
-        let fix = Knob::WatchdogCpumask.advice(&facts.aim());
+        let fix = SettingId::WatchdogCpumask.advice(&facts.aim());
         Conclusion::warn(read_in(mask, text), format!("the watchdog runs on cpus {overlap}"), fix)
     })
 }
@@ -212,6 +212,10 @@ fn hard_lockup(facts: &CheckFacts) -> CheckResult {
     let read = read_in(path, text);
     Ok(match text {
         "0" => Conclusion::pass(read, "the hard lockup watchdog is off"),
-        _ => Conclusion::warn(read, "the hard lockup watchdog is on", Knob::NmiWatchdog.advice(&facts.aim())),
+        _ => Conclusion::warn(
+            read,
+            "the hard lockup watchdog is on",
+            SettingId::NmiWatchdog.advice(&facts.aim()),
+        ),
     })
 }

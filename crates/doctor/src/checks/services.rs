@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Services that write the settings that this is about.
 
-use machine::advice::Hand::Service;
+use machine::advice::Manual::Service;
 
 use super::Check;
 use crate::facts::{CheckFacts, not_captured, some};

@@ -2,7 +2,7 @@
 //! Programs with a real-time policy: priority, memory, place.
 
 use machine::advice;
-use machine::advice::Hand::Program;
+use machine::advice::Manual::Program;
 use machine::inventory::{Thread, ThreadPolicy};
 
 use super::{Check, GRAVE, MIDDLING, TOLD};

@@ -2,7 +2,7 @@
 //! Hypervisors below.
 
 use machine::advice;
-use machine::advice::Hand::Host;
+use machine::advice::Manual::Host;
 
 use super::{Check, GRAVE};
 use crate::facts::CheckFacts;

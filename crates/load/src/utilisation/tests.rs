@@ -12,9 +12,9 @@ fn tree(name: &str) -> PathBuf {
 /// The utilisation by process 100 in a second between two trees.
 fn between(before: &str, after: &str) -> Meter {
     let (mut meter, now) = (Meter::new(&tree(before)), Instant::now());
-    meter.look(&[100], now);
+    meter.poll(&[100], now);
     meter.root = tree(after);
-    meter.look(&[100], now + Duration::from_secs(1));
+    meter.poll(&[100], now + Duration::from_secs(1));
     meter
 }
 
@@ -46,7 +46,7 @@ fn several_engines_of_a_class_share_their_time() {
 fn an_engine_that_the_load_left_idled_for_the_rest() {
     let mut meter = between("amdgpu", "amdgpu-later");
     meter.root = tree("none");
-    meter.look(&[100], Instant::now() + Duration::from_secs(100));
+    meter.poll(&[100], Instant::now() + Duration::from_secs(100));
     let busy_percent = utilisation_of(&meter).unwrap().busy_percent;
     assert!((0.7..0.8).contains(&busy_percent), "{busy_percent}");
 }

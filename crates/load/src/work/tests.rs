@@ -3,15 +3,15 @@
 
 use super::*;
 
-fn seen(pid: u32, parent: u32, name: &str, state: char, ran_ns: u64) -> ProcessLook {
+fn seen(pid: u32, parent: u32, name: &str, state: char, ran_ns: u64) -> ProcessPoll {
     let process = Process { pid, parent, name: name.into(), state, ..Process::default() };
-    ProcessLook { process, ran_ns }
+    ProcessPoll { process, ran_ns }
 }
 
 /// stress-ng (10) with two workers, one of which has a child that works for it.
-fn stress(second: u64) -> LoadLook {
-    LoadLook {
-        parts: vec![ProgramLook { pid: 10, has_workers: true, ..ProgramLook::default() }],
+fn stress(second: u64) -> LoadPoll {
+    LoadPoll {
+        parts: vec![ProgramPoll { pid: 10, has_workers: true, ..ProgramPoll::default() }],
         family: vec![
             seen(10, 1, "stress-ng", 'S', 7),
             seen(11, 10, "stress-ng-cpu", 'R', second * 900),
@@ -20,27 +20,27 @@ fn stress(second: u64) -> LoadLook {
         ],
         used_and_idle_ticks: Some((second * 95, second * 5)),
         cpus: 1,
-        ..LoadLook::default()
+        ..LoadPoll::default()
     }
 }
 
-fn command(second: u64) -> LoadLook {
-    LoadLook {
-        parts: vec![ProgramLook::default()],
+fn command(second: u64) -> LoadPoll {
+    LoadPoll {
+        parts: vec![ProgramPoll::default()],
         family: vec![seen(20, 1, "sh", 'S', second)],
-        ..LoadLook::default()
+        ..LoadPoll::default()
     }
 }
 
 /// Ten seconds of a load, in which `change` befalls it from the third to the ninth.
-fn watched(normal: fn(u64) -> LoadLook, change: impl Fn(u64, &mut LoadLook)) -> Worked {
+fn watched(normal: fn(u64) -> LoadPoll, change: impl Fn(u64, &mut LoadPoll)) -> Worked {
     let (mut work, start) = (WorkSoFar::default(), Instant::now());
     for second in 0..=10 {
-        let mut look = normal(second);
+        let mut poll = normal(second);
         if (3..=9).contains(&second) {
-            change(second, &mut look);
+            change(second, &mut poll);
         }
-        work.look(start + Duration::from_secs(second), look);
+        work.poll(start + Duration::from_secs(second), poll);
     }
     work.worked()
 }
@@ -59,29 +59,29 @@ fn a_load_that_works_all_the_time_never_stands_still() {
 
 #[test]
 fn every_way_to_stand_still_is_found() {
-    let frozen = |look: &mut LoadLook, pid: u32, state: char, ran_ns: u64| {
-        let seen = look.family.iter_mut().find(|seen| seen.process.pid == pid).unwrap();
+    let frozen = |poll: &mut LoadPoll, pid: u32, state: char, ran_ns: u64| {
+        let seen = poll.family.iter_mut().find(|seen| seen.process.pid == pid).unwrap();
         (seen.process.state, seen.ran_ns) = (state, ran_ns);
     };
-    type Change = Box<dyn Fn(u64, &mut LoadLook)>;
-    type Normal = fn(u64) -> LoadLook;
+    type Change = Box<dyn Fn(u64, &mut LoadPoll)>;
+    type Normal = fn(u64) -> LoadPoll;
     let cases: [(&str, Normal, Change); 6] = [
-        ("stress-ng-cpu (11) was stopped", stress, Box::new(move |_, look| frozen(look, 11, 'T', 1800))),
-        ("stress-ng-vm (12) did not run", stress, Box::new(move |_, look| frozen(look, 13, 'S', 200))),
+        ("stress-ng-cpu (11) was stopped", stress, Box::new(move |_, poll| frozen(poll, 11, 'T', 1800))),
+        ("stress-ng-vm (12) did not run", stress, Box::new(move |_, poll| frozen(poll, 13, 'S', 200))),
         (
             "1 of 2 workers were gone",
             stress,
-            Box::new(|_, look| look.family.retain(|seen| seen.process.pid != 11)),
+            Box::new(|_, poll| poll.family.retain(|seen| seen.process.pid != 11)),
         ),
         (
             "the housekeeping CPUs idled longer than it ran",
             stress,
-            Box::new(|second, look| {
-                look.used_and_idle_ticks = Some((190 + second, second * 100));
+            Box::new(|second, poll| {
+                poll.used_and_idle_ticks = Some((190 + second, second * 100));
             }),
         ),
-        ("sh (20) was stopped", command, Box::new(move |_, look| frozen(look, 20, 'T', 2))),
-        ("none of its processes ran", command, Box::new(move |_, look| frozen(look, 20, 'S', 2))),
+        ("sh (20) was stopped", command, Box::new(move |_, poll| frozen(poll, 20, 'T', 2))),
+        ("none of its processes ran", command, Box::new(move |_, poll| frozen(poll, 20, 'S', 2))),
     ];
     for (why, normal, change) in cases {
         let worked = watched(normal, change);
@@ -96,15 +96,15 @@ fn an_engine_whose_counts_stay_stands_still() {
     let engine = |second: u64| {
         let counts =
             BTreeMap::from([("udp_bytes".to_string(), second * 10), ("tcp_bytes".to_string(), second)]);
-        LoadLook {
-            parts: vec![ProgramLook { counts: Some(counts), ..ProgramLook::default() }],
+        LoadPoll {
+            parts: vec![ProgramPoll { counts: Some(counts), ..ProgramPoll::default() }],
             family: vec![seen(30, 1, "net", 'S', second)],
-            ..LoadLook::default()
+            ..LoadPoll::default()
         }
     };
     assert_eq!(stood_still(&watched(engine, |_, _| ())), None);
-    let worked = watched(engine, |_, look| {
-        look.parts[0].counts.as_mut().unwrap().insert("tcp_bytes".into(), 2);
+    let worked = watched(engine, |_, poll| {
+        poll.parts[0].counts.as_mut().unwrap().insert("tcp_bytes".into(), 2);
     });
     assert_eq!(
         stood_still(&worked).unwrap(),
@@ -115,8 +115,8 @@ fn an_engine_whose_counts_stay_stands_still() {
 #[test]
 fn workers_that_wait_for_a_cpu_or_write_to_a_disk_do_not_stand_still() {
     let waits = |name: &'static str, state: char| {
-        watched(stress, move |_, look| {
-            look.family[1] = seen(11, 10, name, state, 1800);
+        watched(stress, move |_, poll| {
+            poll.family[1] = seen(11, 10, name, state, 1800);
         })
     };
     assert_eq!(stood_still(&waits("stress-ng-cpu", 'R')), None);
@@ -127,10 +127,10 @@ fn workers_that_wait_for_a_cpu_or_write_to_a_disk_do_not_stand_still() {
 #[test]
 fn a_load_of_a_gpu_may_wait_but_not_be_stopped() {
     let idle = |state: char| {
-        let worked = watched(command, move |_, look| {
-            look.may_wait = true;
-            look.parts = vec![ProgramLook { name: "gpu".into(), pid: 20, ..ProgramLook::default() }];
-            look.family = vec![seen(20, 1, "sh", state, 2)];
+        let worked = watched(command, move |_, poll| {
+            poll.may_wait = true;
+            poll.parts = vec![ProgramPoll { name: "gpu".into(), pid: 20, ..ProgramPoll::default() }];
+            poll.family = vec![seen(20, 1, "sh", state, 2)];
         });
         worked.why
     };
@@ -139,9 +139,9 @@ fn a_load_of_a_gpu_may_wait_but_not_be_stopped() {
 
 #[test]
 fn a_quota_counts_for_as_long_as_it_stopped_the_load() {
-    let worked = watched(stress, |second, look| {
+    let worked = watched(stress, |second, poll| {
         let stops = Stops { times: second, length_ns: second * 600_000_000 };
-        look.stops.insert("/cpu/a".into(), stops);
+        poll.stops.insert("/cpu/a".into(), stops);
     });
     // From the fourth second on: the third has nothing before it to differ from.
     assert!((worked.still_s - 3.6).abs() < 0.01, "{worked:?}");
@@ -151,13 +151,13 @@ fn a_quota_counts_for_as_long_as_it_stopped_the_load() {
 #[test]
 fn time_without_a_look_is_no_work() {
     let (mut work, start) = (WorkSoFar::default(), Instant::now());
-    work.look(start, command(1));
-    work.look(start + Duration::from_millis(100), command(1));
-    assert_eq!(work.worked(), Worked::default(), "looks that lie close together are one");
-    work.look(start + Duration::from_secs(8), command(2));
+    work.poll(start, command(1));
+    work.poll(start + Duration::from_millis(100), command(1));
+    assert_eq!(work.worked(), Worked::default(), "polls that lie close together are one");
+    work.poll(start + Duration::from_secs(8), command(2));
     assert_eq!((work.worked().seconds, work.worked().still_s), (8.0, 5.0));
     assert!(work.worked().why.unwrap().starts_with("its supervisor did not run for 8.0 s"));
-    // Likewise where no look came at all.
+    // Likewise where no poll came at all.
     let said = Worked::default().stood_still_since(&Worked::default(), 10.0).unwrap();
     assert_eq!(said, "it stood still for 8.7 of 10.0 s: it was not seen to work");
 }
@@ -165,13 +165,13 @@ fn time_without_a_look_is_no_work() {
 #[test]
 fn names_the_reason_that_took_the_longest() {
     let (mut work, start) = (WorkSoFar::default(), Instant::now());
-    let stopped = || LoadLook { family: vec![seen(20, 1, "sh", 'T', 4)], ..command(4) };
-    work.look(start, command(1));
-    work.look(start + Duration::from_secs(4), command(4));
+    let stopped = || LoadPoll { family: vec![seen(20, 1, "sh", 'T', 4)], ..command(4) };
+    work.poll(start, command(1));
+    work.poll(start + Duration::from_secs(4), command(4));
     let late = work.worked().why.unwrap();
     assert!(late.starts_with("its supervisor did not run for 4.0 s"), "{late}");
     for second in 5..8 {
-        work.look(start + Duration::from_secs(second), stopped());
+        work.poll(start + Duration::from_secs(second), stopped());
     }
     assert!(work.worked().why.unwrap().ends_with("(20) was stopped"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table is whole: each knob is in the registry, each advice has an action or a reason, each value its
+//! The table is whole: each setting is in the registry, each advice has an action or a reason, each value its
 //! form.
 
 use super::*;
@@ -26,8 +26,8 @@ fn machine() -> Snapshot {
         machine.kernel.options.insert(option.into(), "y".into());
     }
     machine.tsc_watched = Some(true);
-    for knob in Knob::ALL {
-        machine.settings.insert(knob.file(), String::new());
+    for setting in SettingId::ALL {
+        machine.settings.insert(setting.file(), String::new());
     }
     machine
 }
@@ -38,27 +38,27 @@ fn aim(machine: &Snapshot, profile: Profile) -> Aim<'_> {
 }
 
 #[test]
-fn every_knob_is_in_the_registry() {
-    for knob in Knob::ALL {
-        assert_eq!(knob.setting().name, knob.name());
-        assert_eq!(Knob::of(knob.name()), Some(*knob));
+fn every_setting_is_in_the_registry() {
+    for setting in SettingId::ALL {
+        assert_eq!(setting.entry().name, setting.name());
+        assert_eq!(SettingId::of(setting.name()), Some(*setting));
     }
 }
 
 #[test]
-fn every_knob_has_a_plan_or_a_reason() {
+fn every_setting_has_a_plan_or_a_reason() {
     let machine = machine();
     for profile in Profile::ALL {
-        for knob in Knob::ALL {
-            let advice = knob.advice_on(&aim(&machine, profile), &"6-7".parse().unwrap());
+        for setting in SettingId::ALL {
+            let advice = setting.advice_on(&aim(&machine, profile), &"6-7".parse().unwrap());
             let said = advice.to_string();
-            match advice.why_by_hand() {
-                None => assert!(said.ends_with(&format!("({})", knob.planned_by())), "{said}"),
+            match advice.why_no_plan() {
+                None => assert!(said.ends_with(&format!("({})", setting.planned_by())), "{said}"),
                 Some(reason) => assert!(!reason.is_empty() && said.contains(reason), "{said}"),
             }
         }
     }
-    assert!(Hand::ALL.iter().all(|hand| hand.reason().len() > 10));
+    assert!(Manual::ALL.iter().all(|manual| manual.reason().len() > 10));
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn every_value_has_the_form_of_its_setting() {
     let machine = machine();
     for profile in Profile::ALL {
         let aim = aim(&machine, profile);
-        for knob in Knob::ALL {
-            let value = knob.value(&aim, Some(7)).unwrap();
-            let fits = match knob.setting().takes {
+        for setting in SettingId::ALL {
+            let value = setting.value(&aim, Some(7)).unwrap();
+            let fits = match setting.entry().takes {
                 ValueKind::Cpus | ValueKind::MaybeCpus => {
                     value.parse::<CpuSet>().is_ok_and(|set| set.len() >= 2)
                 }
@@ -80,7 +80,7 @@ fn every_value_has_the_form_of_its_setting() {
                 ValueKind::Nothing => value.is_empty(),
                 ValueKind::Text => !value.is_empty(),
             };
-            assert!(fits, "{knob:?}={value}");
+            assert!(fits, "{setting:?}={value}");
         }
     }
 }
@@ -91,21 +91,21 @@ fn a_value_follows_the_machine_and_the_profile() {
     let (periodic, audio) = (aim(&machine, Profile::Periodic), aim(&machine, Profile::Audio));
     let cpus: CpuSet = "6-7".parse().unwrap();
     let latency = "/sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us for each of cpus 6-7";
-    let said = |knob: Knob, aim: &Aim| knob.advice_on(aim, &cpus).to_string();
-    assert_eq!(said(Knob::ResumeLatency, &periodic), format!("echo 2 > {latency} (isolator tune plan)"));
-    assert_eq!(said(Knob::ResumeLatency, &audio), format!("echo 100 > {latency} (isolator tune plan)"));
+    let said = |setting: SettingId, aim: &Aim| setting.advice_on(aim, &cpus).to_string();
+    assert_eq!(said(SettingId::ResumeLatency, &periodic), format!("echo 2 > {latency} (isolator tune plan)"));
+    assert_eq!(said(SettingId::ResumeLatency, &audio), format!("echo 100 > {latency} (isolator tune plan)"));
     assert_eq!(
-        Knob::NohzFull.advice(&periodic).to_string(),
+        SettingId::NohzFull.advice(&periodic).to_string(),
         "add nohz_full=6-7 to the boot line (in no plan here: a loop that sleeps pays for it at each wakeup)"
     );
     let poll = aim(&machine, Profile::Poll);
     assert_eq!(
-        Knob::NohzFull.advice(&poll).to_string(),
+        SettingId::NohzFull.advice(&poll).to_string(),
         "add nohz_full=6-7 to the boot line (isolator tune plan)"
     );
-    assert_eq!(Knob::TimerMigration.value(&poll, None).as_deref(), Some("1"));
+    assert_eq!(SettingId::TimerMigration.value(&poll, None).as_deref(), Some("1"));
     assert_eq!(
-        Knob::IrqAffinity.advice_for(&poll, 45).to_string(),
+        SettingId::IrqAffinity.advice_for(&poll, 45).to_string(),
         "echo 0-5 > /proc/irq/45/smp_affinity_list (isolator tune plan)"
     );
 }
@@ -113,7 +113,7 @@ fn a_value_follows_the_machine_and_the_profile() {
 #[test]
 fn no_plan_has_a_file_that_is_not_there() {
     let machine = Snapshot::default();
-    let said = Knob::NmiWatchdog.advice(&aim(&machine, Profile::Poll)).to_string();
+    let said = SettingId::NmiWatchdog.advice(&aim(&machine, Profile::Poll)).to_string();
     assert_eq!(said, "sysctl -w kernel.nmi_watchdog=0 (in no plan here: this file is not seen)");
 }
 
@@ -122,8 +122,8 @@ fn a_file_of_one_cpu_is_that_of_them_all() {
     for (path, name) in [
         ("/proc/sys/kernel/nmi_watchdog", "kernel.nmi_watchdog"),
         ("/proc/irq/45/smp_affinity_list", "/proc/irq/N/smp_affinity_list"),
-        (&Knob::Governor.file_of(7), Knob::Governor.name()),
-        (&Knob::CheckInterval.file(), Knob::CheckInterval.name()),
+        (&SettingId::Governor.file_of(7), SettingId::Governor.name()),
+        (&SettingId::CheckInterval.file(), SettingId::CheckInterval.name()),
     ] {
         assert_eq!(of_file(path).map(|setting| setting.name), Some(name));
     }

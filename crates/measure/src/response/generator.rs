@@ -90,8 +90,8 @@ impl Generator {
             let cycles = work.cycles;
             let pace = Pace::new(&cycles, monotonic_ns()).unmarked();
             let heard = gives(pace, &mut work, &ends);
-            // The control thread's last look comes when it has ended.
-            seat.iter().for_each(|seat| seat.look());
+            // The control thread's last poll comes when it has ended.
+            seat.iter().for_each(|seat| seat.poll());
             heard
         });
         let thread = thread.map_err(|error| refuse(&error))?;

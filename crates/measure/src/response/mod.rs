@@ -4,7 +4,7 @@
 //! ```text
 //! generator   edge ─┐                       ┌─ sees the answer
 //! input       ▁▁▁▁▁▁▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔│▔▔▔▔▔▔
-//! responder         └► a look ─ write ─┐    │
+//! responder         └► a poll ─ write ─┐    │
 //! output      ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▔▔▔▔▔▔▔▔▔▔▔▔▔▔
 //! ```
 //! The polled place is a row's medium ([`Medium`]): memory, of this program or of a file (ivshmem); registers
@@ -17,7 +17,7 @@
 //!   the write to the level that is read, register, pin, wire and all. With another board in the wire's place
 //!   it is that one's response.
 //! - `responder`: an outside generator, whose edge is not seen here. A sample is the time from the last
-//!   look that saw no edge to the answer written (of lines: from the kernel's stamp of the edge), the most
+//!   poll that saw no edge to the answer written (of lines: from the kernel's stamp of the edge), the most
 //!   that this side took. From edge to edge is an oscilloscope's, or a generator's on another machine.
 //!
 //! # A row
@@ -29,7 +29,7 @@
 //! |---|---|---|
 //! | another CPU here (`both`, shared memory) | from the edge to the answer, as that CPU saw both | free of that CPU's own stalls, which the row's note counts |
 //! | the measured CPU (`generator`) | from the write to the level that follows: with a wire from `--out` to `--in` the loop back through register and pin, with another machine in its place that one's response | split into the way there and back |
-//! | outside (`responder`): a signal generator, ivshmem's other side | from the last look that saw no edge to the answer written, the most that this side took | the wires: from edge to edge is an oscilloscope's |
+//! | outside (`responder`): a signal generator, ivshmem's other side | from the last poll that saw no edge to the answer written, the most that this side took | the wires: from edge to edge is an oscilloscope's |
 //! | outside, through lines of the kernel | from the kernel's stamp of the edge, taken in its interrupt, to the answer written | the way from the wire to that interrupt |
 //!
 //! 1. **Refuse.** Board, lines, chip and file are opened before a bundle is begun. An address that belongs to
@@ -38,7 +38,7 @@
 //! 2. **Set up.** `measure::response::pins` makes one line an input and the other an output, low, and gives
 //!    back what it changed when the row ends. The data register of a board without set and clear is read and
 //!    written back: no other program may drive a line of the same controller.
-//! 3. **Poll.** One loop: look, compare, write (`measure::response::poll`), in memory (`rt::registers`) or
+//! 3. **Poll.** One loop: read, compare, write (`measure::response::poll`), in memory (`rt::registers`) or
 //!    through registers by volatile accesses of 32 bits. Lines are the contrast: an interrupt, an event, a
 //!    wakeup and two system calls.
 //! 4. **Show.** The report lays all responses of a row over each other, from its histogram, so that a day has
@@ -335,7 +335,7 @@ impl Wiring {
                 "a sample is the time from the kernel's stamp of an edge to the answer written, not from the wire"
             }
             (_, Role::Responder) => {
-                "a sample is the time from the last look that saw no edge to the answer written: the most that this side took, without the wires"
+                "a sample is the time from the last poll that saw no edge to the answer written: the most that this side took, without the wires"
             }
         }
     }

@@ -105,7 +105,7 @@ pub(super) fn answer(ends: &impl SignalIo, done: &AtomicBool, stop: &AtomicBool,
 }
 
 /// As [`answer`], where who gives the edges is not here, and so not asked: a sample is the time from the last
-/// look that saw no edge to the answer that has left, which is the most that this side took. Whether any edge
+/// poll that saw no edge to the answer that has left, which is the most that this side took. Whether any edge
 /// came.
 pub(super) fn answer_and_record(
     ends: &impl SignalIo,
@@ -123,12 +123,12 @@ pub(super) fn answer_and_record(
         |now_ns: u64, now: u64| now + clock.ticks(cycles.end_ns.saturating_sub(now_ns).min(u64::MAX / 8));
     let mut over = ends_at(set_ns, set);
     let mut came = false;
-    let mut looked = counter();
-    while looked < over && left > 0 && !stop.load(Ordering::Relaxed) {
-        let looks = counter();
+    let mut polled = counter();
+    while polled < over && left > 0 && !stop.load(Ordering::Relaxed) {
+        let polls = counter();
         let level = ends.input();
         if level == seen {
-            looked = looks;
+            polled = polls;
             continue;
         }
         ends.output(level);
@@ -137,8 +137,8 @@ pub(super) fn answer_and_record(
         let woke_ns = set_ns + clock.ns(answered.saturating_sub(set));
         came = true;
         seen = level;
-        let due_ns = woke_ns.saturating_sub(clock.ns(answered.saturating_sub(looked)));
-        looked = looks;
+        let due_ns = woke_ns.saturating_sub(clock.ns(answered.saturating_sub(polled)));
+        polled = polls;
         if due_ns >= cycles.start_ns && due_ns < cycles.end_ns {
             if !begun {
                 begun = true;
@@ -171,7 +171,7 @@ pub(super) struct GeneratorCounts {
 }
 
 /// Gives an edge each period and waits until the input follows: a sample is the time from before the write to
-/// after the look that saw the answer. Ends early where no answer comes at all. Between two looks it notices
+/// after the poll that saw the answer. Ends early where no answer comes at all. Between two polls it notices
 /// where it stood still itself for longer than `mind_ns`, which its samples cannot tell from a late answer.
 pub(super) fn generate(
     ends: &impl SignalIo,
@@ -190,12 +190,12 @@ pub(super) fn generate(
         let gave_ns = monotonic_ns();
         let gave = counter();
         ends.output(level);
-        let (mut looked, mut longest) = (gave, 0);
+        let (mut polled, mut longest) = (gave, 0);
         let took_ns = loop {
             let follows = ends.input() == level;
             let now = counter();
-            longest = longest.max(now.saturating_sub(looked));
-            looked = now;
+            longest = longest.max(now.saturating_sub(polled));
+            polled = now;
             let waited_ns = clock.ns(now.saturating_sub(gave));
             if follows {
                 heard.answers += 1;
@@ -225,7 +225,7 @@ mod tests {
     use rt::thread;
 
     use super::*;
-    use crate::samples::{Arrivals, way};
+    use crate::samples::{Arrivals, sample_ring};
 
     const PERIOD: u64 = 200_000;
 
@@ -278,7 +278,7 @@ mod tests {
     fn every_edge_is_answered_before_the_next_one_is_given() {
         let (memory, done, end, never) =
             (SignalMemory::default(), AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
-        let (mut samples, arrivals) = way(PERIOD);
+        let (mut samples, arrivals) = sample_ring(PERIOD);
         let mut heard = GeneratorCounts::default();
         both(
             &memory,
@@ -300,8 +300,8 @@ mod tests {
     #[test]
     fn a_responder_records_the_edges_that_it_answers_and_no_more() {
         let (memory, never) = (SignalMemory::default(), AtomicBool::new(false));
-        let (mut samples, arrivals) = way(PERIOD);
-        let (mut given, _unread) = way(PERIOD);
+        let (mut samples, arrivals) = sample_ring(PERIOD);
+        let (mut given, _unread) = sample_ring(PERIOD);
         let stop = AtomicBool::new(false);
         let row = fifty();
         let came = both(
@@ -324,12 +324,12 @@ mod tests {
     fn ends_without_answers_and_reports_missing_edges() {
         let memory = SignalMemory::default();
         let [there, back] = &memory;
-        let (mut samples, arrivals) = way(PERIOD);
+        let (mut samples, arrivals) = sample_ring(PERIOD);
         let never = AtomicBool::new(false);
         let alone = MemoryEnd { input: back, output: there };
         let heard = give(&alone, &cycles(1 << 40), &mut samples, &never);
         assert_eq!((heard.answers, all(arrivals).len()), (0, 0));
-        let (mut samples, arrivals) = way(PERIOD);
+        let (mut samples, arrivals) = sample_ring(PERIOD);
         assert!(!answer_and_record(&alone, &cycles(20), &clock(), &mut samples, &never));
         assert_eq!(all(arrivals), []);
     }
@@ -339,7 +339,7 @@ mod tests {
         let memory = SignalMemory::default();
         let [there, back] = &memory;
         let (never, row) = (AtomicBool::new(false), cycles(5000));
-        let (mut samples, arrivals) = way(PERIOD);
+        let (mut samples, arrivals) = sample_ring(PERIOD);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // Answers while the row warms up, and once more.
@@ -359,7 +359,7 @@ mod tests {
     fn one_that_is_stopped_ends_the_other() {
         let (memory, done, end) = (SignalMemory::default(), AtomicBool::new(false), AtomicBool::new(false));
         let stop = AtomicBool::new(true);
-        let (mut samples, arrivals) = way(PERIOD);
+        let (mut samples, arrivals) = sample_ring(PERIOD);
         both(
             &memory,
             |ends| answer(ends, &done, &stop, &end),

@@ -12,7 +12,7 @@ use rt::thread;
 use super::Medium::{Lines as LINES, Registers as REGISTERS, Shared as SHARED};
 use super::generator::stood_still;
 use super::*;
-use crate::samples::{Sample, way};
+use crate::samples::{Sample, sample_ring};
 
 const PERIOD: u64 = 200_000;
 
@@ -108,7 +108,7 @@ const FIFTY: (u64, u64) = (1 << 40, 50);
 /// A row by `wiring` on the last CPU, with the generator on another where there is one.
 fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (Vec<Sample>, LoopOutcome) {
     let clock = Calibration::measure(Duration::from_millis(5)).unwrap();
-    let (samples, mut arrivals) = way(PERIOD);
+    let (samples, mut arrivals) = sample_ring(PERIOD);
     let cpus = thread::affinity();
     let (here, there) = (cpus[cpus.len() - 1], cpus[0]);
     // A thread of its own: it goes to a CPU.

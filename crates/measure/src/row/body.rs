@@ -54,8 +54,8 @@ impl Body {
         // Read before the next system call, which is an entry of its own.
         let isolation = page.map(|page| since(&counted, &page.counters()));
         let page_faults = thread::page_faults() - before;
-        // Once more after the control thread's last look, while the threads are there.
-        seats.iter().for_each(|seat| seat.look());
+        // Once more after the control thread's last poll, while the threads are there.
+        seats.iter().for_each(|seat| seat.poll());
         Ended { page_faults, isolation, outcome: hot_loop.ended() }
     }
 

@@ -3,10 +3,10 @@
 //!
 //! A measuring thread may be moved, lose its policy or priority, or be put into another control group
 //! (`seat`). Its CPU may go offline, a quota may stop its group, the machine may sleep, the kernel may change
-//! its clock (`surroundings`). Each of these is a taint. The control thread looks; the measuring loop has no
+//! its clock (`surroundings`). Each of these is a taint. The control thread polls; the measuring loop has no
 //! part in it, since the kernel counts how often a thread changed its CPU.
 //!
-//! Limit: a policy, priority or control group that is changed and changed back between two looks is not seen.
+//! Limit: a policy, priority or control group that is changed and changed back between two polls is not seen.
 
 mod seat;
 mod surroundings;
@@ -21,7 +21,7 @@ use machine::CpuSet;
 pub use seat::Seat;
 use surroundings::Surroundings;
 
-/// How often the control thread looks.
+/// How often the control thread polls.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A difference between what a row was granted and what it had: the code of its taint, what was found, what
@@ -61,8 +61,8 @@ impl RowWatch {
         self.seats.push(seat);
     }
 
-    /// Looks, where a second has passed since the last look.
-    pub fn look(&mut self) {
+    /// Polls, where a second has passed since the last poll.
+    pub fn poll(&mut self) {
         if Instant::now() >= self.look_at {
             self.look_now();
         }
@@ -70,10 +70,10 @@ impl RowWatch {
 
     fn look_now(&mut self) {
         for seat in &self.seats {
-            seat.look();
+            seat.poll();
             self.surroundings.stops_of(seat.groups());
         }
-        self.surroundings.look();
+        self.surroundings.poll();
         self.look_at = Instant::now() + LOOK_EVERY;
     }
 

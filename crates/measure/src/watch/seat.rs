@@ -66,7 +66,7 @@ impl Seat {
     }
 
     /// Looks at it; a thread that has ended has looked at itself before.
-    pub fn look(&self) {
+    pub fn poll(&self) {
         let Some(now) = ThreadStanding::of(self.process, self.id) else { return };
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         for (kind, words) in now.differs(&self.first, self.stays) {
@@ -271,15 +271,15 @@ mod tests {
             let seat = Seat::own("a thread".into(), cpu).unwrap();
             say.send((Arc::clone(&seat), thread::id())).unwrap();
             gone.recv().unwrap();
-            seat.look();
+            seat.poll();
         });
         let (seat, id) = said.recv().unwrap();
         meanwhile(id);
-        seat.look();
+        seat.poll();
         go.send(()).unwrap();
         thread.join().unwrap();
         // Of one that has ended nothing more is known.
-        seat.look();
+        seat.poll();
         seat.found()
     }
 

@@ -18,7 +18,7 @@ const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 /// Clocks that differ by less have not been set: they are read one after the other.
 const APART_NS: i128 = 1_000_000;
 
-/// How often the clocks are read at a look; the reading that took least counts.
+/// How often the clocks are read at a poll; the reading that took least counts.
 const READINGS: usize = 5;
 
 /// The watched surroundings of the machine.
@@ -26,7 +26,7 @@ const READINGS: usize = 5;
 pub(super) struct Surroundings {
     cpus: CpuSet,
     first: SurroundingState,
-    /// The stops of each control group at the first look that saw it, and at the last.
+    /// The stops of each control group at the first poll that saw it, and at the last.
     stops: BTreeMap<String, (Stops, Stops)>,
     found: BTreeMap<(&'static str, Option<u32>), GrantDifference>,
     clocks: Clocks,
@@ -66,7 +66,7 @@ impl Surroundings {
         }
     }
 
-    pub fn look(&mut self) {
+    pub fn poll(&mut self) {
         self.files(&SurroundingState::now());
         self.time(Clocks::now());
     }
@@ -246,14 +246,14 @@ mod tests {
             (&["1-3"], &[]),
             (&["0-63"], &[]),
         ];
-        for (looks, offline) in cases {
+        for (polls, offline) in cases {
             let mut watch = watched();
-            looks
+            polls
                 .iter()
                 .for_each(|online| watch.files(&SurroundingState { online: online.parse().ok(), ..seen() }));
             let found = watch.found();
-            assert!(found.iter().all(|found| found.code == "cpu-offline"), "{looks:?}");
-            assert_eq!(found.iter().filter_map(|found| found.cpu).collect::<Vec<_>>(), offline, "{looks:?}");
+            assert!(found.iter().all(|found| found.code == "cpu-offline"), "{polls:?}");
+            assert_eq!(found.iter().filter_map(|found| found.cpu).collect::<Vec<_>>(), offline, "{polls:?}");
         }
     }
 

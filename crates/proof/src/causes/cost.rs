@@ -83,7 +83,7 @@ pub fn in_guest(collector: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn a_turn(mut watch: Option<Watch>) -> Result<u64, Box<dyn Error>> {
-    let (mut way, mut arrivals) = samples::way(PERIOD_NS);
+    let (mut way, mut arrivals) = samples::sample_ring(PERIOD_NS);
     let (ready, go) = (AtomicU32::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let measures = scope.spawn(|| {

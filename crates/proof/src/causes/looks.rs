@@ -39,7 +39,7 @@ pub fn interrupted(
     let another = source.is_watched_twice.then(|| cause::start(other, &asked, &machine)).transpose()?;
     let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
     // The loop's work on a gap hides other interruptions: it writes only two numbers.
-    let (mut send, mut gaps) = samples::way(THRESHOLD_NS);
+    let (mut send, mut gaps) = samples::sample_ring(THRESHOLD_NS);
     thread::set_affinity(&[0])?;
     // Before any program runs on that CPU.
     explainer.calibrate(&asked.cpus);
@@ -88,7 +88,7 @@ fn explained(
         let was_over = over.load(Ordering::SeqCst);
         // Those that have ended by now; later gaps need another look at the rings.
         let ended = std::iter::from_fn(|| gaps.take()).collect::<Vec<_>>();
-        explainer.look();
+        explainer.poll();
         for gap in ended {
             let mut spike = spike(gap);
             explainer.explain(&mut spike);

@@ -155,8 +155,11 @@ pub(crate) fn responses(row: &LabRow) -> Option<String> {
         let interrupted = text::count(responses.interrupted.count);
         words += &format!("; {interrupted} of them interrupted, the others {}", figures(&responses.quiet));
     }
-    let others =
-        [(responses.doubled, "doubled"), (responses.unanswered(), "unanswered"), (responses.blind, "blind")];
+    let others = [
+        (responses.doubled, "doubled"),
+        (responses.unanswered(), "unanswered"),
+        (responses.blind, "spurious"),
+    ];
     for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
         words += &format!("; {} {what}", text::count(count));
     }
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(
             told(delayed),
             "1,002 of 1,005 edges answered: p50 14, 3 to 400 instructions, spread 397; 2 of them interrupted, the others \
-             3 to 14 instructions, spread 11; 2 doubled; 1 unanswered; 1 blind"
+             3 to 14 instructions, spread 11; 2 doubled; 1 unanswered; 1 spurious"
         );
     }
 

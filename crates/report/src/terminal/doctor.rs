@@ -151,8 +151,8 @@ pub fn explained(check: &Check, report: &Report, style: Style) -> String {
             say("effective", state.effective.as_deref().unwrap_or("not known"), ResultPaint::Plain);
         }
         say("fix", finding.fix.as_deref().unwrap_or_default(), ResultPaint::Plain);
-        if let Some(CarriedOutBy::Hand(hand)) = finding.advice.as_ref().map(|advice| advice.by()) {
-            say("by hand", hand.reason(), ResultPaint::Plain);
+        if let Some(CarriedOutBy::Manual(manual)) = finding.advice.as_ref().map(|advice| advice.by()) {
+            say("by hand", manual.reason(), ResultPaint::Plain);
         }
     }
     say("why", check.why, ResultPaint::Plain);

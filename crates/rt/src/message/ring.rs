@@ -197,7 +197,7 @@ impl Ring {
 
     /// Copies the line of message `n`, if that has come.
     #[inline(always)]
-    fn look(&self, n: u32, words: &mut [[u8; 8]; WORDS]) -> Option<Header> {
+    fn peek(&self, n: u32, words: &mut [[u8; 8]; WORDS]) -> Option<Header> {
         let header = self.header(n);
         if !header.has(n) {
             return None;
@@ -405,7 +405,7 @@ impl Polling {
     pub(super) fn take(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
         let (n, shape) = (self.next, self.ring.shape);
         if n == self.seen {
-            let Some(header) = self.look()? else { return Ok(None) };
+            let Some(header) = self.peek()? else { return Ok(None) };
             self.seen = shape.next(shape.number(header.newest()));
             self.lengths = header.lengths_from(n);
             if header.newest() & WORD == WORD {
@@ -429,15 +429,15 @@ impl Polling {
     /// Looks at the line of the next message, once more where the sender has closed its end: it may have
     /// posted between.
     #[inline(always)]
-    fn look(&mut self) -> std::result::Result<Option<Header>, Failure> {
-        let found = self.ring.look(self.next, &mut self.words);
+    fn peek(&mut self) -> std::result::Result<Option<Header>, Failure> {
+        let found = self.ring.peek(self.next, &mut self.words);
         if found.is_some() || !self.ring.is_closed(SENDER) {
             if found.is_none() {
                 self.fetch_again();
             }
             return Ok(found);
         }
-        self.ring.look(self.next, &mut self.words).map(Some).ok_or(Failure::Closed)
+        self.ring.peek(self.next, &mut self.words).map(Some).ok_or(Failure::Closed)
     }
 
     /// After a look in vain: has the lines of a message that lies apart come together with its header, not

@@ -25,7 +25,7 @@ fn spike(latency_ns: u64) -> Spike {
     }
 }
 
-/// A row whose series had these spikes since the last look.
+/// A row whose series had these spikes since the last poll.
 fn progress(spikes: &[Option<u64>]) -> RowProgress {
     let series = |latency_ns: &Option<u64>| SeriesProgress {
         key: key(),
@@ -78,9 +78,9 @@ fn acts_on_the_longest_spike_once_in_an_interval() {
     let folder = tempfile::tempdir().unwrap();
     let facts = folder.path().join("facts");
     let mut on_spike = acting(&[&format!("env | grep ^ISOLATOR_ | sort > {}", facts.display())]);
-    on_spike.look(folder.path(), &progress(&[None]));
-    on_spike.look(folder.path(), &progress(&[Some(5_000), Some(6_000), None]));
-    on_spike.look(folder.path(), &progress(&[Some(9_000)]));
+    on_spike.poll(folder.path(), &progress(&[None]));
+    on_spike.poll(folder.path(), &progress(&[Some(5_000), Some(6_000), None]));
+    on_spike.poll(folder.path(), &progress(&[Some(9_000)]));
     assert_eq!(
         on_spike.end(),
         ["on spikes: acted 1 times; 1 times spikes came within 1h of that, and were only counted"]
@@ -108,7 +108,7 @@ fn acts_on_the_longest_spike_once_in_an_interval() {
 fn notes_what_fails() {
     let folder = tempfile::tempdir().unwrap();
     let mut on_spike = acting(&["exit 3", "no-such-program 2>/dev/null", "snapshot"]);
-    on_spike.look(folder.path(), &progress(&[Some(5_000)]));
+    on_spike.poll(folder.path(), &progress(&[Some(5_000)]));
     let notes = on_spike.end();
     assert_eq!(
         notes[1..],
@@ -126,10 +126,10 @@ fn a_signal_goes_to_its_process_alone_and_fails_once_that_is_gone() {
     let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();
     let text = format!("signal:TERM:{}", sleep.id());
     let mut on_spike = acting(&[&text]);
-    on_spike.look(Path::new("/"), &progress(&[Some(5_000)]));
+    on_spike.poll(Path::new("/"), &progress(&[Some(5_000)]));
     assert!(sleep.wait().unwrap().code().is_none(), "it was not ended by the signal");
     on_spike.last = None;
-    on_spike.look(Path::new("/"), &progress(&[Some(5_000)]));
+    on_spike.poll(Path::new("/"), &progress(&[Some(5_000)]));
     let gone = format!("on spikes: {text} failed 1 times, at first because no such process");
     assert_eq!(on_spike.end()[1..], [gone]);
 }
@@ -140,7 +140,7 @@ fn a_snapshot_on_demand_needs_no_spike() {
     let asked = Arc::new(AtomicBool::new(true));
     let snapshots = SnapshotCommand { program: "/bin/true".into(), arguments: Vec::new() };
     let mut on_spike = OnSpike::new(Vec::new(), HOUR, snapshots, Arc::clone(&asked));
-    on_spike.look(folder.path(), &progress(&[None]));
+    on_spike.poll(folder.path(), &progress(&[None]));
     assert!(!asked.load(Ordering::SeqCst) && on_spike.taken == 1);
     assert_eq!(on_spike.end(), [""; 0]);
 }

@@ -3,7 +3,7 @@
 
 use evidence::kind::RowKind;
 use evidence::taint;
-use machine::advice::Knob;
+use machine::advice::SettingId;
 use machine::snapshot::{Cpu, IdleState};
 use machine::units::{exact_us, whole_us};
 use machine::{CpuSet, Snapshot};
@@ -43,9 +43,9 @@ fn siblings(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFind
                 format!("{} shares its core with {neighbour}, on which other work may run", found.on);
             let cure = format!(
                 "take {neighbour} offline (echo 0 > {}), or isolate it and keep it out of --house-keeping",
-                Knob::CpuOnline.name()
+                SettingId::CpuOnline.name()
             );
-            let cure = Knob::CpuOnline.advice_in(&request.aim(machine), cure);
+            let cure = SettingId::CpuOnline.advice_in(&request.aim(machine), cure);
             PreflightFinding::new(Taint, taint::SMT_SIBLING, reason, cure).on(found.cpu)
         })
         .collect();
@@ -90,7 +90,7 @@ fn idle(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding>
             found.on,
             whole_us(exit_us)
         );
-        let cure = Knob::ResumeLatency
+        let cure = SettingId::ResumeLatency
             .advice_on(&request.aim(machine), &found.cpus)
             .then(", or measure with that as --dma-latency and let the program hold /dev/cpu_dma_latency open at it");
         let effect = if beyond.is_some() { Taint } else { Note };
@@ -105,7 +105,7 @@ fn governor(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFind
         .into_iter()
         .map(|found| {
             let reason = format!("{} has the frequency governor {}", found.on, found.what);
-            let cure = Knob::Governor.advice_on(&request.aim(machine), &found.cpus);
+            let cure = SettingId::Governor.advice_on(&request.aim(machine), &found.cpus);
             PreflightFinding::new(Note, "governor", reason, cure).on(found.cpu)
         })
         .collect()
@@ -117,7 +117,7 @@ fn isolation(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFin
         .into_iter()
         .map(|found| {
             let reason = format!("{} is not isolated: the scheduler may place any task there", found.on);
-            let cure = Knob::Isolcpus
+            let cure = SettingId::Isolcpus
                 .advice(&request.aim(machine))
                 .then(", or make it an isolated cgroup partition");
             PreflightFinding::new(Note, "not-isolated", reason, cure).on(found.cpu)
@@ -131,7 +131,7 @@ fn interrupts(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFi
         .into_iter()
         .map(|found| {
             let reason = format!("device interrupts may be delivered to {} by default", found.on);
-            let cure = Knob::Irqaffinity.advice(&request.aim(machine));
+            let cure = SettingId::Irqaffinity.advice(&request.aim(machine));
             PreflightFinding::new(Note, "irq-affinity", reason, cure).on(found.cpu)
         })
         .collect()

@@ -3,7 +3,7 @@
 
 use evidence::taint;
 use machine::Snapshot;
-use machine::advice::{self, Hand, Knob};
+use machine::advice::{self, Manual, SettingId};
 use machine::units::{exact_us, whole_us};
 
 use super::FindingEffect::{Note, Refuse, Taint};
@@ -52,7 +52,7 @@ fn throttling(machine: &Snapshot, request: &PreflightRequest) -> Option<Prefligh
         whole_us(period - runtime),
         whole_us(period)
     );
-    let cure = Knob::RtRuntime
+    let cure = SettingId::RtRuntime
         .advice_to(&request.aim(machine), "-1")
         .then("; a real-time thread that never sleeps then starves its CPU");
     Some(PreflightFinding::new(request.taint_where_spinning(), taint::RT_THROTTLING, reason, cure))
@@ -77,7 +77,7 @@ fn fair_server(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightF
                 found.on,
                 finding(found.what)
             );
-            let cure = Knob::FairServer.advice_on(&request.aim(machine), &found.cpus);
+            let cure = SettingId::FairServer.advice_on(&request.aim(machine), &found.cpus);
             let effect = request.taint_where_spinning();
             PreflightFinding::new(effect, taint::FAIR_SERVER, reason, cure).on(found.cpu)
         })
@@ -148,7 +148,7 @@ fn clock(machine: &Snapshot) -> Option<PreflightFinding> {
         "the kernel keeps time with {clock}, which is slow to read: readings delay what they measure"
     );
     let cure =
-        Hand::Search.advice("find out why the CPU's own counter is not used (dmesg: clocksource, tsc)");
+        Manual::Search.advice("find out why the CPU's own counter is not used (dmesg: clocksource, tsc)");
     Some(PreflightFinding::new(Taint, taint::CLOCKSOURCE, reason, cure))
 }
 

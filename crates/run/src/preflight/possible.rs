@@ -3,7 +3,7 @@
 
 use evidence::kind::RowKind;
 use evidence::taint;
-use machine::advice::{Hand, Knob};
+use machine::advice::{Manual, SettingId};
 use machine::units::exact_us;
 use machine::{CpuSet, Snapshot};
 
@@ -69,7 +69,7 @@ fn cpus(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding>
                 PreflightFinding::new(Refuse, "unknown-cpu", format!("this machine has no cpu {id}"), cure)
             }
             Some(_) => {
-                let switch = format!("echo 1 > {}", Knob::CpuOnline.file_of(id));
+                let switch = format!("echo 1 > {}", SettingId::CpuOnline.file_of(id));
                 let cure = format!("choose from the online cpus {online}, or bring it online: {switch}");
                 PreflightFinding::new(Refuse, "offline-cpu", format!("cpu {id} is offline"), cure)
             }
@@ -165,7 +165,7 @@ fn deadline(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFind
     findings.extend(roaming.into_iter().map(|found| {
         let allowed = name(&found.what);
         let reason = format!("a deadline thread for {} may run on any of {allowed}", found.on);
-        let cure = Knob::RtRuntime
+        let cure = SettingId::RtRuntime
             .advice_to(&request.aim(machine), "-1")
             .then(", with which the kernel lets it be pinned, or isolate that CPU alone");
         PreflightFinding::new(Taint, taint::DEADLINE_NOT_PINNED, reason, cure).on(found.cpu)
@@ -193,7 +193,7 @@ fn permission(machine: &Snapshot, request: &PreflightRequest) -> Option<Prefligh
         (true, false) => "start the container with --cap-add sys_nice".to_string(),
         (false, true) => format!(
             "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program), or {}",
-            Knob::RtPriority.advice_to(&request.aim(machine), &priority.max(98).to_string())
+            SettingId::RtPriority.advice_to(&request.aim(machine), &priority.max(98).to_string())
         ),
         (false, false) => {
             "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program)".to_string()
@@ -215,12 +215,12 @@ fn memory(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFin
     );
     let cure = match machine.container {
         Some(_) if machine.is_pod() => {
-            Hand::Container.advice("add IPC_LOCK to securityContext.capabilities of the container")
+            Manual::Container.advice("add IPC_LOCK to securityContext.capabilities of the container")
         }
         Some(_) => {
-            Hand::Container.advice("start the container with --ulimit memlock=-1 or --cap-add ipc_lock")
+            Manual::Container.advice("start the container with --ulimit memlock=-1 or --cap-add ipc_lock")
         }
-        None => Knob::LockedMemory.advice(&request.aim(machine)).then(", or grant CAP_IPC_LOCK"),
+        None => SettingId::LockedMemory.advice(&request.aim(machine)).then(", or grant CAP_IPC_LOCK"),
     };
     Some(PreflightFinding::new(Taint, taint::MEMORY_NOT_LOCKED, reason, cure))
 }

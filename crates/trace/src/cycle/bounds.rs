@@ -72,7 +72,7 @@ impl Bounds {
 }
 
 impl CycleCutter {
-    pub(super) fn comes_to_begin(&mut self, cpu: u32, at_ns: u64, sp: u64) {
+    pub(super) fn on_begin(&mut self, cpu: u32, at_ns: u64, sp: u64) {
         let grid_ns = self.grid_ns();
         let Some(bounds) = &mut self.bounds else { return };
         // It was released before anything was known of its thread: when, nothing tells.
@@ -107,7 +107,7 @@ impl CycleCutter {
     }
 
     /// Whether a cycle is over.
-    pub(super) fn comes_to_end(&mut self) -> bool {
+    pub(super) fn on_end(&mut self) -> bool {
         let Some(Bounds { within, .. }) = &mut self.bounds else { return false };
         match within {
             Some((_, depth @ 1..)) => *depth -= 1,
@@ -122,7 +122,7 @@ impl CycleCutter {
     }
 
     /// Parts after a cycle may belong to the next one.
-    pub(super) fn rests_from(&mut self, cpu: u32, at_ns: u64) {
+    pub(super) fn begin_rest(&mut self, cpu: u32, at_ns: u64) {
         let grid_ns = self.grid_ns();
         let Some(bounds) = &mut self.bounds else { return };
         bounds.is_resting = true;

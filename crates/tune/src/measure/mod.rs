@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The effect of each knob of a plan on this machine: one at a time, without it and with it by turns.
+//! The effect of each setting of a plan on this machine: one at a time, without it and with it by turns.
 //!
 //! A machine drifts (heat, other tenants, the hour), so that one long run without and one long run with a
-//! knob compare two hours rather than two settings. Here both stand next to each other in every round, the
+//! setting compare two hours rather than two settings. Here both stand next to each other in every round, the
 //! order alternating, and what is judged is the difference within a round. Of those differences the estimate
 //! is Hodges and Lehmann's (the median of their pairwise means), and its interval that of Wilcoxon's signed
 //! ranks, exact, at 95 % or just above: neither asks for a normal distribution, and one round with a peak
 //! does not carry the result.
 //!
-//! Limits: knobs that help only together show nothing alone; rare peaks need longer rounds than people wait
+//! Limits: settings that help only together show nothing alone; rare peaks need longer rounds than people wait
 //! for.
 
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Fewest rounds from which an interval at 95 % can be made.
 pub const FEWEST_ROUNDS: usize = 6;
 
-/// The measured effects of a plan's knobs.
+/// The measured effects of a plan's settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Measured")]
 pub struct MeasuredPlan {
@@ -33,32 +33,33 @@ pub struct MeasuredPlan {
     pub plan: String,
     /// The CPU that was measured.
     pub cpu: u32,
-    /// Rounds of each knob, each without and with it.
+    /// Rounds of each setting, each without and with it.
     pub rounds: u32,
     /// Length of each measurement in seconds.
     pub seconds: f64,
-    /// Each knob, in the plan's order.
-    pub knobs: Vec<MeasuredKnob>,
+    /// Each setting, in the plan's order.
+    #[serde(rename = "knobs")]
+    pub settings: Vec<MeasuredSetting>,
     /// The rows that were not measured, with reasons.
     pub skipped: Vec<Skipped>,
     /// The bundle to compare with a run after the reboot, if there is one.
     pub before: Option<String>,
 }
 
-/// One knob.
+/// One setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MeasuredKnob {
+pub struct MeasuredSetting {
     /// Its name.
     pub name: String,
     /// Its effect on each figure.
-    pub effects: Vec<KnobEffect>,
+    pub effects: Vec<SettingEffect>,
     /// Whether any figure showed an effect.
     pub does: Does,
     /// Its cost, from the plan: a change without effect need not be kept.
     pub cost: String,
 }
 
-/// The effect of a knob.
+/// The effect of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Does {
@@ -70,15 +71,15 @@ pub enum Does {
     Nothing,
 }
 
-/// The effect of one knob on one figure: with it less without it.
+/// The effect of one setting on one figure: with it less without it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Effect")]
-pub struct KnobEffect {
+pub struct SettingEffect {
     /// The figure: `wakeup-p99`, for example.
     pub figure: String,
     /// The figure's unit.
     pub unit: String,
-    /// Median without the knob.
+    /// Median without the setting.
     pub without: f64,
     /// Median with it.
     pub with: f64,
@@ -92,10 +93,10 @@ pub struct KnobEffect {
     pub confidence: f64,
 }
 
-impl KnobEffect {
+impl SettingEffect {
     /// The effect on a figure whose values stand side by side, round by round; `None` of fewer than six
     /// rounds.
-    pub fn of(figure: &str, unit: &str, without: &[f64], with: &[f64]) -> Option<KnobEffect> {
+    pub fn of(figure: &str, unit: &str, without: &[f64], with: &[f64]) -> Option<SettingEffect> {
         let differences: Vec<f64> = without.iter().zip(with).map(|(without, with)| with - without).collect();
         let count = differences.len();
         if count < FEWEST_ROUNDS || without.len() != with.len() {
@@ -107,7 +108,7 @@ impl KnobEffect {
         }
         means.sort_by(f64::total_cmp);
         let (cut, confidence) = cut(count);
-        Some(KnobEffect {
+        Some(SettingEffect {
             figure: figure.to_string(),
             unit: unit.to_string(),
             without: median(without),
@@ -162,37 +163,37 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-impl MeasuredKnob {
-    /// A knob with its effects.
-    pub fn new(knob: &PlanKnob, effects: Vec<KnobEffect>) -> Self {
+impl MeasuredSetting {
+    /// A setting with its effects.
+    pub fn new(setting: &PlanSetting, effects: Vec<SettingEffect>) -> Self {
         let has = |does| effects.iter().any(|effect| effect.does() == does);
         let does = match () {
             () if has(Does::Harms) => Does::Harms,
             () if has(Does::Helps) => Does::Helps,
             () => Does::Nothing,
         };
-        MeasuredKnob { name: knob.name.clone(), effects, does, cost: knob.cost().to_string() }
+        MeasuredSetting { name: setting.name.clone(), effects, does, cost: setting.cost().to_string() }
     }
 }
 
 /// Actions that are turned on and off together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanKnob {
+pub struct PlanSetting {
     /// Its name: the kind, and the file's name where there are several of a kind.
     pub name: String,
     /// Its actions.
     pub actions: Vec<Action>,
 }
 
-impl PlanKnob {
+impl PlanSetting {
     fn cost(&self) -> &str {
         self.actions.first().map(|action| action.cost.as_str()).unwrap_or_default()
     }
 }
 
-/// The knobs of a plan that can be turned on and off while the machine runs, and its other actions.
-pub fn knobs(plan: &Plan) -> (Vec<PlanKnob>, Vec<Skipped>) {
-    let mut knobs: Vec<PlanKnob> = Vec::new();
+/// The settings of a plan that can be turned on and off while the machine runs, and its other actions.
+pub fn settings(plan: &Plan) -> (Vec<PlanSetting>, Vec<Skipped>) {
+    let mut settings: Vec<PlanSetting> = Vec::new();
     let mut skipped = Vec::new();
     for action in &plan.actions {
         if let Some(why) = cannot(action) {
@@ -200,12 +201,12 @@ pub fn knobs(plan: &Plan) -> (Vec<PlanKnob>, Vec<Skipped>) {
             continue;
         }
         let name = name(action);
-        match knobs.iter_mut().find(|knob| knob.name == name) {
-            Some(knob) => knob.actions.push(action.clone()),
-            None => knobs.push(PlanKnob { name, actions: vec![action.clone()] }),
+        match settings.iter_mut().find(|setting| setting.name == name) {
+            Some(setting) => setting.actions.push(action.clone()),
+            None => settings.push(PlanSetting { name, actions: vec![action.clone()] }),
         }
     }
-    (knobs, skipped)
+    (settings, skipped)
 }
 
 fn cannot(action: &Action) -> Option<&'static str> {
@@ -267,27 +268,27 @@ mod tests {
         let without = [50.0, 52.0, 49.0, 51.0, 50.0, 53.0, 48.0, 50.0];
         let shifted: Vec<f64> =
             without.iter().zip([9.0, 11.0, 10.0, 10.0, 9.5, 10.5, 10.0, 10.0]).map(|(a, b)| a - b).collect();
-        let effect = KnobEffect::of("wakeup-p99", "us", &without, &shifted).unwrap();
+        let effect = SettingEffect::of("wakeup-p99", "us", &without, &shifted).unwrap();
         assert_eq!(effect.does(), Does::Helps);
         assert!((effect.difference + 10.0).abs() < 0.3 && effect.low <= -10.0 && effect.high >= -10.0);
         let mut peak = without;
         peak[3] += 4000.0;
-        let effect = KnobEffect::of("wakeup-p99", "us", &without, &peak).unwrap();
+        let effect = SettingEffect::of("wakeup-p99", "us", &without, &peak).unwrap();
         assert_eq!(effect.does(), Does::Nothing);
         assert!(effect.difference.abs() < 1e-9, "{effect:?}");
-        assert_eq!(KnobEffect::of("wakeup-p99", "us", &shifted, &without).unwrap().does(), Does::Harms);
+        assert_eq!(SettingEffect::of("wakeup-p99", "us", &shifted, &without).unwrap().does(), Does::Harms);
     }
 
     #[test]
     fn too_few_rounds_have_no_interval() {
-        assert_eq!(KnobEffect::of("x", "us", &[1.0; 5], &[2.0; 5]), None);
-        assert_eq!(KnobEffect::of("x", "us", &[1.0; 6], &[2.0; 7]), None);
-        assert!(KnobEffect::of("x", "us", &[1.0; 6], &[2.0; 6]).is_some());
+        assert_eq!(SettingEffect::of("x", "us", &[1.0; 5], &[2.0; 5]), None);
+        assert_eq!(SettingEffect::of("x", "us", &[1.0; 6], &[2.0; 7]), None);
+        assert!(SettingEffect::of("x", "us", &[1.0; 6], &[2.0; 6]).is_some());
     }
 
     #[test]
-    fn a_knob_harms_if_any_figure_gets_worse() {
-        let effect = |low, high| KnobEffect {
+    fn a_setting_harms_if_any_figure_gets_worse() {
+        let effect = |low, high| SettingEffect {
             figure: "x".into(),
             unit: "us".into(),
             without: 0.0,
@@ -297,14 +298,14 @@ mod tests {
             high,
             confidence: 0.95,
         };
-        let knob = PlanKnob { name: "x".into(), actions: Vec::new() };
+        let setting = PlanSetting { name: "x".into(), actions: Vec::new() };
         for (effects, does) in [
             (vec![effect(-2.0, -1.0), effect(-1.0, 1.0)], Does::Helps),
             (vec![effect(-2.0, -1.0), effect(1.0, 2.0)], Does::Harms),
             (vec![effect(-1.0, 0.0)], Does::Nothing),
             (Vec::new(), Does::Nothing),
         ] {
-            assert_eq!(MeasuredKnob::new(&knob, effects).does, does);
+            assert_eq!(MeasuredSetting::new(&setting, effects).does, does);
         }
     }
 }

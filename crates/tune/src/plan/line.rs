@@ -4,7 +4,7 @@
 //! A setting of the running machine is not on it. A function of facts and intent, never of the
 //! present boot line: tokens there that are not ours are shown beside ours and left alone.
 
-use machine::advice::{Aim, Knob, WhyNot};
+use machine::advice::{Aim, SettingId, WhyNot};
 use machine::{Profile, registry};
 
 use super::choose::{CpuChoice, refuse};
@@ -56,11 +56,11 @@ pub(super) fn line(
     if intent.profile == Profile::Audio {
         let mut line = Tokens { aim: choice.aim(facts, intent), tokens: &mut tokens, skipped };
         let reason = "interrupts are served by threads, over which a sound server can have priority";
-        line.add(Knob::Threadirqs, reason, Some("ps -e -o comm= | grep '^irq/'"));
+        line.add(SettingId::Threadirqs, reason, Some("ps -e -o comm= | grep '^irq/'"));
     }
     if intent.nosmt {
         let reason = "asked for: one hardware thread per core, so that nothing shares a core";
-        tokens.push(Token { name: Knob::Nosmt.name(), value: String::new(), reason, verify: None });
+        tokens.push(Token { name: SettingId::Nosmt.name(), value: String::new(), reason, verify: None });
     }
     if intent.no_reboot {
         skipped.extend(tokens.into_iter().map(|token| Skipped {
@@ -100,29 +100,29 @@ fn isolation(
     }
     let mut line = Tokens { aim: choice.aim(facts, intent), tokens, skipped };
     line.add(
-        Knob::Isolcpus,
+        SettingId::Isolcpus,
         "the scheduler moves nothing there by itself, and interrupts that drivers manage stay away where they can",
         None,
     );
-    line.add(Knob::Irqaffinity, "interrupts of devices begin their life on housekeeping CPUs", None);
+    line.add(SettingId::Irqaffinity, "interrupts of devices begin their life on housekeeping CPUs", None);
     let reason = "a loop that never sleeps keeps its CPU without the scheduler's tick";
     // The parameter is new in 6.12.
-    if line.add(Knob::NohzFull, reason, None) && facts.machine.kernel.at_least(6, 12) == Some(true) {
+    if line.add(SettingId::NohzFull, reason, None) && facts.machine.kernel.at_least(6, 12) == Some(true) {
         let reason = "RCU waits a second before it disturbs a CPU that does not report by itself";
-        line.add(Knob::NohzFullPatience, reason, None);
+        line.add(SettingId::NohzFullPatience, reason, None);
     }
     let reason = "RCU's callbacks run in threads that housekeeping CPUs can run";
     let housekeeping = |core: &&Core| !core.cpus.and(&choice.housekeeping).is_empty();
-    if line.add(Knob::RcuNocbs, reason, Some("ps -e -o comm= | grep '^rcuo'"))
+    if line.add(SettingId::RcuNocbs, reason, Some("ps -e -o comm= | grep '^rcuo'"))
         && facts.cores.iter().filter(housekeeping).count() >= 2
     {
         let reason = "those threads look for work by themselves, so that isolated CPUs need not wake them";
-        line.add(Knob::RcuNocbPoll, reason, Some("ps -e -o comm= | grep '^rcuog'"));
+        line.add(SettingId::RcuNocbPoll, reason, Some("ps -e -o comm= | grep '^rcuog'"));
     }
     let reason = "the CPUs' ticks come one after the other and do not wait for each other's locks";
-    line.add(Knob::SkewTick, reason, None);
+    line.add(SettingId::SkewTick, reason, None);
     let reason = "twice a second a timer on one CPU after the other compares the TSC with a slow clock";
-    line.add(Knob::Tsc, reason, None);
+    line.add(SettingId::Tsc, reason, None);
     Ok(())
 }
 
@@ -134,12 +134,12 @@ struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// Adds a knob's token unless the table of advice leaves it; whether it did.
-    fn add(&mut self, knob: Knob, reason: &'static str, verify: Option<&'static str>) -> bool {
-        match (knob.why_not(&self.aim), knob.value(&self.aim, None)) {
-            (None, Some(value)) => self.tokens.push(Token { name: knob.name(), value, reason, verify }),
+    /// Adds a setting's token unless the table of advice leaves it; whether it did.
+    fn add(&mut self, setting: SettingId, reason: &'static str, verify: Option<&'static str>) -> bool {
+        match (setting.why_not(&self.aim), setting.value(&self.aim, None)) {
+            (None, Some(value)) => self.tokens.push(Token { name: setting.name(), value, reason, verify }),
             (Some(WhyNot::Cannot(reason)), _) => {
-                self.skipped.push(Skipped { what: knob.name().to_string(), reason });
+                self.skipped.push(Skipped { what: setting.name().to_string(), reason });
                 return false;
             }
             _ => return false,

@@ -4,7 +4,7 @@
 //! A plan does not depend on what is set at present: a plan made after it was applied is the same plan.
 //! It depends on what there is to be set; missing settings are listed.
 
-use machine::advice::{Aim, Knob, WhyNot};
+use machine::advice::{Aim, SettingId, WhyNot};
 use machine::registry;
 use machine::snapshot::Device;
 use machine::{CpuSet, Profile};
@@ -27,15 +27,15 @@ struct RuntimeActions<'a> {
 struct Because(&'static str, &'static str, &'static str);
 
 impl RuntimeActions<'_> {
-    /// Sets `knob` as the table of advice has it, where the machine has its file and the table does not leave
+    /// Sets `setting` as the table of advice has it, where the machine has its file and the table does not leave
     /// it.
-    fn set(&mut self, knob: Knob, disruption: Disruption, why: &str) {
-        let path = knob.file();
+    fn set(&mut self, setting: SettingId, disruption: Disruption, why: &str) {
+        let path = setting.file();
         if self.has(&path)
-            && knob.why_not(&self.aim).is_none()
-            && let Some(value) = knob.value(&self.aim, None)
+            && setting.why_not(&self.aim).is_none()
+            && let Some(value) = setting.value(&self.aim, None)
         {
-            self.write(kind(knob), &path, value, disruption, why);
+            self.write(kind(setting), &path, value, disruption, why);
         }
     }
 
@@ -93,13 +93,13 @@ impl RuntimeActions<'_> {
     }
 }
 
-/// The kind of the action that writes a knob's file.
-fn kind(knob: Knob) -> ActionKind {
-    match knob {
-        Knob::IrqDefault => ActionKind::IrqDefault,
-        Knob::Workqueues | Knob::WritebackWorkqueue => ActionKind::Workqueues,
-        Knob::CheckInterval => ActionKind::MachineCheck,
-        Knob::HugePages | Knob::PageSharing => ActionKind::Memory,
+/// The kind of the action that writes a setting's file.
+fn kind(setting: SettingId) -> ActionKind {
+    match setting {
+        SettingId::IrqDefault => ActionKind::IrqDefault,
+        SettingId::Workqueues | SettingId::WritebackWorkqueue => ActionKind::Workqueues,
+        SettingId::CheckInterval => ActionKind::MachineCheck,
+        SettingId::HugePages | SettingId::PageSharing => ActionKind::Memory,
         _ => ActionKind::Sysctl,
     }
 }
@@ -133,14 +133,14 @@ pub(super) fn actions(
     }
     power(&mut steps, choice);
     memory(&mut steps);
-    if Knob::RtPriority.why_not(&steps.aim).is_none() {
+    if SettingId::RtPriority.why_not(&steps.aim).is_none() {
         limits(&mut steps);
     }
     steps.actions
 }
 
 fn partition(steps: &mut RuntimeActions, choice: &CpuChoice) {
-    let slices = Knob::Slices.why_not(&steps.aim);
+    let slices = SettingId::Slices.why_not(&steps.aim);
     if let Some(WhyNot::Cannot(reason)) = slices {
         steps.skip("partition", reason);
         return;
@@ -181,10 +181,10 @@ fn partition(steps: &mut RuntimeActions, choice: &CpuChoice) {
 }
 
 fn interrupts(steps: &mut RuntimeActions, choice: &CpuChoice) {
-    let mask = Knob::IrqDefault.value(&steps.aim, None).unwrap_or_default();
+    let mask = SettingId::IrqDefault.value(&steps.aim, None).unwrap_or_default();
     steps.write(
         ActionKind::IrqDefault,
-        &Knob::IrqDefault.file(),
+        &SettingId::IrqDefault.file(),
         mask,
         Disruption::None,
         "interrupts that are set up later begin on housekeeping CPUs",
@@ -203,7 +203,7 @@ fn interrupts(steps: &mut RuntimeActions, choice: &CpuChoice) {
             "housekeeping CPUs serve all devices; some interrupts refuse to move, and are listed",
         ),
     );
-    if Knob::Irqbalance.why_not(&steps.aim).is_none() {
+    if SettingId::Irqbalance.why_not(&steps.aim).is_none() {
         steps.other(
             ActionKind::IrqBalance,
             "irqbalance.service",
@@ -268,12 +268,12 @@ fn kernel_work(steps: &mut RuntimeActions, choice: &CpuChoice) {
         ),
     );
     steps.set(
-        Knob::Workqueues,
+        SettingId::Workqueues,
         Disruption::Brief,
         "deferred work that is bound to no CPU runs on housekeeping CPUs",
     );
     steps.set(
-        Knob::WritebackWorkqueue,
+        SettingId::WritebackWorkqueue,
         Disruption::Brief,
         "dirty pages are written back from housekeeping CPUs",
     );
@@ -284,21 +284,21 @@ fn timers(steps: &mut RuntimeActions, intent: &Intent) {
         Profile::Poll => "timers that others start leave the polling CPUs",
         _ => "with nohz_full the loop's own timer would fire on another CPU and wake it by an interrupt",
     };
-    for (knob, why) in [
-        (Knob::TimerMigration, why),
-        (Knob::WatchdogCpumask, "the lockup detector's timer and thread stay off the isolated CPUs"),
-        (Knob::NmiWatchdog, "its counter raises an NMI on every CPU, which nothing can mask"),
+    for (setting, why) in [
+        (SettingId::TimerMigration, why),
+        (SettingId::WatchdogCpumask, "the lockup detector's timer and thread stay off the isolated CPUs"),
+        (SettingId::NmiWatchdog, "its counter raises an NMI on every CPU, which nothing can mask"),
         (
-            Knob::CheckInterval,
+            SettingId::CheckInterval,
             "the search for corrected hardware errors interrupts every CPU, each five minutes by default",
         ),
     ] {
-        steps.set(knob, Disruption::None, why);
+        steps.set(setting, Disruption::None, why);
     }
 }
 
 fn fair_server(steps: &mut RuntimeActions, choice: &CpuChoice) {
-    if Knob::FairServer.why_not(&steps.aim).is_some() {
+    if SettingId::FairServer.why_not(&steps.aim).is_some() {
         return;
     }
     let known = |cpu: u32| steps.facts.machine.cpu(cpu).and_then(|cpu| cpu.fair_server_runtime_ns);
@@ -313,8 +313,8 @@ fn fair_server(steps: &mut RuntimeActions, choice: &CpuChoice) {
     for cpu in there {
         steps.write(
             ActionKind::FairServer,
-            &Knob::FairServer.file_of(cpu),
-            Knob::FairServer.value(&steps.aim, Some(cpu)).unwrap_or_default(),
+            &SettingId::FairServer.file_of(cpu),
+            SettingId::FairServer.value(&steps.aim, Some(cpu)).unwrap_or_default(),
             Disruption::None,
             "the kernel would run waiting ordinary tasks ahead of a loop that never sleeps, and start the tick for it",
         );
@@ -340,13 +340,13 @@ fn power(steps: &mut RuntimeActions, choice: &CpuChoice) {
         done = done.or(&cpu.frequency_cpus);
         steps.write(
             ActionKind::Governor,
-            &Knob::Governor.file_of(id),
-            Knob::Governor.value(&steps.aim, Some(id)).unwrap_or_default(),
+            &SettingId::Governor.file_of(id),
+            SettingId::Governor.value(&steps.aim, Some(id)).unwrap_or_default(),
             Disruption::None,
             "a CPU that must first speed up is late",
         );
-        if let (Some(highest), false) = (Knob::LowestFrequency.value(&steps.aim, Some(id)), everywhere) {
-            lowest.push((Knob::LowestFrequency.file_of(id), highest));
+        if let (Some(highest), false) = (SettingId::LowestFrequency.value(&steps.aim, Some(id)), everywhere) {
+            lowest.push((SettingId::LowestFrequency.file_of(id), highest));
         }
     }
     for (path, highest) in lowest {
@@ -371,18 +371,18 @@ fn power(steps: &mut RuntimeActions, choice: &CpuChoice) {
 }
 
 fn idle_states(steps: &mut RuntimeActions, cpus: CpuSet) {
-    if Knob::ResumeLatency.why_not(&steps.aim).is_some() {
+    if SettingId::ResumeLatency.why_not(&steps.aim).is_some() {
         return;
     }
     let mut without = CpuSet::new();
     for id in cpus.iter() {
-        let Some(limit) = Knob::ResumeLatency.value(&steps.aim, Some(id)) else {
+        let Some(limit) = SettingId::ResumeLatency.value(&steps.aim, Some(id)) else {
             without.insert(id);
             continue;
         };
         steps.write(
             ActionKind::PmQos,
-            &Knob::ResumeLatency.file_of(id),
+            &SettingId::ResumeLatency.file_of(id),
             limit,
             Disruption::None,
             "deeper idle states take longer to leave than the loop has; the shallowest stays, since polling heats",
@@ -394,17 +394,20 @@ fn idle_states(steps: &mut RuntimeActions, cpus: CpuSet) {
 }
 
 fn memory(steps: &mut RuntimeActions) {
-    for (knob, why) in [
+    for (setting, why) in [
         (
-            Knob::HugePages,
+            SettingId::HugePages,
             "pages are not joined behind programs' backs, which makes other CPUs forget translations",
         ),
-        (Knob::PageSharing, "pages that are alike are not merged, which interrupts the CPUs that use them"),
-        (Knob::NumaBalancing, "pages are not unmapped to find their users"),
-        (Knob::CompactionProactiveness, "memory is not moved about in the background"),
-        (Knob::Swappiness, "programs are paged out later"),
+        (
+            SettingId::PageSharing,
+            "pages that are alike are not merged, which interrupts the CPUs that use them",
+        ),
+        (SettingId::NumaBalancing, "pages are not unmapped to find their users"),
+        (SettingId::CompactionProactiveness, "memory is not moved about in the background"),
+        (SettingId::Swappiness, "programs are paged out later"),
     ] {
-        steps.set(knob, Disruption::None, why);
+        steps.set(setting, Disruption::None, why);
     }
 }
 

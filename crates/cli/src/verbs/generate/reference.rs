@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory};
 use doctor::{ALL, Check, Profile};
 use evidence::cause::CauseKind;
 use evidence::taint;
-use machine::advice::{Aim, Hand, Knob};
+use machine::advice::{Aim, Manual, SettingId};
 use run::finding::NOTES;
 use schemars::{Schema, schema_for};
 
@@ -185,17 +185,17 @@ fn advice() -> String {
         isolated: example::measured(),
         housekeeping: example::housekeeping(),
     };
-    let rows = Knob::ALL.iter().map(|knob| {
-        let text = match knob.name().contains("cpuN") {
-            true => knob.advice_on(&aim, &aim.isolated),
-            false => knob.advice(&aim),
+    let rows = SettingId::ALL.iter().map(|setting| {
+        let text = match setting.name().contains("cpuN") {
+            true => setting.advice_on(&aim, &aim.isolated),
+            false => setting.advice(&aim),
         };
-        let setting = knob.setting();
-        vec![format!("`{}`", knob.name()), text.to_string(), setting.reason.into(), setting.cost.into()]
+        let entry = setting.entry();
+        vec![format!("`{}`", setting.name()), text.to_string(), entry.reason.into(), entry.cost.into()]
     });
     table(&mut page, &["Setting", "Advice", "Reason", "Cost"], rows);
     page.push_str("\n## Advice that no plan carries out\n\n");
-    let rows = Hand::ALL.iter().map(|hand| vec![subject(&format!("{hand:?}")), hand.reason().into()]);
+    let rows = Manual::ALL.iter().map(|manual| vec![subject(&format!("{manual:?}")), manual.reason().into()]);
     table(&mut page, &["Subject", "Reason"], rows);
     page
 }

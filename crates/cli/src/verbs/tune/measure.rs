@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator tune measure`: what each knob of a plan is worth on this machine.
+//! `isolator tune measure`: what each setting of a plan is worth on this machine.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use ::tune::measure::{FEWEST_ROUNDS, MeasuredPlan, PlanKnob, SCHEMA_VERSION, knobs};
+use ::tune::measure::{FEWEST_ROUNDS, MeasuredPlan, PlanSetting, SCHEMA_VERSION, settings};
 use ::tune::plan::{MadeFor, Plan, Skipped, plan};
 use evidence::Error;
 use run::held::nothing_else;
@@ -24,31 +24,33 @@ pub fn run(args: &TuneMeasureArgs) -> VerbResult {
     args.out.ready()?;
     if (args.rounds as usize) < FEWEST_ROUNDS {
         let why = format!("{} rounds give no interval at 95 %", args.rounds);
-        return Err(Error::on("measure", "the knobs", why, format!("ask for {FEWEST_ROUNDS} or more")).into());
+        return Err(
+            Error::on("measure", "the settings", why, format!("ask for {FEWEST_ROUNDS} or more")).into()
+        );
     }
     let root = Path::new("/");
-    let mut machine = LocalMachine::open(root, "measure knobs", true)?;
+    let mut machine = LocalMachine::open(root, "measure settings", true)?;
     let plan = the_plan(args)?;
     let here = machine.here(root);
     let record = format!("{}-measure", here.stamp);
     let system = here.system;
-    nothing_else(system, "measure", "the knobs")?;
+    nothing_else(system, "measure", "the settings")?;
     let stop = stop_on_signals()?;
     let cpus = if plan.real_time.is_empty() { plan.housekeeping.clone() } else { plan.real_time.clone() };
     let cpu = cpus.iter().max().unwrap_or_default();
     let turns = Turns::new(cpu, args.rounds, args.duration, args.warm_up, &stop)?;
-    let (mut wanted, mut skipped) = knobs(&plan);
+    let (mut wanted, mut skipped) = settings(&plan);
     chosen(args, &mut wanted)?;
     announce(args, wanted.len());
     let mut measured = Vec::new();
-    for (at, knob) in wanted.iter().enumerate() {
+    for (at, setting) in wanted.iter().enumerate() {
         if !args.out.quiet {
-            note(&format!("isolator: {} ({} of {})", knob.name, at + 1, wanted.len()));
+            note(&format!("isolator: {} ({} of {})", setting.name, at + 1, wanted.len()));
         }
         let left = &mut |what: &str| note(&format!("isolator: left as it is: {what}"));
-        match turns.knob(system, &plan, knob, &record, left)? {
+        match turns.setting(system, &plan, setting, &record, left)? {
             Ok(one) => measured.push(one),
-            Err(reason) => skipped.push(Skipped { what: knob.name.clone(), reason }),
+            Err(reason) => skipped.push(Skipped { what: setting.name.clone(), reason }),
         }
     }
     let before = args.before.as_ref().filter(|_| !stop.load(Ordering::SeqCst));
@@ -58,11 +60,11 @@ pub fn run(args: &TuneMeasureArgs) -> VerbResult {
         cpu,
         rounds: args.rounds,
         seconds: args.duration.as_secs_f64(),
-        knobs: measured,
+        settings: measured,
         skipped,
         before: before.map(|folder| turns.prove_into(folder)).transpose()?,
     };
-    args.out.print_text(report::terminal::tune::knobs(&measured, args.out.style()).trim_end());
+    args.out.print_text(report::terminal::tune::settings(&measured, args.out.style()).trim_end());
     args.out.json(&measured)?;
     Ok(Outcome::Done)
 }
@@ -81,25 +83,25 @@ fn the_plan(args: &TuneMeasureArgs) -> Result<Plan> {
     }
 }
 
-/// Keeps the knobs that were named, where any were.
-fn chosen(args: &TuneMeasureArgs, wanted: &mut Vec<PlanKnob>) -> Result<()> {
-    let names = wanted.iter().map(|knob| knob.name.clone()).collect::<Vec<_>>();
+/// Keeps the settings that were named, where any were.
+fn chosen(args: &TuneMeasureArgs, wanted: &mut Vec<PlanSetting>) -> Result<()> {
+    let names = wanted.iter().map(|setting| setting.name.clone()).collect::<Vec<_>>();
     if let Some(unknown) = args.only.iter().find(|name| !names.contains(name)) {
         let cure = format!("choose from {}", names.join(", "));
-        return Err(Error::on("measure", format!("'{unknown}'"), "the plan has no such knob", cure).into());
+        return Err(Error::on("measure", format!("'{unknown}'"), "the plan has no such setting", cure).into());
     }
     if !args.only.is_empty() {
-        wanted.retain(|knob| args.only.contains(&knob.name));
+        wanted.retain(|setting| args.only.contains(&setting.name));
     }
     Ok(())
 }
 
-fn announce(args: &TuneMeasureArgs, knobs: usize) {
+fn announce(args: &TuneMeasureArgs, settings: usize) {
     let each = (args.duration + args.warm_up).as_secs_f64() + 0.5;
-    let minutes = knobs as f64 * f64::from(args.rounds) * 4.0 * each / 60.0;
+    let minutes = settings as f64 * f64::from(args.rounds) * 4.0 * each / 60.0;
     if !args.out.quiet {
         note(&format!(
-            "isolator: {knobs} knobs, {} rounds: about {minutes:.0} min; Ctrl-C ends it",
+            "isolator: {settings} settings, {} rounds: about {minutes:.0} min; Ctrl-C ends it",
             args.rounds
         ));
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator tune` and `isolator task` for a terminal: plans, changes, the worth of knobs, and tasks.
+//! `isolator tune` and `isolator task` for a terminal: plans, changes, the worth of settings, and tasks.
 
 mod change;
-mod knobs;
 mod plan;
+mod settings;
 mod tasks;
 mod verified;
 
 pub use change::{applied, rolled_back, status};
-pub use knobs::knobs;
 pub use plan::plan;
+pub use settings::settings;
 pub use tasks::{tasks, tasks_set};
 pub use verified::verified;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use evidence::Bundle;
 use evidence::cause::{Cause, CauseKind};
 use evidence::manifest::{Asked, Manifest, RowKey, Spike};
-use machine::advice::Knob;
+use machine::advice::SettingId;
 use machine::snapshot::{Cpu, IdleState, Kernel, Preemption};
 use machine::{CpuSet, Snapshot};
 use why::{Question, WhyDocument};
@@ -38,7 +38,7 @@ pub fn machine() -> Snapshot {
         fair_server_runtime_ns: Some(50_000_000),
         ..Cpu::default()
     };
-    let files = Knob::ALL.iter().map(|knob| knob.file()).filter(|file| file.starts_with('/'));
+    let files = SettingId::ALL.iter().map(|setting| setting.file()).filter(|file| file.starts_with('/'));
     let mut settings: BTreeMap<String, String> = files.map(|file| (file, String::new())).collect();
     settings.insert("/sys/fs/cgroup/cgroup.controllers".into(), "cpuset cpu".into());
     Snapshot {

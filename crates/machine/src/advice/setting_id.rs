@@ -22,31 +22,31 @@ pub struct Aim<'a> {
     pub housekeeping: CpuSet,
 }
 
-/// The knobs with their names in the registry.
-macro_rules! knobs {
-    ($($knob:ident $name:literal)*) => {
+/// The settings with their names in the registry.
+macro_rules! settings {
+    ($($setting:ident $name:literal)*) => {
         /// A setting that is advised; the registry says what each is.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "the registry says what each is")]
-        pub enum Knob {
-            $($knob,)*
+        pub enum SettingId {
+            $($setting,)*
         }
 
-        impl Knob {
+        impl SettingId {
             /// All of them.
-            pub const ALL: &[Knob] = &[$(Knob::$knob,)*];
+            pub const ALL: &[SettingId] = &[$(SettingId::$setting,)*];
 
             /// Its name in the registry.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Knob::$knob => $name,)*
+                    $(SettingId::$setting => $name,)*
                 }
             }
         }
     };
 }
 
-knobs! {
+settings! {
     Isolcpus "isolcpus"
     Irqaffinity "irqaffinity"
     NohzFull "nohz_full"
@@ -99,22 +99,22 @@ pub enum WhyNot {
     Cannot(String),
 }
 
-impl Knob {
-    /// The knob of a setting of the registry.
-    pub fn of(name: &str) -> Option<Knob> {
-        Knob::ALL.iter().copied().find(|knob| knob.name() == name)
+impl SettingId {
+    /// The setting with this name in the registry.
+    pub fn of(name: &str) -> Option<SettingId> {
+        SettingId::ALL.iter().copied().find(|setting| setting.name() == name)
     }
 
     /// Its entry in the registry.
-    pub fn setting(self) -> &'static Setting {
+    pub fn entry(self) -> &'static Setting {
         let name = self.name();
         let known = registry::boot_parameter(name).or(registry::runtime_setting(name));
-        known.expect("a test finds each knob in the registry")
+        known.expect("a test finds each setting in the registry")
     }
 
     /// The one file that a plan writes for it; of those with a number that of the machine's first.
     pub fn file(self) -> String {
-        match self.setting().kind {
+        match self.entry().kind {
             registry::SettingKind::Sysctl => format!("/proc/sys/{}", self.name().replace('.', "/")),
             _ => self.name().replace("machinecheckN", "machinecheck0"),
         }
@@ -128,8 +128,8 @@ impl Knob {
     /// The command whose plan has it.
     pub(super) fn planned_by(self) -> &'static str {
         match self {
-            Knob::Nosmt => "isolator tune plan --nosmt",
-            Knob::Slices => "isolator tune plan --no-reboot",
+            SettingId::Nosmt => "isolator tune plan --nosmt",
+            SettingId::Slices => "isolator tune plan --no-reboot",
             _ => "isolator tune plan",
         }
     }
@@ -140,41 +140,42 @@ impl Knob {
         let cpu = cpu.and_then(|id| aim.machine.cpu(id));
         let list = |cpus: &CpuSet| if cpus.is_empty() { "CPUS".to_string() } else { cpus.to_string() };
         Some(match self {
-            Knob::Isolcpus => format!("{}{}", isolcpus_flags(aim.machine), list(&aim.isolated)),
-            Knob::NohzFull | Knob::RcuNocbs | Knob::Irqbalance => list(&aim.isolated),
-            Knob::Irqaffinity
-            | Knob::WatchdogCpumask
-            | Knob::IrqAffinity
-            | Knob::KernelThreads
-            | Knob::Slices => list(&aim.housekeeping),
-            Knob::IrqDefault | Knob::Workqueues | Knob::WritebackWorkqueue | Knob::PacketSteering => {
-                mask(aim.machine, &aim.housekeeping)
-            }
-            Knob::NohzFullPatience => "1000".to_string(),
-            Knob::Tsc => "nowatchdog".to_string(),
-            Knob::RcuNocbPoll | Knob::Threadirqs | Knob::Nosmt => String::new(),
-            Knob::Preempt => "full".to_string(),
-            Knob::TimerMigration if aim.profile == Profile::Poll => "1".to_string(),
-            Knob::SkewTick | Knob::RcuNormal | Knob::RcuNormalAfterBoot => "1".to_string(),
-            Knob::TimerMigration
-            | Knob::RtGroupSched
-            | Knob::NmiWatchdog
-            | Knob::NumaBalancing
-            | Knob::CompactionProactiveness
-            | Knob::CheckInterval
-            | Knob::FairServer
-            | Knob::PageSharing
-            | Knob::RcuExpedited
-            | Knob::CpuOnline => "0".to_string(),
-            Knob::Swappiness => "10".to_string(),
-            Knob::StatInterval => "120".to_string(),
-            Knob::RtRuntime => "950000".to_string(),
-            Knob::Governor => "performance".to_string(),
-            Knob::LowestFrequency => cpu?.max_frequency_khz?.to_string(),
-            Knob::ResumeLatency => resume_latency(aim.profile, &cpu?.idle_states)?.to_string(),
-            Knob::HugePages => "madvise".to_string(),
-            Knob::RtPriority => "98".to_string(),
-            Knob::LockedMemory => "unlimited".to_string(),
+            SettingId::Isolcpus => format!("{}{}", isolcpus_flags(aim.machine), list(&aim.isolated)),
+            SettingId::NohzFull | SettingId::RcuNocbs | SettingId::Irqbalance => list(&aim.isolated),
+            SettingId::Irqaffinity
+            | SettingId::WatchdogCpumask
+            | SettingId::IrqAffinity
+            | SettingId::KernelThreads
+            | SettingId::Slices => list(&aim.housekeeping),
+            SettingId::IrqDefault
+            | SettingId::Workqueues
+            | SettingId::WritebackWorkqueue
+            | SettingId::PacketSteering => mask(aim.machine, &aim.housekeeping),
+            SettingId::NohzFullPatience => "1000".to_string(),
+            SettingId::Tsc => "nowatchdog".to_string(),
+            SettingId::RcuNocbPoll | SettingId::Threadirqs | SettingId::Nosmt => String::new(),
+            SettingId::Preempt => "full".to_string(),
+            SettingId::TimerMigration if aim.profile == Profile::Poll => "1".to_string(),
+            SettingId::SkewTick | SettingId::RcuNormal | SettingId::RcuNormalAfterBoot => "1".to_string(),
+            SettingId::TimerMigration
+            | SettingId::RtGroupSched
+            | SettingId::NmiWatchdog
+            | SettingId::NumaBalancing
+            | SettingId::CompactionProactiveness
+            | SettingId::CheckInterval
+            | SettingId::FairServer
+            | SettingId::PageSharing
+            | SettingId::RcuExpedited
+            | SettingId::CpuOnline => "0".to_string(),
+            SettingId::Swappiness => "10".to_string(),
+            SettingId::StatInterval => "120".to_string(),
+            SettingId::RtRuntime => "950000".to_string(),
+            SettingId::Governor => "performance".to_string(),
+            SettingId::LowestFrequency => cpu?.max_frequency_khz?.to_string(),
+            SettingId::ResumeLatency => resume_latency(aim.profile, &cpu?.idle_states)?.to_string(),
+            SettingId::HugePages => "madvise".to_string(),
+            SettingId::RtPriority => "98".to_string(),
+            SettingId::LockedMemory => "unlimited".to_string(),
         })
     }
 
@@ -189,64 +190,68 @@ impl Knob {
             return unwanted("a machine without deadlines gets none");
         }
         match self {
-            Knob::Preempt => {
+            SettingId::Preempt => {
                 unwanted("a plan keeps the kernel's preemption; for a deadline, boot a real-time kernel")
             }
-            Knob::RtGroupSched => unwanted("it takes real-time limits away from other groups"),
-            Knob::RcuNormal | Knob::RcuNormalAfterBoot | Knob::RcuExpedited => {
+            SettingId::RtGroupSched => unwanted("it takes real-time limits away from other groups"),
+            SettingId::RcuNormal | SettingId::RcuNormalAfterBoot | SettingId::RcuExpedited => {
                 unwanted("networks and control groups then take longer to change")
             }
-            Knob::StatInterval => unwanted("it makes the figures in /proc/vmstat older"),
-            Knob::RtRuntime => {
+            SettingId::StatInterval => unwanted("it makes the figures in /proc/vmstat older"),
+            SettingId::RtRuntime => {
                 unwanted("a loop that runs away would hang its CPU, or SCHED_DEADLINE loses a test")
             }
-            Knob::CpuOnline => unwanted("each change stops all CPUs for a moment"),
-            Knob::PacketSteering => unwanted("no queue hands packets to other CPUs unless it was told to"),
-            Knob::Threadirqs if kernel.preemption == Preemption::RealTime => {
+            SettingId::CpuOnline => unwanted("each change stops all CPUs for a moment"),
+            SettingId::PacketSteering => {
+                unwanted("no queue hands packets to other CPUs unless it was told to")
+            }
+            SettingId::Threadirqs if kernel.preemption == Preemption::RealTime => {
                 unwanted("a real-time kernel has them all in threads")
             }
-            Knob::Threadirqs if profile == Audio => {
+            SettingId::Threadirqs if profile == Audio => {
                 needs(kernel.option("IRQ_FORCED_THREADING"), true, "IRQ_FORCED_THREADING")
             }
-            Knob::Threadirqs => unwanted("a real-time kernel serves this profile better"),
-            Knob::NumaBalancing
-            | Knob::CompactionProactiveness
-            | Knob::Swappiness
-            | Knob::HugePages
-            | Knob::PageSharing
-            | Knob::Governor => None,
-            Knob::RtPriority | Knob::LockedMemory if profile == Vm => {
+            SettingId::Threadirqs => unwanted("a real-time kernel serves this profile better"),
+            SettingId::NumaBalancing
+            | SettingId::CompactionProactiveness
+            | SettingId::Swappiness
+            | SettingId::HugePages
+            | SettingId::PageSharing
+            | SettingId::Governor => None,
+            SettingId::RtPriority | SettingId::LockedMemory if profile == Vm => {
                 unwanted("what runs guests has these rights from the service that starts it")
             }
-            Knob::RtPriority | Knob::LockedMemory => None,
-            Knob::ResumeLatency if !sleeps => unwanted("a CPU that never sleeps enters no idle state"),
-            Knob::ResumeLatency => None,
-            Knob::Irqbalance if !aim.runs("irqbalance") => unwanted("irqbalance is not seen to run"),
-            Knob::Slices => slices(aim),
+            SettingId::RtPriority | SettingId::LockedMemory => None,
+            SettingId::ResumeLatency if !sleeps => unwanted("a CPU that never sleeps enters no idle state"),
+            SettingId::ResumeLatency => None,
+            SettingId::Irqbalance if !aim.runs("irqbalance") => unwanted("irqbalance is not seen to run"),
+            SettingId::Slices => slices(aim),
             _ if !aim.isolates() => {
                 unwanted("sound's programs get no CPU of their own unless --cores asks for some")
             }
-            Knob::NohzFull | Knob::NohzFullPatience if sleeps => {
+            SettingId::NohzFull | SettingId::NohzFullPatience if sleeps => {
                 unwanted("a loop that sleeps pays for it at each wakeup")
             }
-            Knob::NohzFull | Knob::NohzFullPatience => {
+            SettingId::NohzFull | SettingId::NohzFullPatience => {
                 needs(kernel.option("NO_HZ_FULL"), false, "NO_HZ_FULL")
             }
-            Knob::RcuNocbs | Knob::RcuNocbPoll => needs(kernel.option("RCU_NOCB_CPU"), false, "RCU_NOCB_CPU"),
-            Knob::Tsc if aim.machine.tsc_watched != Some(true) => {
+            SettingId::RcuNocbs | SettingId::RcuNocbPoll => {
+                needs(kernel.option("RCU_NOCB_CPU"), false, "RCU_NOCB_CPU")
+            }
+            SettingId::Tsc if aim.machine.tsc_watched != Some(true) => {
                 unwanted("the kernel is not seen to watch the TSC here")
             }
-            Knob::TimerMigration if profile == Poll => None,
-            Knob::TimerMigration if profile == Periodic && !aim.nohz_full().is_empty() => None,
-            Knob::TimerMigration => {
+            SettingId::TimerMigration if profile == Poll => None,
+            SettingId::TimerMigration if profile == Periodic && !aim.nohz_full().is_empty() => None,
+            SettingId::TimerMigration => {
                 unwanted("it matters to a periodic loop with nohz_full, and to one that polls")
             }
-            Knob::FairServer if profile == Poll && kernel.at_least(6, 12) == Some(true) => None,
-            Knob::FairServer if profile == Poll => unwanted("it is new in Linux 6.12"),
-            Knob::FairServer if profile == Vm => {
+            SettingId::FairServer if profile == Poll && kernel.at_least(6, 12) == Some(true) => None,
+            SettingId::FairServer if profile == Poll => unwanted("it is new in Linux 6.12"),
+            SettingId::FairServer if profile == Vm => {
                 unwanted("a guest that spins would starve the host's kernel threads")
             }
-            Knob::FairServer => unwanted("a loop that sleeps each period does not meet it"),
+            SettingId::FairServer => unwanted("a loop that sleeps each period does not meet it"),
             _ => None,
         }
     }
@@ -258,7 +263,7 @@ impl Knob {
 
     fn command_to(self, value: &str) -> String {
         // All of them are one: the first of the machine stands for it.
-        self.setting().how_to_set(value).replace("machinecheckN", "machinecheck0")
+        self.entry().how_to_set(value).replace("machinecheckN", "machinecheck0")
     }
 
     /// The word of the boot line that sets it.
@@ -274,23 +279,23 @@ impl Knob {
         Advice { text: self.command(aim).into(), by: self.by(aim) }
     }
 
-    /// As [`Knob::advice`], to another value.
+    /// As [`SettingId::advice`], to another value.
     pub fn advice_to(self, aim: &Aim, value: &str) -> Advice {
         Advice { text: self.command_to(value).into(), by: self.by(aim) }
     }
 
-    /// As [`Knob::advice`], in words of the caller's.
+    /// As [`SettingId::advice`], in words of the caller's.
     pub fn advice_in(self, aim: &Aim, text: impl Into<Cow<'static, str>>) -> Advice {
         Advice { text: text.into(), by: self.by(aim) }
     }
 
-    /// As [`Knob::advice`], for the file with `number` in the place of `N`.
+    /// As [`SettingId::advice`], for the file with `number` in the place of `N`.
     pub fn advice_for(self, aim: &Aim, number: u32) -> Advice {
         let place = self.name().replacen('N', &number.to_string(), 1);
         self.advice_in(aim, self.command(aim).replace(self.name(), &place))
     }
 
-    /// As [`Knob::advice`], for each of `cpus`.
+    /// As [`SettingId::advice`], for each of `cpus`.
     pub fn advice_on(self, aim: &Aim, cpus: &CpuSet) -> Advice {
         let mut by_value: BTreeMap<String, CpuSet> = BTreeMap::new();
         for cpu in cpus.iter() {
@@ -319,15 +324,15 @@ impl Knob {
     /// Whether it is a file that a machine has once, or not at all.
     fn is_one_file(self) -> bool {
         let several = ["/cpuN/", "/irq/N/", "/IF/"].iter().any(|part| self.name().contains(part));
-        !several && matches!(self.setting().kind, registry::SettingKind::File | registry::SettingKind::Sysctl)
+        !several && matches!(self.entry().kind, registry::SettingKind::File | registry::SettingKind::Sysctl)
     }
 
     /// Whether a CPU has it, as far as the machine tells.
     fn is_on(self, aim: &Aim, cpu: u32) -> bool {
         let cpu = aim.machine.cpu(cpu);
         match self {
-            Knob::FairServer => cpu.is_some_and(|cpu| cpu.fair_server_runtime_ns.is_some()),
-            Knob::Governor | Knob::LowestFrequency => cpu.is_some_and(|cpu| cpu.governor.is_some()),
+            SettingId::FairServer => cpu.is_some_and(|cpu| cpu.fair_server_runtime_ns.is_some()),
+            SettingId::Governor | SettingId::LowestFrequency => cpu.is_some_and(|cpu| cpu.governor.is_some()),
             _ => true,
         }
     }
@@ -338,7 +343,7 @@ impl Knob {
     }
 
     fn by(self, aim: &Aim) -> CarriedOutBy {
-        let on_the_boot_line = self.setting().kind == registry::SettingKind::Boot;
+        let on_the_boot_line = self.entry().kind == registry::SettingKind::Boot;
         match self.why_not(aim) {
             None if on_the_boot_line && aim.machine.kernel.option("CPU_ISOLATION") == Some(false) => {
                 CarriedOutBy::Left(self, "CONFIG_CPU_ISOLATION is off in this kernel".into())

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The effect of each knob, with those that did nothing at the end.
+//! The effect of each setting, with those that did nothing at the end.
 
 use std::fmt::Write;
 
-use tune::measure::{Does, KnobEffect, MeasuredPlan};
+use tune::measure::{Does, MeasuredPlan, SettingEffect};
 
 use super::entry;
 use crate::terminal::Style;
 
-/// The measured knobs, in lines of the style's width.
-pub fn knobs(measured: &MeasuredPlan, style: Style) -> String {
+/// The measured settings, in lines of the style's width.
+pub fn settings(measured: &MeasuredPlan, style: Style) -> String {
     let mut out = String::new();
     let head = format!(
-        "cpu {}, {} rounds of {} s without and with each knob; differences with 95 % intervals, below zero is better",
+        "cpu {}, {} rounds of {} s without and with each setting; differences with 95 % intervals, below zero is better",
         measured.cpu, measured.rounds, measured.seconds
     );
     entry(&mut out, "", &head, style);
-    for knob in &measured.knobs {
-        let mark = match knob.does {
+    for setting in &measured.settings {
+        let mark = match setting.does {
             Does::Helps => "helps",
             Does::Harms => "HARMS",
             Does::Nothing => "nothing",
         };
-        let _ = writeln!(out, "\n{mark:8}{}", knob.name);
-        for effect in &knob.effects {
+        let _ = writeln!(out, "\n{mark:8}{}", setting.name);
+        for effect in &setting.effects {
             entry(&mut out, "          ", &line(effect), style);
         }
     }
@@ -34,10 +34,10 @@ pub fn knobs(measured: &MeasuredPlan, style: Style) -> String {
         }
     }
     let nothing: Vec<&str> = measured
-        .knobs
+        .settings
         .iter()
-        .filter(|knob| knob.does == Does::Nothing)
-        .map(|knob| knob.name.as_str())
+        .filter(|setting| setting.does == Does::Nothing)
+        .map(|setting| setting.name.as_str())
         .collect();
     if !nothing.is_empty() {
         out.push('\n');
@@ -53,8 +53,8 @@ pub fn knobs(measured: &MeasuredPlan, style: Style) -> String {
     out
 }
 
-fn line(effect: &KnobEffect) -> String {
-    let KnobEffect { figure, unit, without, with, difference, low, high, .. } = effect;
+fn line(effect: &SettingEffect) -> String {
+    let SettingEffect { figure, unit, without, with, difference, low, high, .. } = effect;
     format!(
         "{figure}: {without:.1} to {with:.1} {unit}; difference {difference:+.1} ({low:+.1} to {high:+.1})"
     )
