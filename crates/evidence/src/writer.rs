@@ -11,7 +11,7 @@
 //! compaction in between is not waited for: a slow disk would have the control thread lose samples, and a run
 //! that is still `running` claims nothing.
 //!
-//! - **Size** grows with the spread of the values, and by a line per second (per minute in a long run); not with
+//! - **Size** grows with the spread of the values, and by a line per second (long run: per minute); not with
 //!   the number of samples.
 //! - **In a long run** (`--flight`) `spikes.jsonl` is written anew now and then with the longest and the
 //!   latest spikes of each series alone.

@@ -302,7 +302,7 @@ impl SampleSource for FollowedLoops<'_> {
     }
 }
 
-/// Loops that are polled less often in a long run: of more, records of a quarter of a second may find no room.
+/// Loops that a long run polls less often: of more, records of a quarter of a second may find no room.
 const FEW: usize = 16;
 
 /// Polls that bring all records in the BPF part's ring.

@@ -9,7 +9,7 @@
 //! - [`spec`]: from text to types; [`preflight`]: what of it would spoil the run on this machine.
 //! - [`session`]: the run itself; [`rows`]: the measuring threads of each row.
 //! - [`control`]: where the control thread stays; [`on_spike`]: what is done beside the measurement.
-//! - [`turns`]: what a setting of a plan is worth, measured without it and with it; [`held`]: settings in force
+//! - [`turns`]: the effect of a plan's setting, measured without it and with it; [`held`]: settings in force
 //!   meanwhile.
 #![forbid(unsafe_code)]
 

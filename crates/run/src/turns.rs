@@ -2,7 +2,7 @@
 //! The effect of a plan's setting on this machine: measured without it and with it, by turns.
 //!
 //! Each measurement is the program `isolator` again (`measure`), so that it is the same as one by hand: a
-//! process that has measured keeps its locked memory and its CPUs. A setting is turned on by a transaction and
+//! process that has measured keeps its locked memory and its CPUs. A setting is set by a transaction and
 //! off by undoing it: one that a dead process left on is undone by `tune rollback`.
 
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //! Advice on disturbances: one table for the audit, the planner, the preflight and `isolator why`.
 //!
 //! Each advice is automatic, and names the setting of a plan that carries it out, or [`Manual`], with the
-//! reason. A [`SettingId`] is a setting that at least one of them advises; its value, its form and its place on
-//! the plan are decided here alone, so that an advice cannot differ from the plan of the same machine and
+//! reason. A [`SettingId`] is a setting that at least one of them advises; its value, its form and its place
+//! on the plan are decided here alone, so that an advice cannot differ from the plan of the same machine and
 //! profile.
 
 use std::borrow::Cow;
