@@ -31,6 +31,9 @@ pub struct Matrix {
     pub name: String,
     /// A description of it.
     pub about: String,
+    /// Of the steps that name none.
+    #[serde(default)]
+    scenarios: Vec<String>,
     step: Vec<MatrixBundle>,
     /// An article's figures of the same places.
     #[serde(default)]
@@ -47,6 +50,7 @@ struct MatrixBundle {
     mode: Option<String>,
     #[serde(default)]
     isolate: Option<String>,
+    #[serde(default)]
     scenarios: Vec<String>,
     #[serde(default = "idle")]
     loads: Vec<String>,
@@ -99,7 +103,12 @@ fn idle() -> Vec<String> {
 pub fn all() -> Result<Vec<Matrix>> {
     let file: std::result::Result<MatrixFile, _> = toml::from_str(include_str!("matrices.toml"));
     let why = |e: toml::de::Error| Error::on("read", "matrices.toml", e.message(), "report this");
-    Ok(file.map_err(why)?.matrix)
+    let mut all = file.map_err(why)?.matrix;
+    for Matrix { scenarios, step, .. } in &mut all {
+        let own = step.iter_mut().filter(|step| step.scenarios.is_empty());
+        own.for_each(|step| step.scenarios.clone_from(scenarios));
+    }
+    Ok(all)
 }
 
 /// The matrix called `name`.
