@@ -60,8 +60,8 @@ impl<'a> Turns<'a> {
         Ok(Turns { cpu, rounds, duration, warm_up, stop, program, folder })
     }
 
-    /// All rounds of one setting, its changes under the record `id`; the inner error is why it was not measured,
-    /// with the machine as it was. Settings that cannot be restored go to `left`.
+    /// All rounds of one setting, its changes under the record `id`; the inner error is why it was not
+    /// measured, with the machine as it was. Settings that cannot be restored go to `left`.
     pub fn setting(
         &self,
         system: &mut dyn System,

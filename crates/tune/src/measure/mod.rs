@@ -8,8 +8,8 @@
 //! ranks, exact, at 95 % or just above: neither asks for a normal distribution, and one round with a peak
 //! does not carry the result.
 //!
-//! Limits: settings that help only together show nothing alone; rare peaks need longer rounds than people wait
-//! for.
+//! Limits: settings that help only together show nothing alone; rare peaks need longer rounds than people
+//! wait for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

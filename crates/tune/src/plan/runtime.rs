@@ -27,8 +27,8 @@ struct RuntimeActions<'a> {
 struct Because(&'static str, &'static str, &'static str);
 
 impl RuntimeActions<'_> {
-    /// Sets `setting` as the table of advice has it, where the machine has its file and the table does not leave
-    /// it.
+    /// Sets `setting` as the table of advice has it, where the machine has its file and the table does not
+    /// leave it.
     fn set(&mut self, setting: SettingId, disruption: Disruption, why: &str) {
         let path = setting.file();
         if self.has(&path)
