@@ -48,6 +48,7 @@ pub struct MeasuredPlan {
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MeasuredKnob")]
 pub struct MeasuredSetting {
     /// Its name.
     pub name: String,
