@@ -68,64 +68,34 @@ impl Interruption {
         Interruption { name, expected, right, has_sender, is_other, is_watched_twice, make }
     }
 
-    /// An IPI, which has a sender.
-    const fn ipi(
-        name: &'static str,
-        expected: &'static str,
-        right: &'static [(CauseKind, &'static str)],
-        make: Method,
-    ) -> Interruption {
-        Interruption { has_sender: true, ..Interruption::new(name, expected, right, make) }
-    }
-
     /// Whether a cause is the expected one.
     pub fn is_right(&self, cause: &Cause) -> bool {
         self.right.iter().any(|(kind, named)| cause.kind == *kind && cause.name.contains(named))
     }
 }
 
+/// An IPI of one of the lab's storms: it has a sender.
+macro_rules! ipi {
+    ($name:literal, $function:literal, $storm:literal) => {{
+        let expected = concat!("IPI `", $function, "`, sender");
+        let make = Method::Beside(|repeat| storm($storm, repeat));
+        let one = Interruption::new($name, expected, &[(CauseKind::Ipi, $function)], make);
+        Interruption { has_sender: true, ..one }
+    }};
+}
+
 /// All of them.
 pub const ALL: &[Interruption] = &[
     Interruption::new("FIFO hog", "thread `hog`", &[(CauseKind::Thread, "hog")], Method::Beside(hog)),
-    Interruption::ipi(
-        "membarrier storm",
-        "IPI `ipi_mb`, sender",
-        &[(CauseKind::Ipi, "ipi_mb")],
-        Method::Beside(|repeat| storm("membarrier-own", repeat)),
-    ),
+    ipi!("membarrier storm", "ipi_mb", "membarrier-own"),
     Interruption {
         is_watched_twice: true,
-        ..Interruption::ipi(
-            "the same beside another run",
-            "IPI `ipi_mb`, sender",
-            &[(CauseKind::Ipi, "ipi_mb")],
-            Method::Beside(|repeat| storm("membarrier-own", repeat)),
-        )
+        ..ipi!("the same beside another run", "ipi_mb", "membarrier-own")
     },
-    Interruption::ipi(
-        "mprotect shootdown",
-        "IPI `flush_tlb_func`, sender",
-        &[(CauseKind::Ipi, "flush_tlb_func")],
-        Method::Beside(|repeat| storm("mprotect-own", repeat)),
-    ),
-    Interruption::ipi(
-        "munmap shootdown",
-        "IPI `flush_tlb_func`, sender",
-        &[(CauseKind::Ipi, "flush_tlb_func")],
-        Method::Beside(|repeat| storm("munmap-own", repeat)),
-    ),
-    Interruption::ipi(
-        "static-key flips, schedstats",
-        "IPI `do_sync_core`, sender",
-        &[(CauseKind::Ipi, "do_sync_core")],
-        Method::Beside(|repeat| storm("static-keys", repeat)),
-    ),
-    Interruption::ipi(
-        "static-key flips, tracing",
-        "IPI `do_sync_core`, sender",
-        &[(CauseKind::Ipi, "do_sync_core")],
-        Method::Beside(|repeat| storm("tracepoints", repeat)),
-    ),
+    ipi!("mprotect shootdown", "flush_tlb_func", "mprotect-own"),
+    ipi!("munmap shootdown", "flush_tlb_func", "munmap-own"),
+    ipi!("static-key flips, schedstats", "do_sync_core", "static-keys"),
+    ipi!("static-key flips, tracing", "do_sync_core", "tracepoints"),
     Interruption {
         is_other: true,
         ..Interruption::new(
