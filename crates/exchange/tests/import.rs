@@ -41,6 +41,17 @@ fn what_the_command_line_tells_is_taken_and_nothing_more() {
     assert_eq!((asked.policy.as_deref(), asked.priority), (Some("fifo"), Some(1)));
 }
 
+/// Some builds write `"cmdline"` where rt-tests write `"cmdline:"`.
+#[test]
+fn keys_without_a_colon_say_the_same() {
+    let whole = text("cyclictest-2.6.json");
+    let plain = whole.replace("\"cmdline:\"", "\"cmdline\"").replace("version:\"", "version\"");
+    assert_eq!(whole.len() - plain.len(), 2);
+    let (whole, plain) = (read(&whole), read(&plain));
+    assert!(plain.manifest.written_by.version.is_some());
+    assert_eq!((figures(&whole), whole.manifest), (figures(&plain), plain.manifest));
+}
+
 #[test]
 fn without_a_histogram_each_thread_has_its_own_longer_period() {
     for name in ["cyclictest-2.4-no-histogram.json", "cyclictest-2.4-summary.txt"] {

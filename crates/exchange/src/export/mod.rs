@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes evidence in other tools' formats, for the scripts that read them.
 //!
-//! | format | what it is |
-//! |---|---|
-//! | `cyclictest` | the text of `cyclictest -h`: one probe under one load, a column a CPU |
-//! | `rtla` | the text of `rtla timerlat hist` (timerlat and wakeup) or `rtla osnoise hist` (the others) |
-//! | `csv` | every bucket of every series, a row each, in nanoseconds; `to_ns` is empty where it is unknown |
-//! | `json` | the document of `prove --json` with the buckets of every row |
-//! | `ktap` | a test result for each row and for the verdict, as the kernel's own tests print them |
-//! | `lava` | the same as signals of LAVA |
-//! | `trace` | spikes and their causes for Perfetto and Chrome's trace viewer |
-//!
-//! The first two have buckets of 1 us and end at [`BUCKETS_US`], or where imported evidence ends to tell
-//! values apart; the rest is their overflow. A bucket of ours that lies in two of theirs goes to the higher
+//! The tables of cyclictest and rtla have buckets of 1 us and end at [`BUCKETS_US`], or where imported evidence
+//! ends to tell values apart; the rest is their overflow. A bucket of ours that lies in two of theirs goes to the higher
 //! one. They have no place for missed periods, taints and the limit.
 
 mod results;
@@ -35,49 +25,39 @@ use evidence::{Error, Result};
 /// Where the buckets of the text tables end: cyclictest's own largest `-h`.
 pub const BUCKETS_US: u64 = 1_000_000;
 
-/// A format that can be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExportFormat {
-    /// cyclictest's histogram.
-    Cyclictest,
-    /// rtla's histogram.
-    Rtla,
-    /// A table of buckets.
-    Csv,
-    /// Our own document, with buckets.
-    Json,
-    /// Test results of the kernel's form.
-    Ktap,
-    /// Test results as LAVA's signals.
-    Lava,
-    /// Spikes for a trace viewer.
-    Trace,
+macro_rules! formats {
+    ($($(#[doc = $doc:literal])+ $format:ident = $name:literal;)+) => {
+        /// A format that can be written.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum ExportFormat { $($(#[doc = $doc])+ $format,)+ }
+
+        impl ExportFormat {
+            /// All of them.
+            pub const ALL: [ExportFormat; [$($name),+].len()] = [$(ExportFormat::$format),+];
+
+            /// The name that chooses it.
+            pub fn name(self) -> &'static str {
+                match self { $(ExportFormat::$format => $name,)+ }
+            }
+        }
+    };
 }
 
-impl ExportFormat {
-    /// All of them.
-    pub const ALL: [ExportFormat; 7] = [
-        ExportFormat::Cyclictest,
-        ExportFormat::Rtla,
-        ExportFormat::Csv,
-        ExportFormat::Json,
-        ExportFormat::Ktap,
-        ExportFormat::Lava,
-        ExportFormat::Trace,
-    ];
-
-    /// The name that chooses it.
-    pub fn name(self) -> &'static str {
-        match self {
-            ExportFormat::Cyclictest => "cyclictest",
-            ExportFormat::Rtla => "rtla",
-            ExportFormat::Csv => "csv",
-            ExportFormat::Json => "json",
-            ExportFormat::Ktap => "ktap",
-            ExportFormat::Lava => "lava",
-            ExportFormat::Trace => "trace",
-        }
-    }
+formats! {
+    /// The text of `cyclictest -h`: one probe under one load, a column a CPU.
+    Cyclictest = "cyclictest";
+    /// The text of `rtla timerlat hist` (timerlat and wakeup) or `rtla osnoise hist` (the others).
+    Rtla = "rtla";
+    /// Every bucket of every series, a row each, in nanoseconds; `to_ns` is empty where it is unknown.
+    Csv = "csv";
+    /// The document of `prove --json` with the buckets of every row.
+    Json = "json";
+    /// A test result for each row and for the verdict, as the kernel's own tests print them.
+    Ktap = "ktap";
+    /// The same as signals of LAVA.
+    Lava = "lava";
+    /// Spikes and their causes for Perfetto and Chrome's trace viewer.
+    Trace = "trace";
 }
 
 impl FromStr for ExportFormat {
@@ -85,14 +65,9 @@ impl FromStr for ExportFormat {
 
     fn from_str(name: &str) -> Result<ExportFormat> {
         let names = ExportFormat::ALL.map(ExportFormat::name).join(", ");
-        ExportFormat::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
-            Error::on(
-                "export as",
-                name,
-                "it is not a format that can be written",
-                format!("choose one of {names}, openmetrics, archive"),
-            )
-        })
+        let cure = format!("choose one of {names}, openmetrics, archive");
+        let unknown = || Error::on("export as", name, "it is not a format that can be written", cure);
+        ExportFormat::ALL.into_iter().find(|format| format.name() == name).ok_or_else(unknown)
     }
 }
 
@@ -108,7 +83,8 @@ pub struct RowFilter {
 impl RowFilter {
     /// The rows of a bundle that are meant, one at least; `format` is for the message.
     pub fn of<'a>(&self, bundle: &'a Bundle, format: &str) -> Result<Vec<&'a Row>> {
-        let rows: Vec<&Row> = bundle.rows.iter().filter(|row| self.takes(&row.entry.key)).collect();
+        let rows: Vec<&Row> =
+            bundle.rows.iter().filter(|row| self.takes(&row.entry.key.load, &row.entry.key.probe)).collect();
         if rows.is_empty() {
             return Err(self.refused(bundle, format, "no row is left by the choice".to_string()));
         }
@@ -127,11 +103,7 @@ impl RowFilter {
         Error::on(format!("export as {format}"), bundle.path.display(), why, cure)
     }
 
-    fn takes(&self, key: &RowKey) -> bool {
-        self.takes_load_and_probe(&key.load, &key.probe)
-    }
-
-    fn takes_load_and_probe(&self, load: &str, probe: &str) -> bool {
+    fn takes(&self, load: &str, probe: &str) -> bool {
         let wanted = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         wanted(&self.load, load) && (wanted(&self.probe, probe) || wanted(&self.probe, family(probe)))
     }
@@ -210,7 +182,7 @@ pub struct WithBuckets {
 
 fn json(bundle: &Bundle, choice: &RowFilter, rows: &[&Row]) -> serde_json::Result<String> {
     let mut document = ProveDocument::of(bundle);
-    document.rows.retain(|row| choice.takes(&row.key));
+    document.rows.retain(|row| choice.takes(&row.key.load, &row.key.probe));
     let buckets = |row: &&Row| row.known_buckets().map(|b| (b.from_ns, b.to_ns, b.count)).collect();
     let histograms = rows.iter().map(buckets).collect();
     let text = serde_json::to_string_pretty(&WithBuckets { document, histograms })?;

@@ -37,17 +37,16 @@ enum TestOutcome {
 fn results(bundle: &Bundle, choice: &RowFilter) -> Vec<TestResult> {
     let document = ProveDocument::without_tails(bundle);
     let verdict = &document.verdict;
-    let rows = bundle.rows.iter().zip(&verdict.rows).filter(|(row, _)| choice.takes(&row.entry.key));
+    let rows = bundle
+        .rows
+        .iter()
+        .zip(&verdict.rows)
+        .filter(|(row, _)| choice.takes(&row.entry.key.load, &row.entry.key.probe));
     let mut results: Vec<TestResult> = rows.map(|(row, judged)| of_row(row, judged)).collect();
-    let not_run = bundle.manifest.rows_not_run();
-    results.extend(not_run.into_iter().filter(|row| choice.takes_load_and_probe(&row.load, &row.probe)).map(
-        |row| TestResult {
-            name: format!("{}/{}", row.probe, row.load),
-            outcome: TestOutcome::Skip(row.reason),
-            lines: Vec::new(),
-            max_ns: None,
-        },
-    ));
+    for row in bundle.manifest.rows_not_run().into_iter().filter(|row| choice.takes(&row.load, &row.probe)) {
+        let (name, outcome) = (format!("{}/{}", row.probe, row.load), TestOutcome::Skip(row.reason));
+        results.push(TestResult { name, outcome, lines: Vec::new(), max_ns: None });
+    }
     results.push(TestResult {
         name: "verdict".to_string(),
         outcome: if verdict.held { TestOutcome::Pass } else { TestOutcome::Fail },
@@ -60,15 +59,9 @@ fn results(bundle: &Bundle, choice: &RowFilter) -> Vec<TestResult> {
 fn of_row(row: &Row, judged: &RowVerdict) -> TestResult {
     let max_ns = judged.measured().then(|| row.series.latency.max_ns());
     let limit = row.entry.limit_ns.map_or_else(|| "none".to_string(), us);
-    let figures = match max_ns {
-        Some(max_ns) => {
-            format!(
-                "{} samples, max {}, limit {limit}, late {}",
-                count(judged.count),
-                us(max_ns),
-                count(judged.late)
-            )
-        }
+    let (samples, late) = (count(judged.count), count(judged.late));
+    let figures = match max_ns.map(us) {
+        Some(max) => format!("{samples} samples, max {max}, limit {limit}, late {late}"),
         None => format!("no samples, limit {limit}"),
     };
     let outcome = match (judged.measured(), judged.held) {

@@ -41,14 +41,14 @@ fn columns(rows: &[&Row]) -> (Vec<MicrosecondColumn>, BTreeSet<u64>) {
             let count: &mut u64 = if us < end { buckets.entry(us).or_default() } else { &mut overflow };
             *count = count.saturating_add(b.count);
         }
-        let (min, max) = (row.min_ns().map(|ns| ns / 1_000), latency.max_ns() / 1_000);
+        let (min, avg) = (row.min_ns().map(|ns| ns / 1_000), row.mean_ns().map(|ns| (ns / 1e3) as u64));
         MicrosecondColumn {
             buckets,
             overflow,
             count: latency.count(),
             min,
-            avg: row.mean_ns().map(|ns| (ns / 1e3) as u64),
-            max,
+            avg,
+            max: latency.max_ns() / 1_000,
         }
     };
     let columns = rows.iter().map(column).collect::<Vec<_>>();

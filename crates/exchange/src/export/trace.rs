@@ -28,7 +28,7 @@ const CAUSES: usize = LINES + 1;
 /// The document, or why it cannot be written.
 pub(super) fn trace(bundle: &Bundle, choice: &RowFilter) -> serde_json::Result<String> {
     let mut of_row: BTreeMap<&RowKey, Vec<&Spike>> = BTreeMap::new();
-    for spike in bundle.spikes.iter().filter(|spike| choice.takes(&spike.key)) {
+    for spike in bundle.spikes.iter().filter(|spike| choice.takes(&spike.key.load, &spike.key.probe)) {
         of_row.entry(&spike.key).or_default().push(spike);
     }
     let mut events = Vec::new();

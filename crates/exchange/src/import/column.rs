@@ -8,17 +8,15 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 
+use machine::CpuSet;
 use machine::snapshot::{Kernel, Preemption};
-use machine::{CpuSet, Snapshot};
 
 use super::UNKNOWN_LOAD;
 use super::figures::ToolScreen;
 use evidence::fact;
 use evidence::histogram::Histogram;
 use evidence::kind::RowKind;
-use evidence::manifest::{
-    Asked, Coarse, Granted, Manifest, NotRun, RowEntry, RowKey, RunState, SCHEMA_VERSION, WrittenBy,
-};
+use evidence::manifest::{Asked, Coarse, Manifest, NotRun, RowEntry, RowKey};
 use evidence::reader::Bundle;
 use evidence::row::Row;
 use evidence::series::Series;
@@ -240,21 +238,8 @@ pub(super) struct ImportedFile {
 impl ImportedFile {
     /// Nothing yet but the tool that measured.
     pub fn by(program: &str) -> ImportedFile {
-        let program = program.to_string();
-        let manifest = Manifest {
-            schema_version: SCHEMA_VERSION,
-            written_by: WrittenBy { program, version: None, commit: None, command_line: None },
-            started_at: None,
-            ended_at: None,
-            state: RunState::Finished,
-            machine: Snapshot::default(),
-            asked: Asked { loads: vec![UNKNOWN_LOAD.to_string()], ..Asked::default() },
-            rows: Vec::new(),
-            not_run: Vec::new(),
-            notes: Vec::new(),
-            taints: Vec::new(),
-            causes: None,
-        };
+        let asked = Asked { loads: vec![UNKNOWN_LOAD.to_string()], ..Asked::default() };
+        let manifest = Manifest::new(program, asked);
         let (columns, missing) = (Vec::new(), Vec::new());
         ImportedFile { manifest, columns, missing, cpus_known: true, skips_missed: false }
     }
@@ -373,13 +358,7 @@ impl ImportedFile {
             }
             self.hidden_by(&column);
             let (latency, coarse) = column.latency(&mut self.missing);
-            let key = RowKey {
-                probe: column.probe.to_string(),
-                load: UNKNOWN_LOAD.to_string(),
-                cpu: column.cpu,
-                period_ns: column.period_ns,
-                thread_name: None,
-            };
+            let key = RowKey::new(&column.probe.to_string(), UNKNOWN_LOAD, column.cpu, column.period_ns);
             if let Some(place) = known.get(&key) {
                 let row: &mut Row = &mut rows[*place];
                 row.series.latency.merge(&latency);
@@ -387,7 +366,8 @@ impl ImportedFile {
                 self.note(format!("{key}: several threads are one row"));
             } else {
                 known.insert(key.clone(), rows.len());
-                rows.push(Row::new(entry(key, coarse), Series { latency, ..Series::default() }));
+                let entry = RowEntry { coarse: Some(coarse), ..RowEntry::new(key) };
+                rows.push(Row::new(entry, Series { latency, ..Series::default() }));
             }
         }
         let asked = &mut self.manifest.asked;
@@ -430,21 +410,6 @@ impl ImportedFile {
             let cure = "measure with isolator measure wakeup, which counts them";
             self.taint(taint::MISSED_PERIODS_UNCOUNTED, reason, cure, self.cpus_known.then_some(*cpu));
         }
-    }
-}
-
-fn entry(key: RowKey, coarse: Coarse) -> RowEntry {
-    RowEntry {
-        files: key.stem(),
-        key,
-        state: RunState::Finished,
-        granted: Granted::default(),
-        limit_ns: None,
-        followed: None,
-        spikes: 0,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: Some(coarse),
     }
 }
 

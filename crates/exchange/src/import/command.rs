@@ -26,25 +26,23 @@ impl Syntax {
                 let (name, value) =
                     long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
                 let Some((_, letter)) = self.names.iter().find(|known| known.0 == name) else { continue };
-                let takes_next = value.is_none() && self.takes(*letter)? == TakesValue::Always;
+                let takes_next = value.is_none() && self.colons(*letter)? == 1;
                 found.push((*letter, if takes_next { Some(words.next()?) } else { value }));
                 continue;
             }
             let Some(cluster) = word.strip_prefix('-') else { continue };
             for (at, letter) in cluster.char_indices() {
                 let rest = &cluster[at + letter.len_utf8()..];
-                let takes = self.takes(letter)?;
-                if takes == TakesValue::Never {
-                    found.push((letter, None));
-                    continue;
-                }
-                let value = if !rest.is_empty() {
-                    Some(rest)
-                } else if takes == TakesValue::Always {
-                    Some(words.next()?)
-                } else {
+                let value = match self.colons(letter)? {
+                    0 => {
+                        found.push((letter, None));
+                        continue;
+                    }
+                    _ if !rest.is_empty() => Some(rest),
+                    1 => Some(words.next()?),
                     // The tools take a number that follows for the argument.
-                    words.next_if(|next| next.starts_with(|c: char| c.is_ascii_digit() || "!+".contains(c)))
+                    _ => words
+                        .next_if(|next| next.starts_with(|c: char| c.is_ascii_digit() || "!+".contains(c))),
                 };
                 found.push((letter, value));
                 break;
@@ -53,22 +51,11 @@ impl Syntax {
         Some(ToolCommand(found))
     }
 
-    fn takes(&self, letter: char) -> Option<TakesValue> {
-        let at = self.letters.find(letter).filter(|_| letter != ':')?;
-        let after = &self.letters[at + letter.len_utf8()..];
-        Some(match (after.starts_with("::"), after.starts_with(':')) {
-            (true, _) => TakesValue::Maybe,
-            (_, true) => TakesValue::Always,
-            _ => TakesValue::Never,
-        })
+    /// How many colons stand behind a letter.
+    fn colons(&self, letter: char) -> Option<usize> {
+        let (_, after) = self.letters.split_once(letter).filter(|_| letter != ':')?;
+        Some(after.len() - after.trim_start_matches(':').len())
     }
-}
-
-#[derive(PartialEq)]
-enum TakesValue {
-    Never,
-    Maybe,
-    Always,
 }
 
 impl<'a> ToolCommand<'a> {

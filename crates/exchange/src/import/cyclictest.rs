@@ -106,17 +106,22 @@ pub(super) fn asked(found: &mut ImportedFile, command: &ToolCommand) {
     if command.has('b') {
         found.note("cyclictest was told (-b) to end at the first latency above a threshold");
     }
-    let policy = match command.argument('y') {
-        Some("normal") => Some("other"),
-        policy => policy,
-    };
-    match (command.has('p'), command.number('p'), policy) {
+    let policy = command.argument('y').map(|policy| if policy == "normal" { "other" } else { policy });
+    match (command.has('p'), command.number('p')) {
         // Like the tool: a priority makes the policy FIFO unless it is RR.
-        (true, Some(1..), Some("rr")) => found.scheduled(Some("rr"), command.number('p')),
-        (true, Some(1..), _) => found.scheduled(Some("fifo"), command.number('p')),
-        (true, None, _) => {}
-        (_, _, policy) => found.scheduled(policy.or(Some("other")), None),
+        (true, Some(priority @ 1..)) => {
+            found.scheduled(policy.filter(|policy| *policy == "rr").or(Some("fifo")), Some(priority));
+        }
+        (true, None) => {}
+        _ => found.scheduled(policy.or(Some("other")), None),
     }
+}
+
+/// `Thread 0 using cpu 1.`
+fn thread_and_cpu(line: &str) -> Option<(u32, u32)> {
+    let (thread, cpu) =
+        line.strip_prefix("Thread ")?.trim_end().strip_suffix('.')?.split_once(" using cpu ")?;
+    Some((thread.parse().ok()?, cpu.parse().ok()?))
 }
 
 /// Whether a line that cannot be read should be a sample.
@@ -150,15 +155,8 @@ impl<'a> Around<'a> {
             self.policy = policy.split(':').next();
         } else if let Some((_, latency)) = text.split_once("/dev/cpu_dma_latency set to ") {
             once(&mut self.dma_latency, latency.trim())?;
-        } else if let Some((thread, cpu)) = text
-            .strip_prefix("Thread ")
-            .and_then(|line| line.trim_end().strip_suffix('.'))
-            .and_then(|line| line.split_once(" using cpu "))
-            && let (Ok(thread), Ok(cpu)) = (thread.parse(), cpu.parse())
-        {
-            if self.cpus.insert(thread, cpu).is_some() {
-                return second_run();
-            }
+        } else if let Some((thread, cpu)) = thread_and_cpu(text) {
+            second_run_if(self.cpus.insert(thread, cpu).is_some())?;
         } else if let Some(tids) = text.strip_prefix("# Thread Ids:") {
             self.tids = tids.split_whitespace().map_while(plain_number).collect();
         }
@@ -166,7 +164,7 @@ impl<'a> Around<'a> {
     }
 
     fn column(&self, thread: u32) -> ImportedSeries {
-        let line = self.threads.lines.get(&thread);
+        let line = self.threads.0.get(&thread);
         let cpu = self.cpus.get(&thread).copied().unwrap_or(thread);
         let column = ImportedSeries {
             thread: Some(thread),
@@ -179,8 +177,7 @@ impl<'a> Around<'a> {
     /// Ends the reading: what the text states beside its table or samples counts where it is worse.
     fn settle(self, found: &mut ImportedFile) {
         for column in &mut found.columns {
-            let screen = column.thread.and_then(|thread| self.threads.screens.0.get(&thread));
-            if let Some(max) = screen.and_then(|screen| screen.max) {
+            if let Some(max) = column.thread.and_then(|thread| self.threads.0.get(&thread)?.screen.max) {
                 column.state_max(max);
             }
         }
@@ -253,7 +250,7 @@ fn read_histogram(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), Strin
         // The total leaves the overflows out.
         let (total, listed) = (table.number(TOTAL, thread), column.listed());
         if table.rows.is_empty() {
-            let cycles = around.threads.screens.0.get(&(thread as u32)).map(|screen| screen.cycles);
+            let cycles = around.threads.0.get(&(thread as u32)).map(|line| line.screen.cycles);
             column.unplaced = total.or(cycles).unwrap_or(0);
         } else if let Some(total) = total.filter(|total| *total != listed) {
             column.unplaced = total.saturating_sub(listed);
@@ -308,9 +305,9 @@ fn read_summary(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String>
     while let Some(line) = scan.next()? {
         around.take(&line)?;
     }
-    for (thread, screen) in &around.threads.screens.0 {
-        let column = around.column(*thread).screen(screen);
-        found.columns.push(ImportedSeries { overflow: 0, unplaced: screen.cycles, ..column });
+    for (thread, line) in &around.threads.0 {
+        let column = around.column(*thread).screen(&line.screen);
+        found.columns.push(ImportedSeries { overflow: 0, unplaced: line.screen.cycles, ..column });
     }
     around.settle(found);
     Ok(())

@@ -44,9 +44,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
         if let Some(id) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
             && id.bytes().all(|byte| byte.is_ascii_digit())
         {
-            if blocks.iter().any(|block| block.id == id) {
-                return second_run();
-            }
+            second_run_if(blocks.iter().any(|block| block.id == id))?;
             blocks.push(DeadlineBlock { id: id.to_string(), ..DeadlineBlock::default() });
         } else if line.text == "Setup:" && !blocks.is_empty() {
             return second_run();

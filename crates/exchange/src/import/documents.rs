@@ -17,7 +17,6 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 
 use super::column::kernel;
-use super::figures::ToolScreen;
 use super::scan::prelude::*;
 use super::threads::ThreadTool;
 use super::{cyclictest, json, oslat, pairs};
@@ -111,32 +110,19 @@ struct Sysinfo {
 struct DocumentThread {
     #[serde(default, deserialize_with = "json::once")]
     histogram: BTreeMap<u64, u64>,
-    #[serde(alias = "count")]
+    #[serde(alias = "count", alias = "samples")]
     cycles: Option<u64>,
     min: Option<u64>,
     avg: Option<f64>,
     max: Option<u64>,
     cpu: Option<i64>,
-    sender: Option<PairSender>,
-    receiver: Option<PairReceiver>,
-}
-
-#[derive(Debug, Deserialize)]
-struct PairSender {
-    cpu: Option<i64>,
     priority: Option<u64>,
-    samples: u64,
     interval: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct PairReceiver {
-    cpu: Option<i64>,
     #[serde(default)]
     timeoutcount: u64,
-    min: Option<u64>,
-    avg: Option<f64>,
-    max: Option<u64>,
+    /// The two threads of a pair.
+    sender: Option<Box<DocumentThread>>,
+    receiver: Option<Box<DocumentThread>>,
 }
 
 impl ToolDocument {
@@ -160,60 +146,49 @@ impl DocumentThread {
         self.cycles.ok_or_else(|| "a thread has no number of cycles".into())
     }
 
-    fn screen(&self) -> Result<ToolScreen, String> {
-        let (cycles, min, avg, max) = (self.cycles()?, self.min, self.avg, self.max);
-        Ok(ToolScreen { cycles, min, avg, max, ..ToolScreen::default() })
-    }
-
     /// Its histogram and figures.
-    fn column(self, kind: RowKind, cpu: u32, unit_ns: u64) -> ImportedSeries {
+    fn column(self, probe: impl Into<Probe>, cpu: u32, unit_ns: u64) -> ImportedSeries {
         ImportedSeries {
             buckets: self.histogram.into_iter().collect(),
             min: self.min,
             avg: self.avg,
             max: self.max,
-            ..ImportedSeries::new(kind, cpu, unit_ns)
+            ..ImportedSeries::new(probe, cpu, unit_ns)
         }
     }
 }
 
-/// Which tool of rt-tests wrote a document.
+/// A tool of rt-tests, by what its documents hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RtTestsTool {
     Cyclictest,
     Oslat,
-    /// pmqtest and its family; absent: the file does not say which.
-    Pair(Option<&'static str>),
+    /// pmqtest and its family.
+    Pair,
     Thread(ThreadTool),
 }
 
 impl RtTestsTool {
-    fn of(program: &str, document: &ToolDocument) -> Result<RtTestsTool, String> {
+    /// The tool that wrote a document, and its name.
+    fn of(program: &str, document: &ToolDocument) -> Result<(RtTestsTool, &'static str), String> {
         let has = |what: fn(&DocumentThread) -> bool| document.thread.values().any(what);
-        Ok(match program {
-            "" if has(|thread| thread.receiver.is_some()) => RtTestsTool::Pair(None),
-            "" if has(|thread| thread.cycles.is_some()) => RtTestsTool::Cyclictest,
-            "" => RtTestsTool::Oslat,
-            program if program.contains("cyclictest") => RtTestsTool::Cyclictest,
-            program if program.contains("oslat") => RtTestsTool::Oslat,
-            program => RtTestsTool::other(program)
-                .ok_or_else(|| format!("it is a result of {program}, which is not read"))?,
-        })
+        let is = |name: &str, is_it: bool| program.contains(name) || program.is_empty() && is_it;
+        if program.is_empty() && has(|thread| thread.receiver.is_some()) {
+            Ok((RtTestsTool::Pair, "rt-tests"))
+        } else if is("cyclictest", has(|thread| thread.cycles.is_some())) {
+            Ok((RtTestsTool::Cyclictest, "cyclictest"))
+        } else if is("oslat", true) {
+            Ok((RtTestsTool::Oslat, "oslat"))
+        } else {
+            let unknown = || format!("it is a result of {program}, which is not read");
+            RtTestsTool::other(program).ok_or_else(unknown)
+        }
     }
 
     /// A tool but cyclictest and oslat.
-    fn other(program: &str) -> Option<RtTestsTool> {
-        let pair = pairs::tool(program).map(|tool| RtTestsTool::Pair(Some(tool)));
-        pair.or_else(|| ThreadTool::named(program).map(RtTestsTool::Thread))
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            RtTestsTool::Cyclictest => "cyclictest",
-            RtTestsTool::Oslat => "oslat",
-            RtTestsTool::Pair(tool) => tool.unwrap_or("rt-tests"),
-            RtTestsTool::Thread(tool) => tool.name(),
-        }
+    fn other(program: &str) -> Option<(RtTestsTool, &'static str)> {
+        let pair = pairs::tool(program).map(|name| (RtTestsTool::Pair, name));
+        pair.or_else(|| ThreadTool::named(program).map(|tool| (RtTestsTool::Thread(tool), tool.name())))
     }
 }
 
@@ -244,8 +219,7 @@ fn cpu(stated: Option<i64>, found: &mut ImportedFile) -> Option<u32> {
 fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let document = ToolDocument::read(scan)?;
     let line = document.cmdline.clone().unwrap_or_default();
-    let tool = RtTestsTool::of(program(&line), &document)?;
-    let name = tool.name();
+    let (tool, name) = RtTestsTool::of(program(&line), &document)?;
     let written_by = &mut found.manifest.written_by;
     (written_by.program, written_by.version) = (name.into(), document.rt_test_version);
     written_by.command_line = document.cmdline;
@@ -265,7 +239,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     match tool {
         RtTestsTool::Cyclictest => cyclictest(&line, unit_ns, document.thread, found),
         RtTestsTool::Oslat => oslat(&line, unit_ns, document.thread, found),
-        RtTestsTool::Pair(_) => pairs(name, document.thread, found),
+        RtTestsTool::Pair => pairs(name, document.thread, found),
         RtTestsTool::Thread(tool) => threads(tool, &line, document.thread, found),
     }
 }
@@ -318,12 +292,10 @@ fn pairs(tool: &str, threads: Threads, found: &mut ImportedFile) -> Result<(), S
         let (Some(sender), Some(receiver)) = (thread.sender, thread.receiver) else {
             return Err("a thread has no 'sender' or no 'receiver'".into());
         };
-        let PairReceiver { timeoutcount: missed, min, avg, max, .. } = receiver;
         let cpu = cpu(receiver.cpu.or(sender.cpu), found).unwrap_or(number);
-        let screen = ToolScreen { cycles: sender.samples, min, avg, max, ..ToolScreen::default() };
-        let column = ImportedSeries::new(pairs::probe(tool), cpu, 1_000).screen(&screen);
-        let column = column.each_us(sender.interval.unwrap_or(0));
-        found.columns.push(ImportedSeries { missed, ..column });
+        let (overflow, missed) = (sender.cycles()?, receiver.timeoutcount);
+        let column = receiver.column(pairs::probe(tool), cpu, 1_000).each_us(sender.interval.unwrap_or(0));
+        found.columns.push(ImportedSeries { overflow, missed, ..column });
     }
     Ok(())
 }
@@ -340,7 +312,9 @@ fn threads(tool: ThreadTool, line: &str, all: Threads, found: &mut ImportedFile)
     found.cpus_known = command.has('a');
     for (number, thread) in all {
         let cpu = cpu(thread.cpu, found).filter(|_| command.has('a')).unwrap_or(number);
-        let column = ImportedSeries::new(tool.probe(), cpu, 1_000).screen(&thread.screen()?);
+        let overflow = thread.cycles()?;
+        let column =
+            ImportedSeries { overflow, buckets: Vec::new(), ..thread.column(tool.probe(), cpu, 1_000) };
         found.columns.push(column.each_us(tool.period_us(&command, number)));
     }
     Ok(())

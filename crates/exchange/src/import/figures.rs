@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers and repeated screens of the tools' texts.
 
-use std::collections::BTreeMap;
-
 /// Refuses a text with more than one run.
 pub(super) fn second_run<T>() -> Result<T, String> {
     Err("it holds more than one run".into())
 }
 
+/// The same where something shows that a second run begins.
+pub(super) fn second_run_if(begins: bool) -> Result<(), String> {
+    if begins { second_run() } else { Ok(()) }
+}
+
 /// Puts a value in that a run states once.
 pub(super) fn once<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
-    match place.replace(value) {
-        Some(_) => second_run(),
-        None => Ok(()),
-    }
+    second_run_if(place.replace(value).is_some())
 }
 
 /// A number that may have a fraction, in thousandths: `12.345` is 12345. More digits are rounded up, so that
@@ -52,9 +52,7 @@ impl ToolScreen {
     /// Takes the row's next screen. The last one counts, and the worst maximum of all; an error where it
     /// belongs to another run.
     pub fn redraw(&mut self, next: ToolScreen) -> Result<(), String> {
-        if next.identity != self.identity || next.cycles < self.cycles {
-            return second_run();
-        }
+        second_run_if(next.identity != self.identity || next.cycles < self.cycles)?;
         let known = std::mem::take(self);
         *self = ToolScreen {
             min: next.min.or(known.min),
@@ -63,29 +61,6 @@ impl ToolScreen {
             ..next
         };
         Ok(())
-    }
-}
-
-/// All rows of all screens.
-#[derive(Debug)]
-pub(super) struct Screens<K>(pub BTreeMap<K, ToolScreen>);
-
-impl<K: Ord> Screens<K> {
-    /// Takes a row of a screen; an error where it belongs to another run.
-    pub fn draw(&mut self, row: K, screen: ToolScreen) -> Result<(), String> {
-        match self.0.get_mut(&row) {
-            Some(known) => known.redraw(screen),
-            None => {
-                self.0.insert(row, screen);
-                Ok(())
-            }
-        }
-    }
-}
-
-impl<K> Default for Screens<K> {
-    fn default() -> Screens<K> {
-        Screens(BTreeMap::new())
     }
 }
 

@@ -56,9 +56,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
         } else if let Some(text) = line.strip_prefix("hwlatdetect:  test duration ") {
             once(&mut duration, text.trim_end_matches(" seconds").parse().ok())?;
         } else if let Some((name, value)) = line.text.split_once(':') {
-            if figures.insert(name, value.trim()).is_some() && NAMES.contains(&name) {
-                return second_run();
-            }
+            second_run_if(figures.insert(name, value.trim()).is_some() && NAMES.contains(&name))?;
         } else if line.contains("SMIs occured on cpu") {
             found.note(line.text);
         }

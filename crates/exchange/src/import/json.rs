@@ -28,14 +28,8 @@ pub(super) fn document(text: &str) -> Result<Option<&str>, String> {
 
 /// Where the first line from `from` on begins that opens a brace.
 fn begin(text: &str, from: usize) -> Option<usize> {
-    let mut at = from;
-    for line in text[from..].split_inclusive('\n') {
-        if line.trim_start().starts_with('{') {
-            return Some(at + (line.len() - line.trim_start().len()));
-        }
-        at += line.len();
-    }
-    None
+    let line = text[from..].split_inclusive('\n').map(str::trim_start).find(|line| line.starts_with('{'))?;
+    Some(line.as_ptr() as usize - text.as_ptr() as usize)
 }
 
 /// A map whose keys occur once: of two rows under one key serde would keep the last.

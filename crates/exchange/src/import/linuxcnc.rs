@@ -82,13 +82,9 @@ fn read_test(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     while let Some(line) = scan.next()? {
         if let Some((name, rest)) = thread_of(&line) {
             let thread = test_thread(rest, is_headed).map_err(|why| line.at(why))?;
-            if threads.insert(name, thread).is_some() {
-                return second_run();
-            }
+            second_run_if(threads.insert(name, thread).is_some())?;
         } else if is_heading(&line) {
-            if is_headed && !threads.is_empty() {
-                return second_run();
-            }
+            second_run_if(is_headed && !threads.is_empty())?;
             is_headed = line.matches("(ns)").count() >= 2;
             if !is_headed {
                 return Err(line.at("its figures are not stated to be nanoseconds"));
@@ -107,9 +103,7 @@ fn read_histogram(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), Strin
         }
         let (name, next) = histogram_thread(&line).ok_or_else(|| line.unreadable())?;
         let thread = threads.entry(name).or_default();
-        if next.elapsed_s < thread.elapsed_s {
-            return second_run();
-        }
+        second_run_if(next.elapsed_s < thread.elapsed_s)?;
         thread.elapsed_s = next.elapsed_s;
         thread.worst_ns = thread.worst_ns.max(next.worst_ns);
     }
@@ -175,11 +169,8 @@ fn test_thread(rest: &str, is_headed: bool) -> Result<LinuxcncThread, String> {
         return Err("the text does not say which figure is the jitter, and in which unit".into());
     };
     let over = interval_ns.zip(period_ns).map_or(0, |(interval, period)| interval.saturating_sub(period));
-    Ok(LinuxcncThread {
-        period_ns: period_ns.filter(|ns| *ns > 0),
-        worst_ns: jitter_ns.max(over),
-        elapsed_s: 0,
-    })
+    let period_ns = period_ns.filter(|ns| *ns > 0);
+    Ok(LinuxcncThread { period_ns, worst_ns: jitter_ns.max(over), elapsed_s: 0 })
 }
 
 /// The first number of `: 9075 ns, …`, where the unit is stated.
@@ -207,10 +198,8 @@ fn time_ns(text: &str) -> Option<u64> {
         "s" => 1_000_000_000,
         _ => return None,
     };
-    u64::try_from(thousandths(&text[..end])?)
-        .ok()?
-        .checked_mul(each_ns)
-        .map(|thousandths| thousandths.div_ceil(1_000))
+    let thousandths = u64::try_from(thousandths(&text[..end])?).ok()?;
+    Some(thousandths.checked_mul(each_ns)?.div_ceil(1_000))
 }
 
 /// `10 s  servo min: -12.345 us max:  45.678 us sdev:   1.234 us`.
@@ -223,10 +212,6 @@ fn histogram_thread(line: &str) -> Option<(&'static str, LinuxcncThread)> {
     };
     let name = if *name == "servo" { "Servo" } else { "Base" };
     let worst_ns = thousandths(min)?.checked_neg()?.max(thousandths(max)?);
-    let thread = LinuxcncThread {
-        period_ns: None,
-        worst_ns: u64::try_from(worst_ns).unwrap_or(0),
-        elapsed_s: elapsed.parse().ok()?,
-    };
-    Some((name, thread))
+    let (worst_ns, elapsed_s) = (u64::try_from(worst_ns).unwrap_or(0), elapsed.parse().ok()?);
+    Some((name, LinuxcncThread { period_ns: None, worst_ns, elapsed_s }))
 }

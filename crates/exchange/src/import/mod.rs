@@ -3,12 +3,11 @@
 //!
 //! `docs/reference/import.md` lists the files, and the rows that they become.
 //!
-//! The rules: a figure that the file does not state stays `None`; a note or a taint reports hidden ones. The
-//! worst figure that a file states wins: neither buckets nor excerpts overrule a maximum, a value at which
-//! the tool stopped or a count. Bucket counts are the file's, at the smallest value of the bucket; count,
-//! minimum, mean and maximum are the tool's own figures where it states them. A sample beyond the last bucket
-//! is counted where the buckets end, one of them at the maximum; [`Coarse`] says from where on and how many,
-//! and [`known`](evidence::known) what is then told.
+//! A figure that the file does not state stays `None`. Bucket counts are the file's, at the smallest value of
+//! the bucket; count, minimum, mean and maximum are the tool's own figures where it states them. A sample
+//! beyond the last bucket is counted where the buckets end, one of them at the maximum; [`Coarse`] says from
+//! where on and how many, and [`known`](evidence::known) what is then told. Where a tool states extremes alone
+//! there is no bucket, and everything is overflow from the minimum on.
 //!
 //! No line is dropped in silence. [`text`] takes off what stands around the tool's lines, and the scanner
 //! takes out statements: a worse value, a stop, a failure, lost samples, a doubt. A line that should be a row
@@ -17,12 +16,8 @@
 //! are in none of these formats.
 //!
 //! A new format is one file here with its description and its `read`, one line in the list of `formats.rs`,
-//! and one fixture. The tests `import_formats` then hold for it too.
-//!
-//! Most of these tools state extremes alone: then there is no bucket, and everything is overflow from the
-//! minimum on. Overruns, missed deadlines and timeouts that a tool states are periods missed. A screen that
-//! is drawn again and again is one run: the last one counts, and the worst maximum of all. More than one run,
-//! or results of more than one tool, are refused.
+//! one fixture, and the lines of its rows in `tests/expected.txt`. The tests `import_formats` then hold for it
+//! too.
 //!
 //! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.1 and 0.3.1, stress-ng
 //! 0.15, Xenomai 2.4 and 3, libevl 0.42, LinuxCNC 2.9, rteval 3.7.
@@ -99,10 +94,9 @@ impl ImportFormat {
     /// The format of a text, from its content.
     pub fn of(text: &str) -> Option<ImportFormat> {
         let text = text::plain(text);
-        match json::document(&text) {
-            Ok(Some(document)) => tell::json(&serde_json::from_str(document).ok()?),
-            Ok(None) => tell::all(&text).first().copied(),
-            Err(_) => None,
+        match json::document(&text).ok()? {
+            Some(document) => tell::json(document),
+            None => tell::all(&text).first().copied(),
         }
     }
 }
@@ -131,25 +125,20 @@ pub fn import_with(path: &Path, unit: Option<FigureUnit>) -> Result<Bundle> {
     Ok(bundle)
 }
 
+/// A bundle, or why a text is none.
+pub type Parsed = std::result::Result<Bundle, String>;
+
 /// Reads a text in `format`, or in the one that its content shows; an error says why it cannot be read.
-pub fn parse(text: &str, format: Option<ImportFormat>) -> std::result::Result<Bundle, String> {
+pub fn parse(text: &str, format: Option<ImportFormat>) -> Parsed {
     parse_with(text, format, None)
 }
 
 /// The same; see [`import_with`].
-pub fn parse_with(
-    text: &str,
-    format: Option<ImportFormat>,
-    unit: Option<FigureUnit>,
-) -> std::result::Result<Bundle, String> {
+pub fn parse_with(text: &str, format: Option<ImportFormat>, unit: Option<FigureUnit>) -> Parsed {
     parse_plain(&text::plain(text), format, unit)
 }
 
-fn parse_plain(
-    text: &str,
-    format: Option<ImportFormat>,
-    unit: Option<FigureUnit>,
-) -> std::result::Result<Bundle, String> {
+fn parse_plain(text: &str, format: Option<ImportFormat>, unit: Option<FigureUnit>) -> Parsed {
     if text.trim().is_empty() {
         return Err("it is empty".into());
     }
@@ -157,14 +146,12 @@ fn parse_plain(
         Some(document) => {
             let start = document.as_ptr() as usize - text.as_ptr() as usize;
             let around = [&text[..start], &text[start + document.len()..]];
-            (document, around, tell::json(&serde_json::from_str(document).unwrap_or_default()))
+            (document, around, tell::json(document))
         }
         None => match tell::all(text)[..] {
             [first, second, ..] if format.is_none() => {
-                let (first, second) = (first.name(), second.name());
-                return Err(format!(
-                    "it holds more than one result, of {first} and of {second}: give each alone"
-                ));
+                let two = format!("of {} and of {}", first.name(), second.name());
+                return Err(format!("it holds more than one result, {two}: give each alone"));
             }
             ref told => (text, ["", ""], told.first().copied()),
         },
@@ -201,8 +188,8 @@ pub fn set_limit(bundle: &mut Bundle, limit_ns: Option<u64>) {
     if let (true, Some(limit_ns), Some(threshold_ns)) = (has_threshold, limit_ns, manifest.asked.threshold_ns)
         && limit_ns < threshold_ns
     {
-        let reason =
-            format!("gaps up to {} were not recorded, the limit is {}", us(threshold_ns), us(limit_ns));
+        let (threshold, limit) = (us(threshold_ns), us(limit_ns));
+        let reason = format!("gaps up to {threshold} were not recorded, the limit is {limit}");
         let cure = "measure again with a threshold below the limit";
         manifest.taints.push(Taint::new(taint::THRESHOLD_ABOVE_LIMIT, reason, cure));
     }

@@ -143,9 +143,7 @@ impl Pair {
     /// Takes the pair of the next screen.
     fn advance(&mut self, next: Pair) -> Result<(), String> {
         self.screen.redraw(next.screen)?;
-        if next.timeouts < self.timeouts {
-            return second_run();
-        }
+        second_run_if(next.timeouts < self.timeouts)?;
         (self.timeouts, self.told, self.cpu) = (next.timeouts, false, next.cpu);
         Ok(())
     }

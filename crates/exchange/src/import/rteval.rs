@@ -66,9 +66,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
         root.children().filter(is_tool).collect()
     };
     for (n, tool) in tools.iter().enumerate() {
-        if tools[..n].iter().any(|before| before.tag_name() == tool.tag_name()) {
-            return second_run();
-        }
+        second_run_if(tools[..n].iter().any(|before| before.tag_name() == tool.tag_name()))?;
         measurement(*tool, found)?;
     }
     Ok(())
@@ -145,9 +143,7 @@ fn core_column(core: Node, kind: RowKind) -> Result<ImportedSeries, String> {
         column.buckets.push(pair.ok_or_else(|| bad("bucket"))?);
     }
     column.buckets.sort_unstable();
-    if column.buckets.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return second_run();
-    }
+    second_run_if(column.buckets.windows(2).any(|pair| pair[0].0 == pair[1].0))?;
     // A latency beyond the buckets is in the maximum alone.
     let beyond = column.buckets.last().is_none_or(|last| column.max.is_some_and(|max| max > last.0));
     column.overflow = samples.saturating_sub(column.listed()).max(u64::from(beyond));

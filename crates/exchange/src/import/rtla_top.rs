@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{Screens, ToolScreen};
+use super::figures::ToolScreen;
 use super::rtla;
 use super::scan::prelude::*;
 
@@ -49,22 +49,35 @@ fn heads_osnoise(line: &str) -> bool {
     line.contains("Max Single") && is_head(line, "Period")
 }
 
-/// How many screens were drawn, and whether other text followed, so that the next one is another run's.
+/// Rows of all screens, by CPU and column.
 #[derive(Debug, Default)]
-struct Drawn {
+struct Rows {
+    screens: BTreeMap<(u32, usize), ToolScreen>,
+    /// How many screens were drawn.
     heads: u64,
+    /// Whether other text followed, so that the next screen is another run's.
     ended: bool,
     /// Statements before the first screen.
     statements: usize,
 }
 
-impl Drawn {
+impl Rows {
+    /// Begins a screen.
     fn head(&mut self, statements: usize) -> Result<(), String> {
         if self.heads == 0 {
             self.statements = statements;
         }
         self.heads += 1;
-        if self.ended || statements > self.statements { second_run() } else { Ok(()) }
+        second_run_if(self.ended || statements > self.statements)
+    }
+
+    fn draw(&mut self, cpu: u32, column: usize, screen: ToolScreen) -> Result<(), String> {
+        match self.screens.get_mut(&(cpu, column)) {
+            Some(_) if self.heads < 2 => return second_run(),
+            Some(known) => known.redraw(screen)?,
+            None => drop(self.screens.insert((cpu, column), screen)),
+        }
+        Ok(())
     }
 
     /// Takes a line that is no row.
@@ -82,28 +95,12 @@ impl Drawn {
     }
 }
 
-/// Rows of all screens, by CPU and column.
-#[derive(Debug, Default)]
-struct Rows {
-    screens: Screens<(u32, usize)>,
-    drawn: Drawn,
-}
-
-impl Rows {
-    fn draw(&mut self, cpu: u32, column: usize, screen: ToolScreen) -> Result<(), String> {
-        if self.drawn.heads < 2 && self.screens.0.contains_key(&(cpu, column)) {
-            return second_run();
-        }
-        self.screens.draw((cpu, column), screen)
-    }
-}
-
 fn read_timerlat(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let (mut rows, mut unit_ns, mut worst) = (Rows::default(), None, [None; KINDS.len()]);
     while let Some(line) = scan.next()? {
         let groups = || line.split('|').skip(1).map(|group| figures(&line, group));
         if heads_timerlat(&line) {
-            rows.drawn.head(scan.statements)?;
+            rows.head(scan.statements)?;
         } else if line.contains("IRQ Timer Latency (") {
             unit_ns = unit_of(&line);
         } else if line.starts_with("ALL ") {
@@ -121,13 +118,13 @@ fn read_timerlat(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String
                 rows.draw(cpu, place, ToolScreen { identity, cycles, ..screen })?;
             }
         } else {
-            rows.drawn.other(&line);
+            rows.other(&line);
         }
     }
     let unit_ns = unit_ns.ok_or("it does not say its time unit")?;
-    rows.drawn.note(found);
+    rows.note(found);
     found.note("rtla timerlat top counts interrupts alone: its threads are taken to have as many samples");
-    for ((cpu, place), screen) in &rows.screens.0 {
+    for ((cpu, place), screen) in &rows.screens {
         found.columns.push(ImportedSeries::new(KINDS[*place], *cpu, unit_ns).screen(screen));
     }
     for (kind, max) in KINDS.into_iter().zip(worst) {
@@ -143,7 +140,7 @@ fn read_osnoise(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String>
     let mut worst_periods: BTreeMap<u32, u64> = BTreeMap::new();
     while let Some(line) = scan.next()? {
         if heads_osnoise(&line) {
-            rows.drawn.head(scan.statements)?;
+            rows.head(scan.statements)?;
         } else if line.ends_with("time is in us") {
             is_us = true;
         } else if let Some((cpu, _)) = cpu_and_count(&line)? {
@@ -152,14 +149,14 @@ fn read_osnoise(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String>
             let known = worst_periods.entry(cpu).or_default();
             *known = worst_period_us.max(*known);
         } else {
-            rows.drawn.other(&line);
+            rows.other(&line);
         }
     }
     if !is_us {
         return Err("it does not say its time unit".into());
     }
-    rows.drawn.note(found);
-    for ((cpu, _), screen) in &rows.screens.0 {
+    rows.note(found);
+    for ((cpu, _), screen) in &rows.screens {
         let us = whole_us(worst_periods[cpu]);
         found.note(format!("noise on cpu {cpu}: up to {us} in one period of rtla"));
         found.columns.push(ImportedSeries::new(RowKind::Noise, *cpu, 1_000).screen(screen));

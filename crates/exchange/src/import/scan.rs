@@ -21,7 +21,7 @@ pub mod prelude {
     pub(in crate::import) use super::says::{BREAK, DOUBTS, FAILURES, Says};
     pub(in crate::import) use super::{Line, Scan, plain_number};
     pub(in crate::import) use crate::import::column::{ImportedFile, ImportedSeries, Probe};
-    pub(in crate::import) use crate::import::figures::{second_run, thousandths};
+    pub(in crate::import) use crate::import::figures::{second_run, second_run_if, thousandths};
     pub(in crate::import) use evidence::kind::RowKind;
 }
 
@@ -38,7 +38,8 @@ pub(super) struct Scan<'a> {
     said: Said,
     /// How many statements were passed.
     pub statements: usize,
-    missing: Vec<String>,
+    /// The end of the file, where it is none of a line.
+    ends: Option<&'static str>,
 }
 
 /// A line of the text.
@@ -97,7 +98,7 @@ impl<'a> Scan<'a> {
         format: &'static Description,
         unit_ns: Option<u64>,
     ) -> Result<Scan<'a>, String> {
-        let (mut missing, mut half) = (Vec::new(), None);
+        let (mut ends, mut half) = (None, None);
         // A document that is cut is no document.
         let is_lines = matches!(format.told, Told::Lines(_));
         let (whole, cut) = if is_lines { split_cut(text) } else { (text, None) };
@@ -105,13 +106,11 @@ impl<'a> Scan<'a> {
         if let Some(cut) = cut {
             let is_said = Said::default().take(format, cut).unwrap_or(false);
             let fate = if is_said { Half::Doubtful } else { (format.half_line)(cut) };
-            missing.extend(match fate {
+            ends = match fate {
                 Half::Whole => None,
-                Half::Doubtful => {
-                    Some("the file ends without a line end: its last figure may be cut short".into())
-                }
-                Half::Dropped => Some("the file ends within a line: it was cut short".into()),
-            });
+                Half::Doubtful => Some("without a line end: its last figure may be cut short"),
+                Half::Dropped => Some("within a line: it was cut short"),
+            };
             if fate != Half::Dropped {
                 (rest, half) = (text, Some(cut));
             }
@@ -120,7 +119,7 @@ impl<'a> Scan<'a> {
         for line in around.into_iter().flat_map(str::lines) {
             said.take(format, line).map_err(|()| format!("'{line}' is not a line of {}", format.program))?;
         }
-        Ok(Scan { text, unit_ns, format, rest, number: 0, half, said, statements: 0, missing })
+        Ok(Scan { text, unit_ns, format, rest, number: 0, half, said, statements: 0, ends })
     }
 
     /// The next line that is no statement.
@@ -156,7 +155,7 @@ impl<'a> Scan<'a> {
             found.extremes_alone();
         }
         (format.read)(&mut self, &mut found)?;
-        found.missing.splice(0..0, self.missing);
+        found.missing.splice(0..0, self.ends.map(|ends| format!("the file ends {ends}")));
         self.said.settle(format.lacks(Lack::Digits), &mut found);
         Ok(found)
     }

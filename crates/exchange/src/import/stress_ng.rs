@@ -62,9 +62,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let mut log = StressNgLog::default();
     while let Some(line) = scan.next()? {
         let Some(message) = message(line.text) else { continue };
-        if message.starts_with("sched ") && log.samples.is_some() {
-            return second_run();
-        }
+        second_run_if(message.starts_with("sched ") && log.samples.is_some())?;
         take(&mut log, found, message).ok_or_else(|| line.part(message).unreadable())?;
     }
     let policy = log.policy.as_deref().and_then(|policy| policy.strip_prefix("SCHED_"));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::column::ImportedFile;
-use super::figures::second_run;
+use super::figures::second_run_if;
 use super::scan::Line;
 
 /// The table. A figure is kept as the word that the tool wrote.
@@ -26,10 +26,7 @@ impl<'a> Table<'a> {
         counts: impl Iterator<Item = &'w str>,
     ) -> Result<(), String> {
         let counts = counts.map(|word| line.number(word)).collect::<Result<Vec<_>, _>>()?;
-        match self.rows.insert(label, counts) {
-            Some(_) => second_run(),
-            None => Ok(()),
-        }
+        second_run_if(self.rows.insert(label, counts).is_some())
     }
 
     /// Takes figures of all columns; each is stated once.
@@ -38,10 +35,7 @@ impl<'a> Table<'a> {
         name: &'static str,
         words: impl Iterator<Item = &'a str>,
     ) -> Result<(), String> {
-        match self.figures.insert(name, words.collect()) {
-            Some(_) => second_run(),
-            None => Ok(()),
-        }
+        second_run_if(self.figures.insert(name, words.collect()).is_some())
     }
 
     /// The words of a figure, one for each column.

@@ -38,9 +38,10 @@ pub(super) fn all(text: &str) -> Vec<ImportFormat> {
 }
 
 /// The format of a JSON document.
-pub(super) fn json(document: &serde_json::Value) -> Option<ImportFormat> {
+pub(super) fn json(document: &str) -> Option<ImportFormat> {
+    let document = serde_json::from_str(document).unwrap_or_default();
     let tells = |format: &ImportFormat| match format.description().told {
-        Told::Json(tells) => tells(document),
+        Told::Json(tells) => tells(&document),
         Told::Lines(_) | Told::Text(_) => false,
     };
     ImportFormat::ALL.into_iter().find(tells)

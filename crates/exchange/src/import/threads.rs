@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use super::command::{Syntax, ToolCommand};
-use super::figures::{Screens, ToolScreen};
+use super::figures::ToolScreen;
 use super::scan::prelude::*;
 
 pub(super) const SIGNALTEST: Description = Description {
@@ -61,12 +61,12 @@ impl ThreadTool {
             return Some(ThreadTool::Cyclictest);
         }
         let rest = line.strip_prefix("T:")?.split_once(") ")?.1;
-        match (rest.starts_with("P:"), rest.starts_with("I:")) {
-            _ if !has(&[" C:", " Min:", " Max:"]) => None,
-            (true, _) if !rest.contains("I:") => Some(ThreadTool::Signaltest),
-            (_, true) => Some(ThreadTool::Cyclicdeadline),
-            _ => None,
-        }
+        let tool = match rest.get(..2)? {
+            "P:" if !rest.contains("I:") => ThreadTool::Signaltest,
+            "I:" => ThreadTool::Cyclicdeadline,
+            _ => return None,
+        };
+        has(&[" C:", " Min:", " Max:"]).then_some(tool)
     }
 
     /// The tool of a name, but for cyclictest.
@@ -179,18 +179,15 @@ impl ThreadLine {
     }
 }
 
-/// All lines of threads: the last one of each.
+/// All lines of threads: the last one of each, with the worst maximum of all.
 #[derive(Debug, Default)]
-pub(super) struct Threads {
-    pub lines: BTreeMap<u32, ThreadLine>,
-    pub screens: Screens<u32>,
-}
+pub(super) struct Threads(pub BTreeMap<u32, ThreadLine>);
 
 impl Threads {
     /// Takes a line; false where it is not a thread's. An error where it should be one and cannot be read,
     /// is another tool's, or belongs to another run.
     pub fn take(&mut self, tool: ThreadTool, line: &Line) -> Result<bool, String> {
-        let Some(next) = ThreadLine::read(line) else {
+        let Some(mut next) = ThreadLine::read(line) else {
             let has = |name: &str| line.contains(name);
             let resembles = line.starts_with("T:") && has("(") || has("Min:") && (has("Max:") || has("C:"));
             return if resembles { Err(line.unreadable()) } else { Ok(false) };
@@ -198,21 +195,20 @@ impl Threads {
         if next.tool() != Some(tool) {
             return Err(line.unreadable());
         }
-        // cyclictest never forgets a maximum.
-        let sinks = |known: &ToolScreen| next.screen.max < known.max || known.min < next.screen.min;
-        if tool == ThreadTool::Cyclictest
-            && self.screens.0.get(&next.thread).is_some_and(|known| known.cycles > 0 && sinks(known))
-        {
-            return second_run();
+        if let Some(ThreadLine { screen: mut known, .. }) = self.0.remove(&next.thread) {
+            // cyclictest never forgets a maximum.
+            let sinks = next.screen.max < known.max || known.min < next.screen.min;
+            second_run_if(tool == ThreadTool::Cyclictest && known.cycles > 0 && sinks)?;
+            known.redraw(next.screen)?;
+            next.screen = known;
         }
-        self.screens.draw(next.thread, next.screen.clone())?;
-        self.lines.insert(next.thread, next);
+        self.0.insert(next.thread, next);
         Ok(true)
     }
 
     /// The priority that all threads share.
     pub fn priority(&self, policy: Option<&str>, found: &mut ImportedFile) {
-        found.share_priority(self.lines.values().filter_map(|line| line.priority), policy);
+        found.share_priority(self.0.values().filter_map(|line| line.priority), policy);
     }
 }
 
@@ -233,9 +229,7 @@ impl SampleLines {
     /// Takes a sample's line; false where it is none, and an error where it belongs to another run.
     pub fn take(&mut self, line: &str) -> Result<bool, String> {
         let Some((thread, cycle, latency)) = sample(line) else { return Ok(false) };
-        if self.0.get(&thread).is_some_and(|known| known.last >= cycle) {
-            return second_run();
-        }
+        second_run_if(self.0.get(&thread).is_some_and(|known| known.last >= cycle))?;
         let new = || ThreadSamples { first: cycle, ..ThreadSamples::default() };
         let samples = self.0.entry(thread).or_insert_with(new);
         samples.last = cycle;
@@ -254,7 +248,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile, tool: ThreadTool) -> Result<(
     }
     tool.remarks(found);
     threads.priority(Some("fifo"), found);
-    for (thread, mut screen) in threads.screens.0 {
+    for (thread, ThreadLine { tid, interval_us, mut screen, .. }) in threads.0 {
         if screen.min.zip(screen.avg).is_some_and(|(min, avg)| min as f64 > avg + 1.0) {
             let name = tool.name();
             found.note(format!("thread {thread}: its minimum is above its mean: {name} forgot one of 0"));
@@ -262,22 +256,19 @@ fn read(scan: &mut Scan, found: &mut ImportedFile, tool: ThreadTool) -> Result<(
         }
         let listed = samples.0.get(&thread).and_then(|samples| samples.buckets.last_key_value());
         screen.max = screen.max.max(listed.map(|bucket| *bucket.0));
-        let line = &threads.lines[&thread];
         let column = ImportedSeries::new(tool.probe(), thread, 1_000).screen(&screen);
-        let column = column.each_us(line.interval_us.unwrap_or(0));
-        found.columns.push(ImportedSeries { tid: Some(line.tid), ..column });
+        let column = column.each_us(interval_us.unwrap_or(0));
+        found.columns.push(ImportedSeries { tid: Some(tid), ..column });
     }
     Ok(())
 }
 
 /// A line of `-v`: thread, cycle and latency.
 pub(super) fn sample(line: &str) -> Option<(u32, u64, u64)> {
-    let mut fields = line.split(':').map(str::trim);
-    let fields = (fields.next()?, fields.next()?, fields.next()?, fields.next());
-    let (thread, cycle, latency, None) = fields else { return None };
+    let fields = line.split(':').map(str::trim).collect::<Vec<_>>();
+    let [thread, cycle, latency] = fields[..] else { return None };
     // A time of day, as `date` prints it between two programs.
-    let is_time = line.len() == 8 && [thread, cycle, latency].iter().all(|field| field.len() == 2);
-    if is_time {
+    if line.len() == 8 && fields.iter().all(|field| field.len() == 2) {
         return None;
     }
     Some((thread.parse().ok()?, plain_number(cycle)?, plain_number(latency)?))

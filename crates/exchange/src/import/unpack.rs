@@ -118,18 +118,12 @@ fn decoded(bytes: Vec<u8>) -> Result<String, String> {
         Some(order) => {
             let (pairs, rest) = bytes.as_chunks::<2>();
             let units = pairs.iter().map(|pair| order(*pair));
-            let mut text: String = char::decode_utf16(units)
-                .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
-                .collect();
-            if !rest.is_empty() {
-                text.push(char::REPLACEMENT_CHARACTER);
-            }
-            text
+            let half = (!rest.is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+            let read = char::decode_utf16(units).map(|found| found.unwrap_or(char::REPLACEMENT_CHARACTER));
+            read.chain(half).collect::<String>()
         }
-        None => match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(other) => String::from_utf8_lossy(other.as_bytes()).into_owned(),
-        },
+        None => String::from_utf8(bytes)
+            .unwrap_or_else(|other| String::from_utf8_lossy(other.as_bytes()).into_owned()),
     };
     if text.contains('\0') { Err("it is a binary file".into()) } else { Ok(text) }
 }

@@ -200,9 +200,7 @@ impl Rows {
         }
         let (min_ns, avg_ns, max_ns) = (figure(1)?, figure(2)?, figure(3)?);
         let (overruns, switches) = (count(4)?, switches_at.map_or(Ok(0), count)?);
-        if self.summary.is_some() || overruns < self.extremes.overruns {
-            return second_run();
-        }
+        second_run_if(self.summary.is_some() || overruns < self.extremes.overruns)?;
         (self.extremes.overruns, self.switches) = (overruns, self.switches.max(switches));
         self.see(min_ns, max_ns);
         let last = cells.len() - 1;
@@ -212,9 +210,7 @@ impl Rows {
             return Ok(());
         }
         let (best_ns, worst_ns) = (figure(last - 1)?, figure(last)?);
-        if self.stated_worst_ns.is_some_and(|before| worst_ns < before) {
-            return second_run();
-        }
+        second_run_if(self.stated_worst_ns.is_some_and(|before| worst_ns < before))?;
         self.stated_worst_ns = Some(worst_ns);
         self.see(best_ns, worst_ns);
         self.seconds += 1;
@@ -267,15 +263,11 @@ fn read_table(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
             table.take(&line)?;
         } else if line.starts_with("RTT|") {
             let next = Heading::of_table(&line).ok_or_else(|| line.unreadable())?;
-            if heading.as_ref().is_some_and(|before| *before != next) || table.summary.is_some() {
-                return second_run();
-            }
+            second_run_if(heading.as_ref().is_some_and(|before| *before != next) || table.summary.is_some())?;
             heading = Some(next);
         } else if let Some(bucket) = line.strip_prefix("HSD|") {
             let (from, count) = bucket_of_samples(bucket).ok_or_else(|| line.unreadable())?;
-            if count > 0 && listed.insert(from, count).is_some() {
-                return second_run();
-            }
+            second_run_if(count > 0 && listed.insert(from, count).is_some())?;
         } else if let Some(period) = line.strip_prefix("== Sampling period:") {
             stated.take("sampling period", period.trim());
         } else if let Some(context) = line.strip_prefix("== Test mode:") {
@@ -365,9 +357,7 @@ fn read_histogram(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), Strin
         } else if line.starts_with(|c: char| c.is_ascii_digit()) {
             let (label, count) = line.split_once(' ').ok_or_else(bad)?;
             let from = label.trim_end_matches('+').parse().map_err(|_| bad())?;
-            if buckets.last().is_some_and(|before| before.0 >= from) || is_open {
-                return second_run();
-            }
+            second_run_if(buckets.last().is_some_and(|before| before.0 >= from) || is_open)?;
             is_open = label.ends_with('+');
             buckets.push((from, count.trim().parse().map_err(|_| bad())?));
         }
