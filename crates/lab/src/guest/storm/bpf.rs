@@ -16,9 +16,8 @@ pub const BPF: StormKind = StormKind {
     about: "loads socket filters, each in place of the one before, and has each filter a datagram",
     rounds: 25,
     pace: Duration::from_millis(100),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(SocketFilters { sockets: UnixDatagram::pair()?, loaded: 0 })),
+    ..StormKind::USUAL
 };
 
 /// The longest filter in instructions (BPF_MAXINSNS).

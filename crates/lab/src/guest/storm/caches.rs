@@ -15,9 +15,8 @@ pub const DROP_CACHES: StormKind = StormKind {
     about: "has the kernel drop its caches of files, names and inodes",
     rounds: 10,
     pace: Duration::from_millis(250),
-    modules: &[],
-    carried: &[],
     ready: |_| Writes::ready("drop_caches", "3", Some("drop_slab"), "caches dropped"),
+    ..StormKind::USUAL
 };
 
 pub const COMPACTION: StormKind = StormKind {
@@ -25,9 +24,8 @@ pub const COMPACTION: StormKind = StormKind {
     about: "has the kernel compact all its memory",
     rounds: 10,
     pace: Duration::from_millis(250),
-    modules: &[],
-    carried: &[],
     ready: |_| Writes::ready("compact_memory", "1", Some("compact_migrate_scanned"), "memory compacted"),
+    ..StormKind::USUAL
 };
 
 pub const STAT_REFRESH: StormKind = StormKind {
@@ -35,9 +33,8 @@ pub const STAT_REFRESH: StormKind = StormKind {
     about: "has every CPU report its memory statistics; waits for the isolated one",
     rounds: 4,
     pace: Duration::from_millis(600),
-    modules: &[],
-    carried: &[],
     ready: |_| Writes::ready("stat_refresh", "1", None, "statistics refreshed"),
+    ..StormKind::USUAL
 };
 
 /// A file under /proc/sys/vm that does something when written.

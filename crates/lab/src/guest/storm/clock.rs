@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Steps of the wall clock: every CPU with a timer that follows it must look at it again (clock_was_set).
 
-use std::time::Duration;
-
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 
 use crate::guest::Result;
@@ -11,11 +9,8 @@ use crate::guest::storm::{Context, Storm, StormKind};
 pub const CLOCK_SETTIME: StormKind = StormKind {
     name: "clock-settime",
     about: "sets the wall clock a millisecond forward and back",
-    rounds: 50,
-    pace: Duration::from_millis(50),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(ClockSteps { largest_ns: 0 })),
+    ..StormKind::USUAL
 };
 
 const STEP_NS: i64 = 1_000_000;

@@ -5,7 +5,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
 
 use rand::RngExt;
 
@@ -16,11 +15,8 @@ use crate::guest::storm::{Context, Storm, StormKind};
 pub const DISK: StormKind = StormKind {
     name: "disk",
     about: "reads and writes a file on a disk, directly and through the page cache with a sync",
-    rounds: 50,
-    pace: Duration::from_millis(50),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(Disk::ready()?)),
+    ..StormKind::USUAL
 };
 
 /// The file; its name is not needed once it is open.

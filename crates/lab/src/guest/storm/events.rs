@@ -15,9 +15,8 @@ pub const PERF_OPEN: StormKind = StormKind {
     about: "opens performance events on the isolated CPU, reads and closes them",
     rounds: 24,
     pace: Duration::from_millis(100),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(Events::new(0))),
+    ..StormKind::USUAL
 };
 
 pub const TIMERS: StormKind = StormKind {
@@ -25,9 +24,8 @@ pub const TIMERS: StormKind = StormKind {
     about: "arms timers on the isolated CPU, 100 in a second, by performance events of its clock",
     rounds: 5,
     pace: Duration::from_millis(500),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(Events::new(10_000_000))),
+    ..StormKind::USUAL
 };
 
 /// Events, one at a time, each from one round to the next.

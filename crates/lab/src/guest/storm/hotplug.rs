@@ -13,9 +13,8 @@ pub const HOTPLUG: StormKind = StormKind {
     about: "takes a third CPU offline and online again; needs a guest with --cpus 3",
     rounds: 5,
     pace: Duration::from_millis(500),
-    modules: &[],
-    carried: &[],
     ready: |context| Ok(Box::new(Plug::ready(context)?)),
+    ..StormKind::USUAL
 };
 
 struct Plug(PathBuf);

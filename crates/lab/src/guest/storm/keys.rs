@@ -15,9 +15,8 @@ pub const STATIC_KEYS: StormKind = StormKind {
     about: "switches the static key of scheduler statistics on and off",
     rounds: 60,
     pace: Duration::from_millis(50),
-    modules: &[],
-    carried: &[],
     ready: |_| SwitchFile::ready("/proc/sys/kernel/sched_schedstats", "schedstats"),
+    ..StormKind::USUAL
 };
 
 pub const TRACEPOINTS: StormKind = StormKind {
@@ -25,13 +24,12 @@ pub const TRACEPOINTS: StormKind = StormKind {
     about: "switches a tracepoint on and off, by a static key and a static call",
     rounds: 25,
     pace: Duration::from_millis(100),
-    modules: &[],
-    carried: &[],
     ready: |_| {
         let instance = StormInstance::make("isolator-tracepoints", false)?;
         instance.write(EVENT, "0")?;
         Ok(Box::new(Tracepoint(instance)))
     },
+    ..StormKind::USUAL
 };
 
 /// A file of a switch that reads as 0 or 1.

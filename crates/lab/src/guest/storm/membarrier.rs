@@ -2,29 +2,21 @@
 //! Memory barriers that a program asks of other CPUs, membarrier(2): of those that run its own threads, and
 //! of those whose programs asked to be included. None of the second kind is measured.
 
-use std::time::Duration;
-
 use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{Result, sys};
 
 pub const OWN: StormKind = StormKind {
     name: "membarrier-own",
     about: "the measuring program's other thread asks for memory barriers of all its threads",
-    rounds: 50,
-    pace: Duration::from_millis(50),
-    modules: &[],
-    carried: &[],
     ready: |_| Barriers::ready(&[PRIVATE]),
+    ..StormKind::USUAL
 };
 
 pub const OTHER: StormKind = StormKind {
     name: "membarrier-other",
     about: "another program asks for memory barriers, of its own threads and globally",
-    rounds: 50,
-    pace: Duration::from_millis(50),
-    modules: &[],
-    carried: &[],
     ready: |_| Barriers::ready(&[PRIVATE, GLOBAL_EXPEDITED, GLOBAL]),
+    ..StormKind::USUAL
 };
 
 /// A command of membarrier(2), the one that registers for it, and its name.

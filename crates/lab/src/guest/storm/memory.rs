@@ -15,7 +15,7 @@ const fn kind(
     ready: fn(&mut Context) -> Result<Box<dyn Storm>>,
 ) -> StormKind {
     let pace = Duration::from_millis(2500 / rounds);
-    StormKind { name, about, rounds, pace, modules: &[], carried: &[], ready }
+    StormKind { name, about, rounds, pace, ready, ..StormKind::USUAL }
 }
 
 pub const MPROTECT_OWN: StormKind =

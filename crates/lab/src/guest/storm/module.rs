@@ -15,9 +15,9 @@ pub const MODULE_LOAD: StormKind = StormKind {
     about: "loads a small kernel module and unloads it",
     rounds: 8,
     pace: Duration::from_millis(300),
-    modules: &[],
     carried: &[NAME],
     ready: |_| Ok(Box::new(Module(file()?))),
+    ..StormKind::USUAL
 };
 
 /// A checksum: it needs no other module, and nothing uses it.

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::guest::Result;
 use crate::guest::storm::{Context, Storm, StormKind};
@@ -13,11 +12,9 @@ use crate::guest::storm::{Context, Storm, StormKind};
 pub const MSR: StormKind = StormKind {
     name: "msr",
     about: "reads a model-specific register of the isolated CPU, and its frequency where the kernel shows one",
-    rounds: 50,
-    pace: Duration::from_millis(50),
     modules: &["msr"],
-    carried: &[],
     ready: |context| Ok(Box::new(MsrReads::ready(context.target)?)),
+    ..StormKind::USUAL
 };
 
 /// IA32_APIC_BASE, in which a bit says that the CPU's interrupt controller is on: every processor has it.

@@ -12,11 +12,8 @@ use crate::guest::{Result, sys};
 pub const NET_LOOPBACK: StormKind = StormKind {
     name: "net-loopback",
     about: "sends bursts of datagrams and makes connections over 127.0.0.1",
-    rounds: 50,
-    pace: Duration::from_millis(50),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(NetTraffic::ready()?)),
+    ..StormKind::USUAL
 };
 
 /// Datagrams in a burst, and their size.

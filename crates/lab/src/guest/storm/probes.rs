@@ -17,9 +17,8 @@ pub const KPROBES: StormKind = StormKind {
     about: "adds a kernel probe, switches it on, off, and removes it",
     rounds: 8,
     pace: Duration::from_millis(300),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(KernelProbe::ready()?)),
+    ..StormKind::USUAL
 };
 
 pub const FTRACE: StormKind = StormKind {
@@ -27,9 +26,8 @@ pub const FTRACE: StormKind = StormKind {
     about: "switches the function tracer on a few functions on and off",
     rounds: 6,
     pace: Duration::from_millis(400),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(Tracer::ready()?)),
+    ..StormKind::USUAL
 };
 
 /// A function that opening a file calls, on every kernel.

@@ -15,9 +15,8 @@ pub const RCU_EXPEDITED: StormKind = StormKind {
     about: "waits for expedited RCU grace periods, by unmounting",
     rounds: 25,
     pace: Duration::from_millis(100),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(Graces::ready()?)),
+    ..StormKind::USUAL
 };
 
 const AT: &str = "/tmp/isolator-rcu";

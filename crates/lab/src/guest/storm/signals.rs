@@ -2,7 +2,6 @@
 //! Signals to the measuring program: one that it ignores, and one that another of its threads handles.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -12,15 +11,12 @@ use crate::guest::{Result, sys};
 pub const SIGNALS: StormKind = StormKind {
     name: "signals",
     about: "sends the measuring program a signal that it ignores and one that its other threads handle",
-    rounds: 50,
-    pace: Duration::from_millis(50),
-    modules: &[],
-    carried: &[],
     ready: |context| {
         TARGET.store(context.target, Relaxed);
         sys::handle(libc::SIGUSR1, handler)?;
         Ok(Box::new(Signals))
     },
+    ..StormKind::USUAL
 };
 
 static TARGET: AtomicU32 = AtomicU32::new(u32::MAX);

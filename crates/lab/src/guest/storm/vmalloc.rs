@@ -13,9 +13,8 @@ pub const VMALLOC: StormKind = StormKind {
     about: "maps and frees large areas of the kernel's memory, as BPF maps",
     rounds: 25,
     pace: Duration::from_millis(100),
-    modules: &[],
-    carried: &[],
     ready: |_| Ok(Box::new(Churn { purged: 0, lazy: lazy()? })),
+    ..StormKind::USUAL
 };
 
 /// Size of one area: the kernel lets 32 MiB for each doubling of its CPUs wait (lazy_max_pages).

@@ -21,9 +21,8 @@ pub const WAKE_PINNED: StormKind = StormKind {
     about: "wakes ordinary tasks that are pinned to the isolated CPU",
     rounds: 20,
     pace: Duration::from_millis(150),
-    modules: &[],
-    carried: &[],
     ready: |context| Ok(Box::new(Wakes::ready(context.target, context.rounds)?)),
+    ..StormKind::USUAL
 };
 
 struct Wakes {
