@@ -3,9 +3,8 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 use common::{compile, here, shared};
 
@@ -16,23 +15,32 @@ fn run(program: &Path, args: &[&str]) -> (Output, String) {
     (output, said)
 }
 
-/// Builds and runs a program that prints what is not as it should be.
-#[track_caller]
-fn is_silent(source: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(&here(source), folder.path()) else { return };
-    let (output, said) = run(&program, &[]);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said, "");
+#[test]
+fn a_program_finds_nothing_wrong() {
+    for (sentence, source) in [
+        ("what cannot be is refused with a number and a line", "tests/refusals.c"),
+        ("a second call during a poll is refused", "tests/reentry.c"),
+        ("each C++ guard holds and lets go", "tests/guards.cpp"),
+        ("an exception leaves through the library", "tests/throwing.cpp"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(program) = compile(&here(source), folder.path()) else { return };
+        let (output, said) = run(&program, &[]);
+        assert!(output.status.success() && said.is_empty(), "{sentence}: {said}");
+    }
 }
 
 #[test]
-fn the_example_runs_and_no_message_is_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(&here("examples/loop.c"), folder.path()) else { return };
-    let (output, said) = run(&program, &["200"]);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("200 cycles, the last due at "), "{said}");
+fn an_example_runs_to_its_end() {
+    for (name, source, cycles, words) in [
+        ("no message is lost", "examples/loop.c", "200", "200 cycles, the last due at "),
+        ("the update loop in C++ reaches its position", "examples/update.cpp", "2000", "at 1\n"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(program) = compile(&here(source), folder.path()) else { return };
+        let (output, said) = run(&program, &[cycles]);
+        assert!(output.status.success() && said.contains(words), "{name}: {said}");
+    }
 }
 
 #[test]
@@ -61,30 +69,6 @@ fn the_example_is_clean_under_valgrind() {
         }
         Err(error) => println!("skipped: no valgrind here: {error}"),
     }
-}
-
-#[test]
-fn what_cannot_be_is_refused_with_a_number_and_a_line() {
-    is_silent("tests/refusals.c");
-}
-
-#[test]
-fn a_second_call_during_a_poll_is_refused() {
-    is_silent("tests/reentry.c");
-}
-
-#[test]
-fn the_update_loop_in_cpp_reaches_its_position() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(&here("examples/update.cpp"), folder.path()) else { return };
-    let (output, said) = run(&program, &["2000"]);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("at 1\n"), "{said}");
-}
-
-#[test]
-fn each_cpp_guard_holds_and_lets_go() {
-    is_silent("tests/guards.cpp");
 }
 
 #[test]
@@ -122,84 +106,28 @@ fn a_preloaded_session_that_is_refused_ends_the_program_and_without_the_variable
     }
 }
 
-/// Runs one of the misuses, built once for all tests.
-#[track_caller]
-fn misuse(name: &str) {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        std::fs::create_dir_all(folder).unwrap();
-        compile(&here("tests/misuses.c"), folder)
-    };
-    let Some(program) = PROGRAM.get_or_init(build) else { return };
-    let (output, said) = run(program, &[name]);
-    match output.status.code() {
-        Some(77) => println!("skipped: {said}"),
-        status => assert_eq!((status, said.as_str()), (Some(0), ""), "{name}"),
+#[test]
+fn a_misuse_is_refused_or_survived() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("tests/misuses.c"), folder.path()) else { return };
+    for (sentence, name) in [
+        ("a counter value becomes a time of the clock", "a-time"),
+        ("a cycle before its due time is refused", "next-due"),
+        ("memory stays locked until the last undo", "set-ups-of-two-threads"),
+        ("an undo by another thread is refused", "undo-elsewhere"),
+        ("a small stack is prefaulted as far as it goes", "small-stacks"),
+        ("the heap of any thread is prefaulted", "heap-of-a-thread"),
+        ("a failed call stores null which can be ended", "handles-after-failures"),
+        ("the text of a failure is never freed", "text-of-a-failure"),
+        ("a child has no part in its parents objects", "children"),
+        ("posts of a signal handler tear nothing", "signal-handlers"),
+        ("a child of a signal handler cannot post", "forks-in-handlers"),
+        ("posts of two threads are refused where checked", "two-threads"),
+    ] {
+        let (output, said) = run(&program, &[name]);
+        match output.status.code() {
+            Some(77) => println!("skipped: {sentence}: {said}"),
+            status => assert_eq!((status, said.as_str()), (Some(0), ""), "{sentence}"),
+        }
     }
-}
-
-#[test]
-fn a_counter_value_becomes_a_time_of_the_clock() {
-    misuse("a-time");
-}
-
-#[test]
-fn a_cycle_before_its_due_time_is_refused() {
-    misuse("next-due");
-}
-
-#[test]
-fn memory_stays_locked_until_the_last_undo() {
-    misuse("set-ups-of-two-threads");
-}
-
-#[test]
-fn an_undo_by_another_thread_is_refused() {
-    misuse("undo-elsewhere");
-}
-
-#[test]
-fn a_small_stack_is_prefaulted_as_far_as_it_goes() {
-    misuse("small-stacks");
-}
-
-#[test]
-fn the_heap_of_any_thread_is_prefaulted() {
-    misuse("heap-of-a-thread");
-}
-
-#[test]
-fn a_failed_call_stores_null_which_can_be_ended() {
-    misuse("handles-after-failures");
-}
-
-#[test]
-fn the_text_of_a_failure_is_never_freed() {
-    misuse("text-of-a-failure");
-}
-
-#[test]
-fn a_child_has_no_part_in_its_parents_objects() {
-    misuse("children");
-}
-
-#[test]
-fn posts_of_a_signal_handler_tear_nothing() {
-    misuse("signal-handlers");
-}
-
-#[test]
-fn a_child_of_a_signal_handler_cannot_post() {
-    misuse("forks-in-handlers");
-}
-
-#[test]
-fn posts_of_two_threads_are_refused_where_checked() {
-    misuse("two-threads");
-}
-
-#[test]
-fn an_exception_leaves_through_the_library() {
-    is_silent("tests/throwing.cpp");
 }
