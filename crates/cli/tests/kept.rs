@@ -87,37 +87,29 @@ fn kept(how: &str, collector: &str) -> Option<(Vec<Value>, Vec<String>)> {
 }
 
 /// The program is named as it was called when it kept the CPU, with where it was and why it could be there.
-fn is_wild((causes, advice): &(Vec<Value>, Vec<String>)) {
+fn is_wild(case: &str, (causes, advice): &(Vec<Value>, Vec<String>)) {
     let first = &causes[0];
-    assert!(causes.iter().all(|cause| cause["name"] == "wild"), "{causes:?}");
-    assert_eq!((&first["kind"], &first["owner"]["name"]), (&"thread".into(), &"wild".into()));
+    assert!(causes.iter().all(|cause| cause["name"] == "wild"), "{case}: {causes:?}");
+    assert_eq!((&first["kind"], &first["owner"]["name"]), (&"thread".into(), &"wild".into()), "{case}");
     let function = first["function"].as_str().unwrap();
-    assert!(first["stack"].as_array().unwrap().iter().any(|name| name == function), "{first}");
+    assert!(first["stack"].as_array().unwrap().iter().any(|name| name == function), "{case}: {first}");
     let detail = first["detail"].as_str().unwrap();
-    assert!(detail.starts_with("ordinary, pid "), "{detail}");
-    assert!(detail.contains("in the kernel with preemption off (this kernel is PREEMPT_"), "{detail}");
+    assert!(detail.starts_with("ordinary, pid "), "{case}: {detail}");
+    assert!(
+        detail.contains("in the kernel with preemption off (this kernel is PREEMPT_"),
+        "{case}: {detail}"
+    );
     let is_ours = |line: &&String| line.starts_with("nothing can preempt thread wild in ");
-    let advice = advice.iter().find(is_ours).unwrap_or_else(|| panic!("no advice on it: {advice:?}"));
-    assert!(advice.contains("PREEMPT_RT"), "{advice}");
+    let advice = advice.iter().find(is_ours).unwrap_or_else(|| panic!("{case}: no advice on it: {advice:?}"));
+    assert!(advice.contains("PREEMPT_RT"), "{case}: {advice}");
 }
 
 #[test]
-fn a_program_that_renames_itself_is_named_in_its_kernel_function() {
-    if let Some(found) = kept("renames", "bpf") {
-        is_wild(&found);
-    }
-}
-
-#[test]
-fn a_program_that_execs_is_named_in_its_kernel_function() {
-    if let Some(found) = kept("execs", "bpf") {
-        is_wild(&found);
-    }
-}
-
-#[test]
-fn trace_events_name_the_kernel_function_too() {
-    if let Some(found) = kept("renames", "tracefs") {
-        is_wild(&found);
+fn a_program_that_keeps_the_cpu_is_named_in_its_kernel_function() {
+    // It renames itself, or executes itself under another name; trace events name it too.
+    for (how, collector) in [("renames", "bpf"), ("execs", "bpf"), ("renames", "tracefs")] {
+        if let Some(found) = kept(how, collector) {
+            is_wild(&format!("{how}, {collector}"), &found);
+        }
     }
 }
