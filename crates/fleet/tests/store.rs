@@ -86,19 +86,15 @@ fn what_cannot_be_read_is_said_and_stays_said() {
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let line = store(&at, std::slice::from_ref(&empty)).unwrap_err().to_string();
-    let expected = format!(
-        "cannot store {}: it holds no bundle; give bundles, or folders that hold some",
-        empty.display()
-    );
-    assert_eq!(line, expected);
+    let empty = empty.display();
+    let cure = "give bundles, or folders that hold some";
+    assert_eq!(line, format!("cannot store {empty}: it holds no bundle; {cure}"));
     if no_duckdb() {
         return;
     }
     let document = report(&at).unwrap();
-    assert_eq!(
-        document.unread.iter().map(|one| one.why.clone()).collect::<Vec<_>>(),
-        [why("letter.tar.zst"), why("version.tar.zst")]
-    );
+    let unread: Vec<String> = document.unread.iter().map(|one| one.why.clone()).collect();
+    assert_eq!(unread, [why("letter.tar.zst"), why("version.tar.zst")]);
 }
 
 #[test]
@@ -131,10 +127,8 @@ fn percentiles_of_the_sql_are_those_of_the_histogram_to_a_bucket() {
         for one in bundle.rows.iter().filter(|one| row["load"] == one.entry.key.load.as_str()) {
             all.merge(&one.series.latency);
         }
-        assert_eq!(
-            (row["samples"].as_u64(), row["max_ns"].as_u64()),
-            (Some(all.count()), Some(all.max_ns()))
-        );
+        assert_eq!(row["samples"].as_u64(), Some(all.count()));
+        assert_eq!(row["max_ns"].as_u64(), Some(all.max_ns()));
         for (name, fraction) in [("p50_ns", 0.5), ("p99_ns", 0.99), ("p99_9_ns", 0.999)] {
             let (exact, found) = (all.quantile_ns(fraction) as f64, row[name].as_f64().unwrap());
             assert!(found >= exact * 0.999 && found <= exact * 1.032, "{name}: {found} for {exact}");
@@ -201,16 +195,11 @@ fn a_fleet_gives_up_what_is_wrong_with_it_and_nothing_else() {
     assert_eq!(document.settings[0].with_machines, 47, "every fifth, less the one of another version");
 
     assert_eq!(hosts(document.clocks.iter().map(|one| &one.hostname).collect()), ["host-00003"]);
-    assert!(
-        document.clocks[0].why.starts_with("it began ")
-            && document.clocks[0].why.ends_with(" after it was stored")
-    );
+    let why = &document.clocks[0].why;
+    assert!(why.starts_with("it began ") && why.ends_with(" after it was stored"), "{why}");
     assert_eq!(hosts(document.duplicates.iter().map(|one| &one.hostname).collect()), ["host-00000"]);
-    assert!(
-        document.duplicates[0].why.starts_with("2 machines of other hardware: Made-up machine, "),
-        "{:?}",
-        document.duplicates
-    );
+    let why = &document.duplicates[0].why;
+    assert!(why.starts_with("2 machines of other hardware: Made-up machine, "), "{why}");
     assert_eq!(document.unread.len(), 1);
     assert_eq!(document.drift, []);
     let outcome = |rank: usize| document.machines[rank].outcome.as_str();
@@ -251,19 +240,11 @@ fn drift_is_told_from_what_changes_by_chance() {
 #[test]
 fn every_query_says_what_it_answers_and_runs_by_hand() {
     for query in QUERIES {
-        assert!(
-            query.about().ends_with('.') && query.about().len() > 15,
-            "{}: {}",
-            query.name,
-            query.about()
-        );
+        let about = query.about();
+        assert!(about.ends_with('.') && about.len() > 15, "{}: {about}", query.name);
     }
-    assert!(
-        Query::named("nothing")
-            .unwrap_err()
-            .to_string()
-            .contains("there is no such query; choose one of totals, ")
-    );
+    let refused = Query::named("nothing").unwrap_err().to_string();
+    assert!(refused.contains("there is no such query; choose one of totals, "), "{refused}");
     if no_duckdb() {
         return;
     }
