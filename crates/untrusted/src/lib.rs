@@ -41,7 +41,7 @@
 //! | rows, and notes, taints and rows that were not run | 10,000 each | 128 CPUs, 10 loads, 6 probes: 7,680 |
 //! | seconds of a row | 1,000,000 | eleven days |
 //! | samples of a row | 10^15 | one every nanosecond of eleven days; a file that counts more is damaged |
-//! | a document (`manifest.json`, `lab.json`) | 8 MiB | of 7,680 rows: 5 MiB |
+//! | a document (`manifest.json`, `lab.json`) | 16 MiB | of 7,680 rows: 5 MiB |
 //! | a line | 8 MiB | the first line of a journal: 0.8 MiB |
 //!
 //! Files are read as streams, so memory does not hold them twice. Release builds check integer arithmetic for

@@ -5,6 +5,8 @@
 pub(super) struct TextColumn {
     pub head: &'static str,
     pub cells: Vec<String>,
+    /// The longest of its cells and its head, in characters.
+    width: usize,
     /// Text is set left, figures right.
     text: bool,
     /// Where the terminal is narrow the highest goes first; 0 always stays.
@@ -14,7 +16,9 @@ pub(super) struct TextColumn {
 impl TextColumn {
     /// A column of figures.
     pub fn of<R>(head: &'static str, dispensable: u8, rows: &[R], cell: impl Fn(&R) -> String) -> TextColumn {
-        TextColumn { head, cells: rows.iter().map(cell).collect(), text: false, dispensable }
+        let cells: Vec<String> = rows.iter().map(cell).collect();
+        let longest = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        TextColumn { head, cells, width: longest.max(head.chars().count()), text: false, dispensable }
     }
 
     /// A column of text.
@@ -29,19 +33,14 @@ impl TextColumn {
 
     /// `cell` as wide as the column.
     pub fn set(&self, cell: &str) -> String {
-        let width = self.width();
+        let width = self.width;
         if self.text { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-    }
-
-    fn width(&self) -> usize {
-        let longest = self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-        longest.max(self.head.chars().count())
     }
 }
 
 /// Drops what can be done without until a line takes at most `width`.
 pub(super) fn fit(columns: &mut Vec<TextColumn>, width: usize) {
-    let taken = |columns: &[TextColumn]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
+    let taken = |columns: &[TextColumn]| columns.iter().map(|column| column.width + 2).sum::<usize>();
     while taken(columns) > width + 2 {
         let most = columns.iter().map(|column| column.dispensable).max().unwrap_or(0);
         if most == 0 {
