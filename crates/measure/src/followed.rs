@@ -167,16 +167,7 @@ impl Program for FollowedProgram {
         }
         recording.write_manifest()?;
         recording.explainer.arm(&threads);
-        row.run(
-            &mut FollowedLoops {
-                program: self,
-                loops,
-                window,
-                lost: 0,
-                gap: RecordGap::none(window.start_ns),
-            },
-            recording,
-        )
+        row.run(&mut FollowedLoops { program: self, loops, window, lost: 0 }, recording)
     }
 }
 
@@ -187,39 +178,6 @@ struct FollowedLoops<'a> {
     window: Window,
     /// Records that found no room.
     lost: u64,
-    gap: RecordGap,
-}
-
-/// A time in which records were lost. The ring tells how many, and not between which: a cycle that touches
-/// this time may lack its end, or its begin.
-#[derive(Debug, Clone, Copy)]
-struct RecordGap {
-    from_ns: u64,
-    until_ns: u64,
-    /// When the ring was last looked into.
-    looked_ns: u64,
-}
-
-impl RecordGap {
-    /// No gap yet, in a row that begins at `start_ns`.
-    fn none(start_ns: u64) -> RecordGap {
-        RecordGap { from_ns: start_ns, until_ns: start_ns, looked_ns: start_ns }
-    }
-
-    /// The ring was looked into until `now_ns`, and so many records had found no room since the last time.
-    fn polled(&mut self, now_ns: u64, lost: u64) {
-        if lost > 0 {
-            // One gap after another is one, since the records between may not have been read yet.
-            let goes_on = self.until_ns >= self.looked_ns;
-            self.from_ns = if goes_on { self.from_ns } else { self.looked_ns };
-            self.until_ns = now_ns;
-        }
-        self.looked_ns = now_ns;
-    }
-
-    fn touches(&self, cycle: &LoopCycle) -> bool {
-        self.from_ns < self.until_ns && cycle.due_ns < self.until_ns && cycle.ended_ns > self.from_ns
-    }
 }
 
 impl FollowedLoops<'_> {
@@ -233,9 +191,8 @@ impl FollowedLoops<'_> {
         for (place, cycle) in &poll.cycles {
             let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
             let Some(open) = self.loops.get_mut(*place).filter(|_| is_within) else { continue };
-            if self.gap.touches(cycle) {
+            if cycle.is_after_loss {
                 open.lose();
-                continue;
             }
             let is_told = !cycle.is_begin_unseen && cycle.response_ns() >= told_from_ns;
             if open.is_late(cycle) && is_told {
@@ -260,8 +217,7 @@ impl SampleSource for FollowedLoops<'_> {
         for _ in 0..POLLS {
             let poll = self.program.follower.poll();
             self.lost += poll.lost;
-            self.gap.polled(monotonic_ns(), poll.lost);
-            self.loops.iter_mut().for_each(|open| open.is_after_loss |= poll.lost > 0);
+            self.loops.iter_mut().for_each(|open| open.may_lack_last |= poll.lost > 0);
             self.record(&poll, row, recording)?;
             self.program.is_over = self.program.is_over || poll.is_over;
             is_more = poll.is_more;
@@ -274,7 +230,7 @@ impl SampleSource for FollowedLoops<'_> {
             open.series.lost(self.lost, row);
             if is_over {
                 // After lost records it is unknown what it did since its last cycle.
-                let goes_on = !found.is_over && open.left > 0 && !open.is_after_loss;
+                let goes_on = !found.is_over && open.left > 0 && !open.may_lack_last;
                 open.series.rest(goes_on.then_some(at.now_ns), row);
             }
         }
@@ -329,8 +285,10 @@ struct OpenLoop {
     /// Of the last cycle that was seen.
     number: u64,
     due_ns: u64,
-    /// Whether records were lost since.
+    /// Whether cycles were lost since.
     is_after_loss: bool,
+    /// Whether records of any thread were lost since: the next cycle tells whether its own were.
+    may_lack_last: bool,
     /// Cycles without a sample: without a known begin, or lost with their records.
     unseen: u64,
     /// Those of them since the last cycle that was seen.
@@ -348,6 +306,7 @@ impl OpenLoop {
             number: 0,
             due_ns: 0,
             is_after_loss: false,
+            may_lack_last: false,
             unseen: 0,
             pending: 0,
             left: loops,
@@ -380,7 +339,7 @@ impl OpenLoop {
         self.unseen += if is_known { steps - 1 } else { self.pending };
         self.pending = 0;
         self.number += steps;
-        (self.due_ns, self.is_after_loss) = (cycle.due_ns, false);
+        (self.due_ns, self.is_after_loss, self.may_lack_last) = (cycle.due_ns, false, false);
         self.series.record_followed(self.number, cycle, row, recording)
     }
 
@@ -398,46 +357,6 @@ impl OpenLoop {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn cycle(due_ns: u64, ended_ns: u64) -> LoopCycle {
-        LoopCycle {
-            due_ns,
-            slept_ns: due_ns,
-            woken_ns: due_ns,
-            began_ns: due_ns,
-            is_begin_unseen: false,
-            ended_ns,
-            execution_ns: 0,
-            preempted: Vec::new(),
-            blocked: Vec::new(),
-            faults: 0,
-            migrations: 0,
-            cpu: 1,
-            waking: Default::default(),
-            begin: None,
-        }
-    }
-
-    #[test]
-    fn cycles_about_lost_records_have_no_sample() {
-        let mut gap = RecordGap::none(1_000);
-        let touched = |gap: &RecordGap| {
-            [(1_100, 1_200), (1_900, 2_100), (2_300, 2_400), (1_900, 9_000), (3_000, 3_100)]
-                .map(|(due_ns, ended_ns)| gap.touches(&cycle(due_ns, ended_ns)))
-        };
-        gap.polled(2_000, 0);
-        assert_eq!(touched(&gap), [false; 5]);
-        gap.polled(3_000, 7);
-        assert_eq!(touched(&gap), [false, true, true, true, false]);
-        // Records go on being lost, then no more.
-        gap.polled(3_050, 1);
-        assert_eq!(touched(&gap), [false, true, true, true, true]);
-        gap.polled(4_000, 0);
-        gap.polled(5_000, 0);
-        assert_eq!(touched(&gap), [false, true, true, true, true]);
-        gap.polled(6_000, 1);
-        assert_eq!(touched(&gap), [false, false, false, true, false]);
-    }
 
     #[test]
     fn a_given_period_that_is_not_the_loops_is_noted_with_both() {

@@ -28,8 +28,10 @@ INLINE int comes_to(u16 kind)
 	check_begin(thread, task);
 	in_ns = stay->in_ns;
 	record = begin(sizeof(*record));
-	if (!record)
+	if (!record) {
+		stay->lost++;
 		return 0;
+	}
 	__builtin_memcpy(record, stay, sizeof(*record));
 	record->kind = kind;
 	record->cpu = bpf_get_smp_processor_id();
@@ -43,6 +45,7 @@ INLINE int comes_to(u16 kind)
 	/* The depth in the program, which separates nested calls from consecutive ones. */
 	READ(record->argument[0], regs, struct pt_regs, sp);
 	bpf_ringbuf_submit(record, NO_WAKEUP);
+	stay->lost = 0;
 	if (stay->in_ns != in_ns)
 		return 0;
 	stay->in_ns = at_ns;

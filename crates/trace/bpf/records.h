@@ -102,6 +102,7 @@ enum {
 	ELSEWHERE = 16, /* on another CPU than the one that it then waits for */
 	INHERITED = 32, /* by a watched thread whose stay a timer had begun, or that had inherited one: due_ns and timer are that one's */
 	GOES_ON = 64,	/* it was not: it goes on from a begin or an end of a cycle */
+	HOLE = 128,	/* no room for a record of a move, or of another thread that had the CPU while it waited for one */
 };
 
 struct record {
@@ -131,7 +132,7 @@ struct record {
 	u32 after; /* the thread that had the CPU until this one got it, as it left; 0 is the idle one */
 	int after_prio;
 	u32 after_flags;
-	u32 unused;
+	u32 lost; /* stays of this thread that found no room since the last one that did */
 	char after_name[16];
 };
 
@@ -222,5 +223,7 @@ struct here {
 	u32 waiters; /* watched threads that wait for this CPU */
 	u32 reads_user;	 /* this program itself reads user memory, and may fault */
 	u32 is_on_stack; /* the timer is on a stack */
-	u32 unused[7];
+	u32 unused;
+	u64 lost_ns; /* when a SWITCH last found no room */
+	u64 unused_too[2];
 };

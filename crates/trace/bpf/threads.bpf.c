@@ -76,15 +76,18 @@ INLINE void is_timer_of(const struct hrtimer *timer, u32 pid)
 	has_timers = 1;
 }
 
-/* The stay that ends now becomes a record. */
-INLINE void tell_stay(const struct record *stay)
+/* The stay that ends now becomes a record; the next one that finds room tells how many did not. */
+INLINE void tell_stay(struct record *stay)
 {
 	struct record *record = begin(sizeof(*record));
 
-	if (!record)
+	if (!record) {
+		stay->lost++;
 		return;
+	}
 	__builtin_memcpy(record, stay, sizeof(*record));
 	bpf_ringbuf_submit(record, NO_WAKEUP);
+	stay->lost = 0;
 }
 
 /*
@@ -178,7 +181,16 @@ INLINE void comes_after(struct record *stay, const struct task_struct *prev, u32
 	bpf_get_current_comm(stay->after_name, 16);
 }
 
-INLINE void arrive(struct thread *thread, const struct task_struct *prev, u32 pid, u32 left, u64 at_ns)
+/* What had the CPU `waited_for` while the thread waited for it is known only if each record found room. */
+INLINE void check_wait(struct thread *thread, const struct here *waited_for)
+{
+	struct record *stay = &thread->stay;
+
+	if (waited_for && waited_for->lost_ns > (stay->woken_ns ? stay->woken_ns : thread->left_ns))
+		stay->how |= HOLE;
+}
+
+INLINE void arrive(struct thread *thread, const struct task_struct *prev, u32 pid, u32 left, const struct here *here, u64 at_ns)
 {
 	struct record *stay = &thread->stay;
 
@@ -195,6 +207,7 @@ INLINE void arrive(struct thread *thread, const struct task_struct *prev, u32 pi
 		__builtin_memcpy(stay->waker_name, thread->early.waker_name, 16);
 	}
 	thread->early.woken_ns = 0;
+	check_wait(thread, here);
 	if (!stay->woken_ns)
 		return;
 	if (thread->has_waking_stack && at_ns - stay->woken_ns > stack_over_ns)
@@ -226,14 +239,16 @@ ON_TYPED(sched_switch)
 	if (goes)
 		leave(goes, prev, left, cpu, at_ns, next, given->of[0] & 1);
 	if (comes) {
-		arrive(comes, prev, pid, left, at_ns);
+		arrive(comes, prev, pid, left, here, at_ns);
 		return 0;
 	}
 	if (!here || !here->waiters)
 		return 0;
 	switched = begin(sizeof(*switched));
-	if (!switched)
+	if (!switched) {
+		here->lost_ns = at_ns;
 		return 0;
+	}
 	switched->kind = SWITCH;
 	switched->cpu = cpu;
 	switched->thread = pid;
@@ -405,9 +420,12 @@ ON(sched_migrate_task)
 	if (!thread)
 		return 0;
 	thread->stay.migrations++;
-	tell(MOVED, pid, (u32)given->of[1], 0, 0);
-	if (thread->waits_on)
+	if (!tell(MOVED, pid, (u32)given->of[1], 0, 0))
+		thread->stay.how |= HOLE;
+	if (thread->waits_on) {
+		check_wait(thread, here_of(thread->waits_on - 1));
 		waits_on(thread, (u32)given->of[1] + 1);
+	}
 	return 0;
 }
 

@@ -259,19 +259,24 @@ fn preempted(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, by:
     shares(cycle, scene, from_ns, to_ns, Holder::came(by, false))
 }
 
-/// Divides the time between two moments among the threads that had the CPU: `first`, and the later ones.
+/// Divides the time between two moments among the threads that had the CPU for which the thread waited then:
+/// `first`, and the later ones. Nobody is named where records of the wait were lost.
 fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first: Holder) -> Vec<Cause> {
-    if to_ns <= from_ns {
+    let stay = scene.stays(scene.thread).map(|(_, stay)| stay).find(|stay| stay.in_ns == to_ns);
+    if to_ns <= from_ns || stay.is_some_and(|stay| stay.has_hole) {
         return Vec::new();
     }
-    let stay = scene.stays(scene.thread).map(|(_, stay)| stay).find(|stay| stay.in_ns == to_ns);
-    let mut parts = vec![(from_ns, first)];
-    let came = scene.came(cycle.cpu, from_ns, to_ns).into_iter();
-    parts.extend(came.map(|(at_ns, thread, is_kernel)| (at_ns, Holder::came(&thread, is_kernel))));
-    let ends: Vec<u64> = parts.iter().skip(1).map(|(at_ns, ..)| *at_ns).chain([to_ns]).collect();
+    let mut parts = Vec::new();
+    for (n, (cpu, from_ns, to_ns)) in scene.waited_for(from_ns, to_ns, cycle.cpu).into_iter().enumerate() {
+        // The one that has the CPU to which it was moved is known when it leaves.
+        parts.push((cpu, from_ns, if n == 0 { first.clone() } else { Holder::default() }));
+        let came = scene.came(cpu, from_ns, to_ns).into_iter();
+        parts.extend(came.map(|(at_ns, thread, is_kernel)| (cpu, at_ns, Holder::came(&thread, is_kernel))));
+    }
+    let ends: Vec<u64> = parts.iter().skip(1).map(|(_, at_ns, _)| *at_ns).chain([to_ns]).collect();
     let mut causes = Vec::new();
-    for ((begin_ns, holder), end_ns) in parts.into_iter().zip(ends) {
-        let holder = holder.until(scene.left(end_ns));
+    for ((cpu, begin_ns, holder), end_ns) in parts.into_iter().zip(ends) {
+        let holder = holder.until(scene.left(cpu, end_ns));
         let ns = end_ns.saturating_sub(begin_ns);
         let (Some(id), SHORTEST_NS..) = (holder.id, ns) else { continue };
         let at_ns = begin_ns.saturating_sub(cycle.due_ns);

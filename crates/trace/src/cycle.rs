@@ -53,6 +53,8 @@ pub struct LoopCycle {
     pub waking: Waking,
     /// When the program reached BEGIN, if the user named one.
     pub begin: Option<CycleBegin>,
+    /// Whether records of the thread were lost between the cycle before and this one.
+    pub is_after_loss: bool,
 }
 
 /// The begin of a cycle between two places of the program. Its execution counts from there.
@@ -137,6 +139,7 @@ impl LoopCycle {
             cpu,
             waking: Waking::default(),
             begin: None,
+            is_after_loss: false,
         }
     }
 
@@ -180,6 +183,8 @@ pub struct CycleCutter {
     /// How many waits at the place where cycles end are still a part of the current cycle.
     within: usize,
     last: Option<(u32, Stay)>,
+    /// Whether stays were lost since the last cycle.
+    is_after_loss: bool,
 }
 
 impl CycleCutter {
@@ -196,13 +201,14 @@ impl CycleCutter {
     }
 
     fn made(model: Option<Model>, bounds: Option<Bounds>) -> CycleCutter {
-        CycleCutter { model, bounds, open: None, last_due_ns: None, within: 0, last: None }
+        let (open, last_due_ns, within, last) = (None, None, 0, None);
+        CycleCutter { model, bounds, open, last_due_ns, within, last, is_after_loss: false }
     }
 
-    /// Drops the current cycle, after a gap in the records.
-    pub fn restart(&mut self) {
+    /// Drops the current cycle: stays of it, or of those after it, were lost.
+    fn restart(&mut self) {
         let bounds = self.bounds.take().map(Bounds::restarted);
-        *self = CycleCutter::made(self.model.take(), bounds);
+        *self = CycleCutter { is_after_loss: true, ..CycleCutter::made(self.model.take(), bounds) };
     }
 
     /// Boundaries that gave no cycle.
@@ -210,8 +216,17 @@ impl CycleCutter {
         self.bounds.as_ref().map_or_else(BoundCounts::default, Bounds::counts)
     }
 
-    /// Takes the thread's next stay, on this CPU; returns a cycle that it ends.
+    /// Takes the thread's next stay, on this CPU; returns a cycle that it ends. None is made of a hole in the
+    /// records.
     pub fn add(&mut self, cpu: u32, stay: Stay) -> Option<LoopCycle> {
+        if stay.lost > 0 {
+            self.restart();
+        }
+        let done = self.cut(cpu, stay)?;
+        Some(LoopCycle { is_after_loss: std::mem::take(&mut self.is_after_loss), ..done })
+    }
+
+    fn cut(&mut self, cpu: u32, stay: Stay) -> Option<LoopCycle> {
         let mut done = None;
         let last = self.last.take().map(|(_, last)| last);
         match last.and_then(|last| Wait::of(&last).map(|wait| (wait, last))) {

@@ -26,7 +26,7 @@ pub use crate::search::{FollowedLoop, LoopChoice, chosen};
 pub struct Poll {
     /// Cycles that have ended, each with the index of its loop.
     pub cycles: Vec<(usize, LoopCycle)>,
-    /// Records that were lost since the previous poll: cycles near them are left out.
+    /// Records that were lost since the previous poll; no cycle is made of the hole.
     pub lost: u64,
     /// Whether no loop is left.
     pub is_over: bool,
@@ -194,20 +194,15 @@ impl Follower {
         }
     }
 
-    /// The records that were lost since the last call. A cycle is not continued after them.
-    fn restart_after_loss(&mut self) -> u64 {
-        let lost = self.bpf.lost();
-        let new = lost - self.lost;
-        self.lost = lost;
-        if new > 0 {
-            self.loops.iter_mut().for_each(|found| found.cycles.restart());
-        }
-        new
+    /// The records that were lost since the last call.
+    fn newly_lost(&mut self) -> u64 {
+        let before = std::mem::replace(&mut self.lost, self.bpf.lost());
+        self.lost - before
     }
 
     /// Takes the cycles that have ended since the last call, or the first of many.
     pub fn poll(&mut self) -> Poll {
-        let mut poll = Poll { lost: self.restart_after_loss(), ..Poll::default() };
+        let mut poll = Poll::default();
         let mut owner = None;
         let recent = (RECENT_OF_ONE * self.loops.len()).clamp(*RECENT.start(), *RECENT.end());
         let mut taken = 0;
@@ -241,7 +236,7 @@ impl Follower {
             }
         }
         poll.is_more = taken == AT_ONCE;
-        poll.lost += self.restart_after_loss();
+        poll.lost = self.newly_lost();
         if let Some(owner) = owner {
             self.watch_owner(owner);
         }

@@ -163,6 +163,11 @@ pub struct Stay {
     pub faults: u32,
     /// The number of moves to another CPU since the previous stay.
     pub migrations: u32,
+    /// Stays of the thread between the previous one and this one that the ring had no room for.
+    pub lost: u32,
+    /// Whether the ring had no room for a record of its moves, or of another thread that had the CPU while
+    /// it waited for one.
+    pub has_hole: bool,
 }
 
 /// How a thread was woken.

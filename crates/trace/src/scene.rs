@@ -64,16 +64,40 @@ impl Scene<'_> {
         })
     }
 
+    /// The CPUs for which the thread waited between two times, each with its part of them; `None` for one that
+    /// no record tells. It got the last one, or `began_on` if the records show no stay that begins then.
+    pub fn waited_for(&self, from_ns: u64, to_ns: u64, began_on: u32) -> Vec<(Option<u32>, u64, u64)> {
+        let mut cpu = None;
+        let mut parts = Vec::new();
+        let mut since_ns = from_ns;
+        for record in self.records.iter().filter(|record| record.thread == self.thread) {
+            match record.kind {
+                ThreadEvent::Stay(_) if record.at_ns <= from_ns => cpu = Some(record.cpu),
+                ThreadEvent::Moved { to } if record.at_ns <= from_ns => cpu = Some(to),
+                ThreadEvent::Moved { to } if record.at_ns < to_ns => {
+                    parts.push((cpu, since_ns, record.at_ns));
+                    (cpu, since_ns) = (Some(to), record.at_ns);
+                }
+                _ => {}
+            }
+        }
+        let got = self.stays(self.thread).find(|(_, stay)| stay.in_ns == to_ns).map(|(cpu, _)| cpu);
+        parts.push((got.or(Some(began_on)), since_ns, to_ns));
+        parts
+    }
+
     /// The threads that got a CPU between two times: those that are not followed and, of the others, those
     /// that left it since. Each with whether it is a kernel thread.
-    pub fn came(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<(u64, Scheduled, bool)> {
+    pub fn came(&self, cpu: Option<u32>, from_ns: u64, to_ns: u64) -> Vec<(u64, Scheduled, bool)> {
         let mut came: Vec<(u64, Scheduled, bool)> = self
             .records
             .iter()
             .filter_map(|record| match &record.kind {
-                ThreadEvent::Switched { to, is_kernel, .. } => Some((record.at_ns, to.clone(), *is_kernel)),
+                ThreadEvent::Switched { to, is_kernel, .. } if Some(record.cpu) == cpu => {
+                    Some((record.at_ns, to.clone(), *is_kernel))
+                }
                 ThreadEvent::Stay(stay)
-                    if record.thread != self.thread && record.cpu == cpu && !stay.goes_on =>
+                    if record.thread != self.thread && Some(record.cpu) == cpu && !stay.goes_on =>
                 {
                     let (id, prio, policy) = (record.thread, stay.prio, stay.policy);
                     Some((stay.in_ns, Scheduled { id, prio, policy, name: String::new() }, false))
@@ -90,8 +114,8 @@ impl Scene<'_> {
     }
 
     /// The thread that left a CPU at this time, with its state then.
-    pub fn left(&self, at_ns: u64) -> Option<&Predecessor> {
-        self.records.iter().find_map(|record| match &record.kind {
+    pub fn left(&self, cpu: Option<u32>, at_ns: u64) -> Option<&Predecessor> {
+        self.records.iter().filter(|record| Some(record.cpu) == cpu).find_map(|record| match &record.kind {
             ThreadEvent::Switched { from, .. } if record.at_ns == at_ns => Some(from),
             ThreadEvent::Stay(stay) if stay.in_ns == at_ns && !stay.is_begin_unseen && !stay.goes_on => {
                 Some(&stay.after)

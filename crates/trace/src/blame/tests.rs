@@ -32,6 +32,7 @@ fn cycle() -> LoopCycle {
         cpu: 1,
         waking: Waking { waker: 77, waker_name: "rustc".to_string(), ..Waking::default() },
         begin: None,
+        is_after_loss: false,
     }
 }
 
@@ -286,4 +287,51 @@ fn rows_of_one_cycle_name_the_same_causes() {
     assert_eq!(took(&causes.execution), late.execution_ns, "{:#?}", causes.execution);
     assert_eq!(causes.execution[0].begin_ns, Some(0));
     assert!(causes.execution.iter().all(|cause| cause.kind != CauseKind::Thread));
+}
+
+/// A cycle that was preempted on cpu 1 at 40 us, moved to cpu 0 at 42 us, and had that one at 90 us; with
+/// records of both CPUs.
+fn moved_within() -> (LoopCycle, Vec<ThreadRecord>) {
+    let mut late = cycle();
+    (late.ended_ns, late.execution_ns) = (DUE_NS + 100_000, 15_000);
+    let by = Scheduled { id: 5, prio: 10, policy: 1, name: "mover".to_string() };
+    late.preempted.push(Preempted { from_ns: DUE_NS + 40_000, ns: 50_000, by });
+    let on = |cpu, at_ns, thread, kind| ThreadRecord { thread, cpu, at_ns: DUE_NS + at_ns, kind };
+    let switched = |id, name: &str| {
+        let from = Predecessor { id: 5, prio: 10, is_kernel: false, name: "mover".to_string() };
+        let to = Scheduled { id, prio: 120, policy: 0, name: name.to_string() };
+        ThreadEvent::Switched { from, to, is_kernel: false }
+    };
+    let hog = Predecessor { id: 6, prio: 15, is_kernel: false, name: "hog".to_string() };
+    let before = Stay { in_ns: DUE_NS + 35_000, out_ns: DUE_NS + 40_000, prio: 19, ..Stay::default() };
+    let after =
+        Stay { in_ns: DUE_NS + 90_000, after: hog, out_ns: DUE_NS + 100_000, prio: 19, ..Stay::default() };
+    let records = vec![
+        on(1, 40_000, THREAD, ThreadEvent::Stay(Box::new(before))),
+        on(1, 42_000, THREAD, ThreadEvent::Moved { to: 0 }),
+        on(1, 60_000, 77, switched(77, "innocent")),
+        on(0, 100_000, THREAD, ThreadEvent::Stay(Box::new(after))),
+    ];
+    (late, records)
+}
+
+#[test]
+fn a_moved_thread_waits_for_the_cpu_it_was_moved_to() {
+    let (late, records) = moved_within();
+    let parts = causes(&late, &records);
+    assert!(parts.contains(&(CauseKind::Thread, "mover".to_string(), 40_000, 2_000)), "{parts:?}");
+    assert!(parts.contains(&(CauseKind::Thread, "hog".to_string(), 42_000, 48_000)), "{parts:?}");
+    assert!(parts.iter().all(|(_, name, ..)| name != "innocent"), "{parts:?}");
+}
+
+#[test]
+fn nobody_is_named_where_records_of_the_wait_were_lost() {
+    let (late, mut records) = moved_within();
+    let ThreadEvent::Stay(after) = &mut records[3].kind else { panic!() };
+    after.has_hole = true;
+    let parts = causes(&late, &records);
+    let is_named = |(kind, _, begin_ns, _): &(CauseKind, String, u64, u64)| {
+        *kind == CauseKind::Thread && *begin_ns >= 40_000
+    };
+    assert!(!parts.iter().any(is_named), "{parts:?}");
 }

@@ -24,6 +24,7 @@ const UNSEEN: u32 = 8;
 const ELSEWHERE: u32 = 16;
 const INHERITED: u32 = 32;
 const GOES_ON: u32 = 64;
+const HOLE: u32 = 128;
 
 /// Decodes records, one after the other.
 #[derive(Debug, Default)]
@@ -86,7 +87,7 @@ fn stay(
     let arguments = [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
     let words = [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
     let (prio, policy, faults, migrations) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
-    let (id, prio_then, flags, _) = (bytes.u32()?, bytes.i32()?, bytes.u32()?, bytes.u32()?);
+    let (id, prio_then, flags, lost) = (bytes.u32()?, bytes.i32()?, bytes.u32()?, bytes.u32()?);
     let after = left(id, prio_then, flags, bytes.name()?);
     let waking = Waking {
         due_ns: (how & BY_TIMER != 0).then_some(due_ns),
@@ -121,6 +122,8 @@ fn stay(
         policy,
         faults,
         migrations,
+        lost,
+        has_hole: how & HOLE != 0,
     })
 }
 

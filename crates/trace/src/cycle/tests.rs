@@ -99,6 +99,28 @@ fn a_skipped_period_does_not_change_the_period() {
 }
 
 #[test]
+fn no_cycle_is_made_of_a_hole_in_the_records() {
+    let whole = periodic(100, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
+    let model = infer(&whole).unwrap();
+    for gone in [1, 2, 20] {
+        let mut stays = whole.clone();
+        stays.drain(50..50 + gone);
+        stays[50].lost = gone as u32;
+        let mut cutter = CycleCutter::new(model.clone());
+        let cycles: Vec<_> = stays.into_iter().filter_map(|stay| cutter.add(1, stay)).collect();
+        assert!(cycles.iter().all(|cycle| cycle.response_ns() < PERIOD_NS), "{gone}");
+        // The cycle that was open, those that are gone, and the one of which the begin is not known.
+        assert_eq!(cycles.len(), cycle_count(&model, &whole) - gone - 1, "{gone}");
+        assert_eq!(cycles.iter().filter(|cycle| cycle.is_after_loss).count(), 1, "{gone}");
+    }
+}
+
+fn cycle_count(model: &Model, stays: &[Stay]) -> usize {
+    let mut cutter = CycleCutter::new(model.clone());
+    stays.iter().filter_map(|stay| cutter.add(1, stay.clone())).count()
+}
+
+#[test]
 fn a_short_sleep_within_a_cycle_is_blocking() {
     let stays = periodic(50, |story, due_ns| {
         story.runs(timer(due_ns), 2_000, 10_000, sleep(false));
