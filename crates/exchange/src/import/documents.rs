@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use super::column::kernel;
 use super::scan::prelude::*;
+use super::stamps::MONTHS;
 use super::threads::ThreadTool;
 use super::{cyclictest, json, oslat, pairs};
 use evidence::taint;
@@ -357,8 +358,7 @@ fn read_jitterdebugger(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), 
 fn utc(text: &str) -> Option<String> {
     let words = text.split_whitespace().collect::<Vec<_>>();
     let [_, day, month, year, time, zone] = words.as_slice() else { return None };
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = months.iter().position(|name| name == month)? + 1;
+    let month = MONTHS.iter().position(|name| name == month)? + 1;
     let local = format!("{year}-{month:02}-{day:0>2}T{time}Z");
     let local = humantime::parse_rfc3339(&local).ok()?;
     let (sign, digits) = zone.split_at_checked(1)?;

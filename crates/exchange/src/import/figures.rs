@@ -53,13 +53,8 @@ impl ToolScreen {
     /// belongs to another run.
     pub fn redraw(&mut self, next: ToolScreen) -> Result<(), String> {
         second_run_if(next.identity != self.identity || next.cycles < self.cycles)?;
-        let known = std::mem::take(self);
-        *self = ToolScreen {
-            min: next.min.or(known.min),
-            avg: next.avg.or(known.avg),
-            max: known.max.max(next.max),
-            ..next
-        };
+        let (min, avg) = (next.min.or(self.min), next.avg.or(self.avg));
+        *self = ToolScreen { min, avg, max: self.max.max(next.max), ..next };
         Ok(())
     }
 }

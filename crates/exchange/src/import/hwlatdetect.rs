@@ -39,15 +39,12 @@ fn mark(line: &str) -> Option<Mark> {
 const NAMES: [&str; 4] = ["Latency threshold", "Sample window", "Max Latency", "Samples recorded"];
 
 fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
-    let (mut figures, mut duration, mut listed) = (BTreeMap::new(), None, 0);
-    let mut gaps: BTreeMap<Option<u32>, BTreeMap<u64, u64>> = BTreeMap::new();
+    let (mut figures, mut duration) = (BTreeMap::new(), None);
+    let mut gaps: Vec<(Option<u32>, u64)> = Vec::new();
     while let Some(line) = scan.next()? {
         if let Some(sample) = line.strip_prefix("ts:") {
             match gap(sample) {
-                Some((cpu, gap_us)) => {
-                    *gaps.entry(cpu).or_default().entry(gap_us).or_default() += 1;
-                    listed += 1;
-                }
+                Some(gap) => gaps.push(gap),
                 None if scan.is_half(&line) => {}
                 None => return Err(line.unreadable()),
             }
@@ -82,6 +79,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     if recorded.is_none() {
         found.lacks("the file has no 'Samples recorded:': it was cut short");
     }
+    let listed = gaps.len() as u64;
     let recorded = recorded.max(stated("Samples exceeding threshold"));
     if let Some(recorded) = recorded.filter(|recorded| *recorded != listed) {
         found.lacks(format!("{recorded} gaps are stated and {listed} listed: it was cut short"));
@@ -89,17 +87,14 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let unlisted = recorded.unwrap_or(0).saturating_sub(listed);
     let list = figures.get("CPU list").and_then(|list| cpus(list));
     let only = list.as_ref().filter(|list| list.len() == 1).and_then(|list| list.iter().next());
-    found.cpus_known = match &list {
-        None => !gaps.is_empty() && !gaps.contains_key(&None),
-        Some(_) => only.is_some() || !gaps.contains_key(&None),
-    };
+    let is_told = gaps.iter().all(|gap| gap.0.or(only).is_some());
+    found.cpus_known = is_told && (list.is_some() || !gaps.is_empty());
     let mut by_cpu: BTreeMap<u32, BTreeMap<u64, u64>> = BTreeMap::new();
     if found.cpus_known {
         by_cpu.extend(list.iter().flat_map(|list| list.iter()).map(|cpu| (cpu, BTreeMap::new())));
     }
-    for (cpu, gaps) in gaps {
-        let known = by_cpu.entry(cpu.or(only).unwrap_or(0)).or_default();
-        gaps.into_iter().for_each(|(gap_us, count)| *known.entry(gap_us).or_default() += count);
+    for (cpu, gap_us) in gaps {
+        *by_cpu.entry(cpu.or(only).unwrap_or(0)).or_default().entry(gap_us).or_default() += 1;
     }
     if by_cpu.is_empty() {
         by_cpu.entry(0).or_default();

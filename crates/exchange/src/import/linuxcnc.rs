@@ -77,8 +77,7 @@ struct LinuxcncThread {
 }
 
 fn read_test(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
-    let mut threads: BTreeMap<&str, LinuxcncThread> = BTreeMap::new();
-    let mut is_headed = false;
+    let (mut threads, mut is_headed) = (BTreeMap::new(), false);
     while let Some(line) = scan.next()? {
         if let Some((name, rest)) = thread_of(&line) {
             let thread = test_thread(rest, is_headed).map_err(|why| line.at(why))?;

@@ -140,13 +140,11 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let is_seconds = table.word("Total runtime", 1) == Some("seconds");
     found.ran_s(table.number("Total runtime", 0).filter(|_| is_seconds));
     found.manifest.asked.cpus = table.word("CPU list", 0).and_then(cpus).unwrap_or_default();
-    match table.word("Thread priority", 0) {
+    let priority = table.word("Thread priority", 0);
+    let fifo = priority.and_then(|text| text.strip_prefix("SCHED_FIFO:")?.parse().ok());
+    match priority {
         Some("default") => found.scheduled(Some("other"), None),
-        Some(text) => {
-            let priority = text.strip_prefix("SCHED_FIFO:").and_then(|priority| priority.parse().ok());
-            found.scheduled(priority.map(|_| "fifo"), priority);
-        }
-        None => {}
+        _ => found.scheduled(fifo.map(|_| "fifo"), fifo),
     }
     Ok(())
 }

@@ -149,10 +149,8 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     if all.is_some() && worst.is_empty() {
         found.lacks("the file has no 'max:' below 'ALL:': it was cut short");
     }
-    for (head, max) in worst {
-        if let (Some(max), Some(kind)) = (max.map(whole), kind(head)) {
-            found.state_max_of_all(kind, max);
-        }
+    for (kind, max) in worst.into_iter().filter_map(|(head, max)| kind(head).zip(max)) {
+        found.state_max_of_all(kind, whole(max));
     }
     Ok(())
 }

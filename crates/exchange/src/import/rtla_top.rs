@@ -127,10 +127,8 @@ fn read_timerlat(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String
     for ((cpu, place), screen) in &rows.screens {
         found.columns.push(ImportedSeries::new(KINDS[*place], *cpu, unit_ns).screen(screen));
     }
-    for (kind, max) in KINDS.into_iter().zip(worst) {
-        if let Some(max) = max {
-            found.state_max_of_all(kind, max);
-        }
+    for (kind, max) in KINDS.into_iter().zip(worst).filter_map(|(kind, max)| Some((kind, max?))) {
+        found.state_max_of_all(kind, max);
     }
     Ok(())
 }
@@ -211,11 +209,10 @@ fn osnoise_row(line: &Line, cpu: u32) -> Result<(ToolScreen, u64), String> {
     let (noise_us, worst_period_us, single_us) = (number(1)?, number(3)?, number(4)?);
     let counts = (5..words.len()).map(number).collect::<Result<Vec<_>, _>>()?;
     let count = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
-    let mut screen = ToolScreen::default();
-    if count > 0 || single_us > 0 {
-        screen.cycles = count.max(1);
-        screen.avg = Some((noise_us as f64 / count.max(1) as f64).min(single_us as f64));
-        screen.max = Some(single_us);
+    let cycles = if single_us > 0 { count.max(1) } else { count };
+    if cycles == 0 {
+        return Ok((ToolScreen::default(), worst_period_us));
     }
-    Ok((screen, worst_period_us))
+    let avg = Some((noise_us as f64 / cycles as f64).min(single_us as f64));
+    Ok((ToolScreen { cycles, avg, max: Some(single_us), ..ToolScreen::default() }, worst_period_us))
 }

@@ -74,7 +74,7 @@ impl<'a> Line<'a> {
         self.at(format_args!("'{}' is not a line of {}", self.text, self.program))
     }
 
-    /// Why a line is refused of which a word is no figure.
+    /// Why a line is refused for a word that is not a figure.
     pub fn no_figure(&self, word: &str) -> String {
         self.at(format_args!("'{word}' is not one of its figures"))
     }

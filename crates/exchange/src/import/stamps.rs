@@ -16,11 +16,16 @@
 
 use std::borrow::Cow;
 
+/// Names of the months.
+pub(super) const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// A line without all that stands before it.
 pub(super) fn bare(line: &str) -> Cow<'_, str> {
     let mut rest = line.trim();
     loop {
-        let shorter = [quoted, dated, timed, syslog, kernel, tabbed].iter().find_map(|strip| strip(rest));
+        let strips = [dated, timed, syslog, kernel, tabbed];
+        let shorter = rest.strip_prefix('>').or_else(|| strips.iter().find_map(|strip| strip(rest)));
         match shorter {
             Some(shorter) => rest = shorter.trim_start(),
             None => break,
@@ -30,10 +35,6 @@ pub(super) fn bare(line: &str) -> Cow<'_, str> {
         Some(message) => Cow::Owned(bare(&message).into_owned()),
         None => Cow::Borrowed(rest),
     }
-}
-
-fn quoted(line: &str) -> Option<&str> {
-    line.strip_prefix('>')
 }
 
 /// The rest after a pattern: `0` is a digit, any other character itself.
@@ -48,12 +49,9 @@ fn pattern<'a>(line: &'a str, pattern: &str) -> Option<&'a str> {
 
 /// The rest after a fraction of a second, which may be absent.
 fn fraction(line: &str) -> &str {
-    match line.strip_prefix(['.', ',']) {
-        Some(digits) if digits.starts_with(|c: char| c.is_ascii_digit()) => {
-            digits.trim_start_matches(|c: char| c.is_ascii_digit())
-        }
-        _ => line,
-    }
+    let is_digit = |c: char| c.is_ascii_digit();
+    let digits = line.strip_prefix(['.', ',']).filter(|digits| digits.starts_with(is_digit));
+    digits.map_or(line, |digits| digits.trim_start_matches(is_digit))
 }
 
 /// Something in brackets or not; after it comes a blank, and then the line.
@@ -108,8 +106,7 @@ fn level(line: &str) -> Option<&str> {
 }
 
 fn syslog(line: &str) -> Option<&str> {
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let rest = months.iter().find_map(|month| line.strip_prefix(month))?.strip_prefix(' ')?;
+    let rest = MONTHS.iter().find_map(|month| line.strip_prefix(month))?.strip_prefix(' ')?;
     let rest = pattern(rest, "00 ").or_else(|| pattern(rest, " 0 ")).or_else(|| pattern(rest, "0 "))?;
     let rest = fraction(pattern(rest, "00:00:00")?).strip_prefix(' ')?.trim_start();
     Some(logger(rest).unwrap_or(rest))

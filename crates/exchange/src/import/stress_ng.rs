@@ -119,9 +119,7 @@ fn between(log: &StressNgLog, samples: u64) -> Vec<(u64, u64)> {
 
 /// Takes a message of the stressor; `None` where a figure cannot be read.
 fn take(log: &mut StressNgLog, found: &mut ImportedFile, message: &str) -> Option<()> {
-    fn first(text: &str) -> Option<&str> {
-        text.split_whitespace().next()
-    }
+    let number = |name: &str| after(message, name)?.parse::<u64>().ok();
     if let Some(rest) = message.strip_prefix("sched ") {
         let (policy, rest) = rest.split_once(':')?;
         log.policy = Some(policy.to_string());
@@ -129,15 +127,14 @@ fn take(log: &mut StressNgLog, found: &mut ImportedFile, message: &str) -> Optio
         let delay = delay.trim().strip_suffix("ns delay")?.trim();
         found.note(format!("each cycle of stress-ng slept {delay} ns anew: none of them can be missed"));
         log.samples = Some(samples.trim().strip_suffix("samples")?.trim().parse().ok()?);
-    } else if let Some(rest) = message.strip_prefix("mean:") {
-        log.mean = Some(thousandths(first(rest)?)? as f64 / 1e3);
-    } else if let Some(rest) = message.strip_prefix("min:") {
-        log.min = Some(first(rest)?.parse().ok()?);
-        log.max = Some(after(rest, "max:")?.parse().ok()?);
-    } else if let Some(rest) = message.strip_prefix("latency distribution (") {
-        log.width = Some(first(rest)?.parse().ok()?);
-    } else if let Some(rest) = message.strip_prefix("(for the first ") {
-        log.bucket_count = Some(first(rest)?.parse().ok()?);
+    } else if message.starts_with("mean:") {
+        log.mean = Some(thousandths(after(message, "mean:")?)? as f64 / 1e3);
+    } else if message.starts_with("min:") {
+        (log.min, log.max) = (Some(number("min:")?), Some(number("max:")?));
+    } else if message.starts_with("latency distribution (") {
+        log.width = Some(number("latency distribution (")?);
+    } else if message.starts_with("(for the first ") {
+        log.bucket_count = Some(number("(for the first ")?);
     } else if let Some((part, value)) = message.split_once("%:") {
         let part = u64::try_from(thousandths(part.trim())?).ok()?;
         let value = value.trim().strip_suffix("ns")?.trim().parse().ok()?;

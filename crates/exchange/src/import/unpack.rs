@@ -28,81 +28,47 @@ pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     if let Some((_, packer)) = OTHER_PACKERS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return Err(format!("it is {packer} file: unpack it first"));
     }
-    let bytes = if bytes.starts_with(&[0x1f, 0x8b]) {
-        bounded(MultiGzDecoder::new(bytes.as_slice()), "gzip")?
-    } else if bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        bounded(Frames { rest: &bytes, frame: None }, "zstd")?
-    } else {
-        bytes
+    let (packer, unpacked) = match bytes.as_slice() {
+        [0x1f, 0x8b, ..] => ("gzip", limited(&mut MultiGzDecoder::new(bytes.as_slice()), Vec::new())),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => ("zstd", frames(&bytes)),
+        _ => return decoded(bytes),
     };
+    let bytes = unpacked
+        .map_err(|why| format!("it is a {packer} file that was cut short or damaged ({why})"))?
+        .ok_or_else(|| format!("it unpacks to more than {} MiB", LARGEST >> 20))?;
     decoded(bytes)
 }
 
-fn bounded(packed: impl Read, packer: &str) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    packed
-        .take(LARGEST + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|why| format!("it is a {packer} file that was cut short or damaged ({why})"))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(format!("it unpacks to more than {} MiB", LARGEST >> 20));
-    }
-    Ok(bytes)
+/// Reads to the end, behind `bytes`; none where that is too much.
+fn limited(packed: &mut impl Read, mut bytes: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    packed.take(LARGEST + 1 - bytes.len() as u64).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= LARGEST))
 }
 
 /// All frames of a zstd file, one after the other: `zstd -T`, `pzstd` and `cat` write several.
-struct Frames<'a> {
-    rest: &'a [u8],
-    frame: Option<StreamingDecoder<&'a [u8], ruzstd::decoding::FrameDecoder>>,
-}
-
-impl Frames<'_> {
-    /// Begins the next frame that holds data; false at the end of the file.
-    fn next(&mut self) -> io::Result<bool> {
-        while !self.rest.is_empty() {
-            match StreamingDecoder::new(self.rest) {
-                Ok(frame) => {
-                    self.frame = Some(frame);
-                    return Ok(true);
+fn frames(mut rest: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    use FrameDecoderError::ReadFrameHeaderError as Header;
+    let mut bytes = Vec::new();
+    while !rest.is_empty() {
+        match StreamingDecoder::new(rest) {
+            Ok(mut frame) => {
+                let Some(more) = limited(&mut frame, bytes)? else { return Ok(None) };
+                let stated = frame.decoder.get_checksum_from_data();
+                if stated.is_some() && stated != frame.decoder.get_calculated_checksum() {
+                    return Err(io::Error::other("its checksum is wrong"));
                 }
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    // Four bytes of magic, four of length.
-                    let after = usize::try_from(length).ok().and_then(|length| length.checked_add(8));
-                    let rest = after.and_then(|after| self.rest.get(after..));
-                    self.rest = rest.ok_or_else(|| io::Error::other("a frame is cut"))?;
-                }
-                Err(why) => return Err(io::Error::other(why)),
+                (bytes, rest) = (more, frame.get_ref());
             }
+            Err(Header(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                // Four bytes of magic, four of length.
+                let after = usize::try_from(length).ok().and_then(|length| length.checked_add(8));
+                let behind = after.and_then(|after| rest.get(after..));
+                rest = behind.ok_or_else(|| io::Error::other("a frame is cut"))?;
+            }
+            Err(why) => return Err(io::Error::other(why)),
         }
-        Ok(false)
     }
-}
-
-impl Read for Frames<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        while !out.is_empty() {
-            let Some(frame) = &mut self.frame else {
-                if self.next()? {
-                    continue;
-                }
-                break;
-            };
-            let read = frame.read(out)?;
-            if read > 0 {
-                return Ok(read);
-            }
-            let stated = frame.decoder.get_checksum_from_data();
-            if stated.is_some() && stated != frame.decoder.get_calculated_checksum() {
-                return Err(io::Error::other("its checksum is wrong"));
-            }
-            self.rest = frame.get_ref();
-            self.frame = None;
-        }
-        Ok(0)
-    }
+    Ok(Some(bytes))
 }
 
 fn decoded(bytes: Vec<u8>) -> Result<String, String> {
