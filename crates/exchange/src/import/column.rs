@@ -24,31 +24,31 @@ use evidence::taint::{self, Taint};
 
 /// The probe of a row: its kind, and which one of a family as `message-` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Probe {
+pub(super) struct RowProbe {
     pub kind: RowKind,
     member: &'static str,
 }
 
-impl Probe {
+impl RowProbe {
     /// Messages that go by a means.
-    pub const fn message(member: &'static str) -> Probe {
-        Probe { kind: RowKind::Message, member }
+    pub const fn message(member: &'static str) -> RowProbe {
+        RowProbe { kind: RowKind::Message, member }
     }
 }
 
-impl From<RowKind> for Probe {
-    fn from(kind: RowKind) -> Probe {
-        Probe { kind, member: "" }
+impl From<RowKind> for RowProbe {
+    fn from(kind: RowKind) -> RowProbe {
+        RowProbe { kind, member: "" }
     }
 }
 
-impl Default for Probe {
-    fn default() -> Probe {
+impl Default for RowProbe {
+    fn default() -> RowProbe {
         RowKind::Unknown.into()
     }
 }
 
-impl fmt::Display for Probe {
+impl fmt::Display for RowProbe {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}{}", self.kind.name(), self.member)
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Probe {
 /// One measured series as the source states it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ImportedSeries {
-    pub probe: Probe,
+    pub probe: RowProbe,
     pub cpu: u32,
     pub period_ns: Option<u64>,
     /// Nanoseconds of one unit of the figures below.
@@ -87,7 +87,7 @@ pub(super) struct ImportedSeries {
 
 impl ImportedSeries {
     /// A series without a sample yet, with buckets of one unit.
-    pub fn new(probe: impl Into<Probe>, cpu: u32, unit_ns: u64) -> ImportedSeries {
+    pub fn new(probe: impl Into<RowProbe>, cpu: u32, unit_ns: u64) -> ImportedSeries {
         ImportedSeries { probe: probe.into(), cpu, unit_ns, width: 1, ..ImportedSeries::default() }
     }
 

@@ -148,7 +148,7 @@ impl DocumentThread {
     }
 
     /// Its histogram and figures.
-    fn column(self, probe: impl Into<Probe>, cpu: u32, unit_ns: u64) -> ImportedSeries {
+    fn column(self, probe: impl Into<RowProbe>, cpu: u32, unit_ns: u64) -> ImportedSeries {
         ImportedSeries {
             buckets: self.histogram.into_iter().collect(),
             min: self.min,

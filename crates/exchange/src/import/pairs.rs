@@ -38,8 +38,8 @@ const TOOLS: [(&str, &str); 4] =
     [("pmqtest", "mqueue"), ("ptsematest", "mutex"), ("svsematest", "semaphore"), ("sigwaittest", "sigwait")];
 
 /// The probe of a tool of this family.
-pub(super) fn probe(tool: &str) -> Probe {
-    Probe::message(TOOLS.iter().find(|known| known.0 == tool).map_or("unknown", |known| known.1))
+pub(super) fn probe(tool: &str) -> RowProbe {
+    RowProbe::message(TOOLS.iter().find(|known| known.0 == tool).map_or("unknown", |known| known.1))
 }
 
 /// The tool of this family that has a name.

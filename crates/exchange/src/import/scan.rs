@@ -20,7 +20,7 @@ pub mod prelude {
     pub(in crate::import) use super::says::FormatQuestion::{Aborts, Doubts, Losses, Stops, Totals, Worse};
     pub(in crate::import) use super::says::{BREAK, DOUBTS, FAILURES, Says};
     pub(in crate::import) use super::{Line, Scan, plain_number};
-    pub(in crate::import) use crate::import::column::{ImportedFile, ImportedSeries, Probe};
+    pub(in crate::import) use crate::import::column::{ImportedFile, ImportedSeries, RowProbe};
     pub(in crate::import) use crate::import::figures::{second_run, second_run_if, thousandths};
     pub(in crate::import) use evidence::kind::RowKind;
 }
@@ -104,7 +104,7 @@ impl<'a> Scan<'a> {
         let (whole, cut) = if is_lines { split_cut(text) } else { (text, None) };
         let mut rest = whole;
         if let Some(cut) = cut {
-            let is_said = Said::default().take(format, cut).unwrap_or(false);
+            let is_said = Said::default().take(format.says, cut).unwrap_or(false);
             let fate = if is_said { Half::Doubtful } else { (format.half_line)(cut) };
             ends = match fate {
                 Half::Whole => None,
@@ -117,7 +117,8 @@ impl<'a> Scan<'a> {
         }
         let mut said = Said::default();
         for line in around.into_iter().flat_map(str::lines) {
-            said.take(format, line).map_err(|()| format!("'{line}' is not a line of {}", format.program))?;
+            said.take(format.says, line)
+                .map_err(|()| format!("'{line}' is not a line of {}", format.program))?;
         }
         Ok(Scan { text, unit_ns, format, rest, number: 0, half, said, statements: 0, ends })
     }
@@ -129,7 +130,7 @@ impl<'a> Scan<'a> {
             self.rest = rest;
             self.number += 1;
             let line = Line { text, number: self.number, program: self.format.program };
-            if !self.said.take(self.format, text).map_err(|()| line.unreadable())? {
+            if !self.said.take(self.format.says, text).map_err(|()| line.unreadable())? {
                 return Ok(Some(line));
             }
             self.statements += 1;

@@ -106,9 +106,9 @@ impl ThreadTool {
     }
 
     /// The probe that measures the same.
-    pub fn probe(self) -> Probe {
+    pub fn probe(self) -> RowProbe {
         match self {
-            ThreadTool::Signaltest => Probe::message("signal"),
+            ThreadTool::Signaltest => RowProbe::message("signal"),
             ThreadTool::Cyclictest | ThreadTool::Cyclicdeadline => RowKind::Wakeup.into(),
         }
     }

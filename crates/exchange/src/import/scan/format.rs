@@ -6,11 +6,11 @@
 //! question whose answer is "never" says why. `read` is the rest: it puts the lines that are left into columns.
 
 use super::Scan;
-use super::says::Says;
+use super::says::{FormatQuestion, Says};
 use crate::import::column::ImportedFile;
 
 /// A reader of the lines that are left.
-pub(in crate::import) type Reader = for<'a> fn(&mut Scan<'a>, &mut ImportedFile) -> Result<(), String>;
+pub(in crate::import) type FormatReader = for<'a> fn(&mut Scan<'a>, &mut ImportedFile) -> Result<(), String>;
 
 /// A format.
 pub(in crate::import) struct Description {
@@ -25,17 +25,37 @@ pub(in crate::import) struct Description {
     pub half_line: fn(&str) -> Half,
     /// The answers to all questions. Of several patterns that fit a line the first one counts.
     pub says: &'static [Says],
-    pub read: Reader,
+    pub read: FormatReader,
 }
 
 impl Description {
     /// A format that lacks nothing and answers nothing yet.
-    pub const fn of(name: &'static str, program: &'static str, told: Told, read: Reader) -> Description {
+    pub const fn of(
+        name: &'static str,
+        program: &'static str,
+        told: Told,
+        read: FormatReader,
+    ) -> Description {
         Description { name, program, told, lacks: &[], half_line: |_| Half::Dropped, says: &[], read }
     }
 
     pub fn lacks(&self, property: Lack) -> bool {
         self.lacks.contains(&property)
+    }
+
+    /// The lines that answer a question, as patterns. Absent: the second text says which field of the file
+    /// answers it, or why the tool never states such a thing.
+    pub fn answer(&self, question: FormatQuestion) -> (Vec<&'static str>, Option<&'static str>) {
+        let (mut patterns, mut reason) = (Vec::new(), None);
+        for says in self.says {
+            match says {
+                Says::Lines(of, lines) if *of == question => patterns.extend(*lines),
+                Says::SampleOf(_, line) if question == FormatQuestion::Worse => patterns.push(*line),
+                Says::NoLine(of, why) if *of == question => reason = Some(*why),
+                _ => {}
+            }
+        }
+        (patterns, reason)
     }
 }
 

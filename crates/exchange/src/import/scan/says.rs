@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statements of a tool beside its figures: a worse value, a stop, a failure, lost samples, a doubt.
 //!
-//! A statement is a pattern of a line, which its format's [`Description`] lists. In a pattern a blank stands
+//! A statement is a pattern of a line, which the description of its format lists. In a pattern a blank stands
 //! for any number of blanks, and a name in braces for a figure: `{us}` microseconds, `{units}` a number in
 //! the file's own unit, `{cpu}`, `{tid}`, `{some}` a number above zero, `{}` any text. Every line of every
 //! text passes here before a reader sees it, wherever it stands: a statement is never lost.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::format::Description;
 use crate::import::column::{ImportedFile, ImportedSeries};
 use crate::import::figures::thousandths;
 use evidence::kind::RowKind;
@@ -91,23 +90,6 @@ const DEATHS: Says = Says::Lines(
     ],
 );
 
-impl Description {
-    /// The lines that answer a question, as patterns. Absent: the second text says which field of the file
-    /// answers it, or why the tool never states such a thing.
-    pub fn answer(&self, question: FormatQuestion) -> (Vec<&'static str>, Option<&'static str>) {
-        let (mut patterns, mut reason) = (Vec::new(), None);
-        for says in self.says {
-            match says {
-                Says::Lines(of, lines) if *of == question => patterns.extend(*lines),
-                Says::SampleOf(_, line) if question == Worse => patterns.push(*line),
-                Says::NoLine(of, why) if *of == question => reason = Some(*why),
-                _ => {}
-            }
-        }
-        (patterns, reason)
-    }
-}
-
 /// Where a sample was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
@@ -134,8 +116,8 @@ pub(in crate::import) struct Said {
 
 impl Said {
     /// Takes a line; false where it is no statement, and an error where its figure cannot be read.
-    pub fn take(&mut self, format: &Description, line: &str) -> Result<bool, ()> {
-        for says in format.says.iter().chain([&DEATHS]) {
+    pub fn take(&mut self, says: &[Says], line: &str) -> Result<bool, ()> {
+        for says in says.iter().chain([&DEATHS]) {
             let (question, kind, patterns) = match says {
                 Says::Lines(question, patterns) => (*question, None, *patterns),
                 Says::SampleOf(kind, pattern) => (Worse, Some(*kind), std::slice::from_ref(pattern)),
