@@ -89,7 +89,8 @@ fn of_seconds(seconds: &[Second]) -> Option<String> {
     let mut before = None;
     for second in seconds {
         if before > Some(second.second) {
-            return Some(format!("second {} stands after second {}", second.second, before.unwrap_or(0)));
+            let before = before.unwrap_or(0);
+            return Some(format!("seconds are out of order: {} after {before}", second.second));
         }
         before = Some(second.second);
         let Second { count, min_ns, sum_ns, max_ns, .. } = *second;

@@ -160,7 +160,7 @@ fn seconds_that_contradict_the_histogram_are_damage() {
     is_damaged(edited_line(name, "3,", "3,1000,5000,4000.000,13991,0"), "that cannot be");
     is_damaged(edited_line(name, "3,", "3,1000,5000,1e300,13991,0"), "that cannot be");
     is_damaged(edited_line(name, "3,", "3,1000,5000,NaN,13991,0"), "not a row of seconds");
-    is_damaged(edited_line(name, "3,", "9,1000,5000,9495.500,13991,0"), "stands after second 9");
+    is_damaged(edited_line(name, "3,", "9,1000,5000,9495.500,13991,0"), "out of order: 4 after 9");
     is_damaged(edited(name, |text| format!("{text}9,0,0,0.000,77,0\n")), "that cannot be");
     is_damaged(edited(name, |text| text.lines().skip(1).map(|line| format!("{line}\n")).collect()), "names");
     // A last second that holds missed periods alone has no sample that the histogram knows of.

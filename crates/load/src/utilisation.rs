@@ -57,7 +57,7 @@ pub fn of_load(
     let own = meter.own();
     let used = own.clone().filter(|own| own.busy_percent > 0.0);
     let told = named.or(used).or_else(|| of(&meter.devices)).or(said).or(own);
-    told.ok_or("no driver tells one")
+    told.ok_or("no driver reports it")
 }
 
 /// A mean that grows.

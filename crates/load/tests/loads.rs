@@ -166,8 +166,10 @@ fn gpu_loads_and_leaves_nothing(scratch: &Scratch) -> Outcome {
 fn reports_the_utilisation_of_a_gpu_command_or_none(scratch: &Scratch) -> Outcome {
     let did = run("gpu=while :; do :; done", scratch)?;
     assert_eq!(did.loaded, Ok(()), "{}", did.words);
-    let said =
-        did.gpu.as_ref().map_or("no utilisation of a GPU is known: no driver tells one".to_string(), |gpu| {
+    let said = did
+        .gpu
+        .as_ref()
+        .map_or("no utilisation of a GPU is known: no driver reports it".to_string(), |gpu| {
             format!("GPU {:.0} % busy ({})", gpu.busy_percent, gpu.of)
         });
     assert!(did.words.contains(&said), "{}", did.words);

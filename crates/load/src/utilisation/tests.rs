@@ -69,7 +69,7 @@ fn devices_that_only_say_how_busy_they_are_are_asked_too() {
 #[test]
 fn is_unknown_without_a_source() {
     for (before, after) in [("none", "none"), ("damaged", "damaged"), ("no such tree", "none")] {
-        assert_eq!(of_load(&[], &between(before, after), None), Err("no driver tells one"));
+        assert_eq!(of_load(&[], &between(before, after), None), Err("no driver reports it"));
     }
 }
 
