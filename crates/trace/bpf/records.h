@@ -67,8 +67,9 @@ enum { RING_USED = 0 };
 /* The answer to a request to watch a thread. */
 enum { NO_ROOM = 0, WATCHED_NOW, WATCHED_BEFORE };
 
-/* A futex's operations, and the value of a lock's word that has waiters (glibc's, musl's, Rust's). */
-enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13, FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
+/* A futex's operations, and the values of a lock's word that has waiters: see src/wait.rs. */
+enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13, FUTEX_COMMAND = 0x7f };
+enum { CONTENDED = 2, CONTENDED_PHASE = 3, WAITERS = 1u << 31, PARKED = ~0u };
 
 enum kind {
 	STAY = 1, /* a stay on a CPU has ended */

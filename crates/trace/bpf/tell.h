@@ -80,12 +80,15 @@ INLINE void tell_user_stack(struct thread *thread, u32 pid, u32 of, u64 at_ns)
 INLINE int waits_for_lock(const struct record *stay)
 {
 	u64 command = stay->argument[1] & FUTEX_COMMAND;
+	u32 value = stay->argument[2];
 
 	if (stay->call != futex_call)
 		return 0;
 	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2)
 		return 1;
-	return (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) && (u32)stay->argument[2] == CONTENDED;
+	if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET)
+		return 0;
+	return value == CONTENDED || value == CONTENDED_PHASE || ((value & WAITERS) && value != PARKED);
 }
 
 /* Whether this is the usual sleep of the current thread, which ends its cycle. Counted by votes (Boyer and Moore). */

@@ -21,6 +21,8 @@ pub struct CallStack {
     pub function: Option<String>,
     /// All functions with their lines, the innermost first.
     pub stack: Vec<String>,
+    /// Whether the library waits there for a lock.
+    pub takes_lock: bool,
 }
 
 /// The code of one process.
@@ -48,9 +50,11 @@ impl ProgramCode {
         let frames: Vec<CodeFrame> =
             addresses.into_iter().flat_map(|address| self.frames_at(address)).take(SHOWN).collect();
         let own = frames.iter().find(|frame| !is_of_a_library(frame)).or(frames.first());
+        let takes_lock = frames.iter().take_while(|frame| is_of_a_library(frame)).any(takes_lock);
         CallStack {
             function: own.map(CodeFrame::to_string),
             stack: frames.iter().map(|frame| format!("{frame:#}")).collect(),
+            takes_lock,
         }
     }
 
@@ -72,10 +76,34 @@ impl ProgramCode {
     }
 }
 
+/// Whether a function of a library takes a lock: those whose futex does not tell it, since each waiter has a
+/// word of its own (parking_lot, a Java monitor), or the word has other bits too.
+fn takes_lock(frame: &CodeFrame) -> bool {
+    const PARTS: [&str; 6] = [
+        "mutex_lock",
+        "rwlock",
+        "lock_slow",
+        "lock_contended",
+        "condvar_acquire_lock",
+        "ObjectMonitor::enter",
+    ];
+    frame.function.as_ref().is_some_and(|function| PARTS.iter().any(|part| function.contains(part)))
+}
+
 /// Whether a function is one of the C library or a language's library, between the program and the kernel.
 fn is_of_a_library(frame: &CodeFrame) -> bool {
-    const BINARIES: [&str; 9] =
-        ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++", "libc++", "libgcc_s", "["];
+    const BINARIES: [&str; 10] = [
+        "libc.",
+        "libc-",
+        "libpthread",
+        "ld-linux",
+        "ld-musl",
+        "libstdc++",
+        "libc++",
+        "libgcc_s",
+        "libjvm",
+        "[",
+    ];
     // Libraries in a program that is linked statically, or that contains its language's library.
     const FUNCTIONS: [&str; 16] = [
         "pthread_",

@@ -107,17 +107,21 @@ const MOST_LOCKS: u32 = 1 << 16;
 
 impl Blocked {
     /// The owner of the lock when this thread began to wait. The word of an inheriting lock names it. Of
-    /// another lock it is the thread that unlocked it; if the wait ended otherwise, the number that glibc
-    /// keeps beside the word, if the data look like glibc's.
+    /// another lock it is the thread that unlocked it; if the wait ended otherwise, the number in the word of
+    /// a robust lock, or the one that glibc keeps beside the word, if the data look like glibc's.
     pub fn owner(&self) -> Option<u32> {
+        let by = self.ended_by.as_ref().map(|(id, _)| *id);
         let Wait::Lock { inherits_priority, .. } = self.on else { return None };
+        let named = Some(self.words[0] & FUTEX_TID_MASK).filter(|id| *id != 0);
         if inherits_priority {
-            return Some(self.words[0] & FUTEX_TID_MASK).filter(|id| *id != 0);
+            return named;
         }
+        // musl's ordinary locks have the number of an error (EBUSY) in its place.
+        let named = named.filter(|id| self.words[0] >> 31 != 0 && *id != 16 && *id <= MOST_THREADS);
         let [_, count, owner, users] = self.words;
         let is_glibc =
             count < MOST_LOCKS && (1..MOST_LOCKS).contains(&users) && (1..=MOST_THREADS).contains(&owner);
-        self.ended_by.as_ref().map(|(id, _)| *id).or(is_glibc.then_some(owner))
+        by.or(named).or(is_glibc.then_some(owner))
     }
 }
 

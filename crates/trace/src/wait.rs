@@ -17,8 +17,22 @@ const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_LOCK_PI2: u64 = 13;
 const FUTEX_COMMAND: u64 = 0x7f;
 
-/// The value of a lock's word with waiters: glibc's, musl's and Rust's locks sleep on it.
-const CONTENDED: u64 = 2;
+/// The value of a lock's word with waiters: glibc's and Rust's locks sleep on it.
+const CONTENDED: u32 = 2;
+
+/// The same of glibc's read-write locks (nptl/pthread_rwlock_common.c).
+const CONTENDED_PHASE: u32 = 3;
+
+/// The bit of a word with waiters whose other bits name the owner, or its readers: glibc's robust locks,
+/// musl's (src/internal/pthread_impl.h) and Rust's read-write locks.
+const WAITERS: u32 = 1 << 31;
+
+/// A parked thread of Rust's standard library, which waits for no lock (std/src/sys/sync/thread_parking).
+const PARKED: u32 = u32::MAX;
+
+/// Commands of `fcntl()` that wait (include/uapi/asm-generic/fcntl.h).
+const F_SETLKW: u64 = 7;
+const F_OFD_SETLKW: u64 = 38;
 
 /// A kind of wait at one place of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +51,8 @@ pub enum Wait {
         /// Whether its owner inherits the priority of its waiters.
         inherits_priority: bool,
     },
+    /// A lock of a file, with its descriptor: `flock()`, `fcntl()`.
+    FileLock(u32),
     /// A condition variable, a semaphore, or another use of a futex.
     Condition {
         /// Its address; 0 if that changes from wait to wait. glibc's condition variables alternate between
@@ -97,6 +113,8 @@ impl Wait {
                 Wait::Read(descriptor)
             }
             Sysno::ioctl => Wait::Ioctl(descriptor),
+            Sysno::flock => Wait::FileLock(descriptor),
+            Sysno::fcntl if matches!(second, F_SETLKW | F_OFD_SETLKW) => Wait::FileLock(descriptor),
             Sysno::rt_sigtimedwait | Sysno::rt_sigsuspend => Wait::Signal,
             Sysno::sched_yield => Wait::Yield,
             Sysno::mq_timedreceive | Sysno::msgrcv => Wait::Queue,
@@ -141,11 +159,16 @@ fn is_yield(stay: &Stay) -> bool {
 fn futex(address: u64, command: u64, value: u64) -> Wait {
     match command {
         FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => Wait::Lock { address, inherits_priority: true },
-        FUTEX_WAIT | FUTEX_WAIT_BITSET if value == CONTENDED => {
+        FUTEX_WAIT | FUTEX_WAIT_BITSET if has_waiters(value as u32) => {
             Wait::Lock { address, inherits_priority: false }
         }
         _ => Wait::Condition { address: address & !7 },
     }
+}
+
+/// Whether a futex's word with this value is that of a lock for which threads wait.
+fn has_waiters(value: u32) -> bool {
+    matches!(value, CONTENDED | CONTENDED_PHASE) || (value & WAITERS != 0 && value != PARKED)
 }
 
 impl fmt::Display for Wait {
@@ -157,6 +180,7 @@ impl fmt::Display for Wait {
             }
             Wait::Lock { inherits_priority: true, .. } => out.write_str("a lock with priority inheritance"),
             Wait::Lock { .. } => out.write_str("a lock"),
+            Wait::FileLock(fd) => write!(out, "a lock of a file (descriptor {fd})"),
             Wait::Condition { .. } => out.write_str("a futex (condition variable or semaphore)"),
             Wait::Epoll(fd) => write!(out, "epoll_wait (descriptor {fd})"),
             Wait::Poll => out.write_str("poll"),

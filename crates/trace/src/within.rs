@@ -113,9 +113,17 @@ pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
     let ended_by = part.ended_by.as_ref();
     let ended_by = ended_by.map(|(tid, name)| Owner { tid: *tid, name: name.clone(), ..Owner::default() });
     let asked = scene.user_stack(scene.thread, part.from_ns, StackTaken::AtWait);
-    let mut cause = match part.on {
-        Wait::Lock { address, inherits_priority } => {
-            let name = scene.data(address).unwrap_or_else(|| format!("{address:#x}"));
+    let of_lock = |address| scene.data(address).unwrap_or_else(|| format!("{address:#x}"));
+    let takes_lock = asked.as_ref().is_some_and(|(_, at)| at.takes_lock);
+    let lock = match part.on {
+        Wait::Lock { address, inherits_priority } => Some((of_lock(address), inherits_priority)),
+        // Of another kind of lock the word is not the lock's own.
+        Wait::Condition { .. } if takes_lock => Some(("a lock".to_string(), false)),
+        on @ Wait::FileLock(_) => Some((on.to_string(), false)),
+        _ => None,
+    };
+    let mut cause = match lock {
+        Some((name, inherits_priority)) => {
             let mut cause = Cause::timed(CauseKind::Lock, name, begin_ns, part.ns);
             let named = part.owner().and_then(|inner| scene.number(inner));
             cause.owner = named.map(|tid| owner(tid, ended_by.as_ref())).or(ended_by);
@@ -126,16 +134,16 @@ pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
                 owner.function = released.and_then(|(_, at)| at.function);
                 cause.chain = chain(owner, part.from_ns, to_ns, scene);
             }
-            let inherits = if inherits_priority {
-                "its owner inherits priority"
-            } else {
-                "without priority inheritance"
+            let inherits = match (inherits_priority, &cause.owner) {
+                (true, _) => "its owner inherits priority",
+                (false, Some(_)) => "without priority inheritance",
+                (false, None) => "its owner is unknown",
             };
             cause.detail = Some(inherits.to_string());
             cause
         }
-        on => {
-            let mut cause = Cause::timed(CauseKind::Wait, on.to_string(), begin_ns, part.ns);
+        None => {
+            let mut cause = Cause::timed(CauseKind::Wait, part.on.to_string(), begin_ns, part.ns);
             cause.detail = ended_by.as_ref().map(|by| format!("ended by {} (thread {})", by.name, by.tid));
             cause
         }

@@ -395,6 +395,45 @@ fn the_owner_of_a_lock_unlocks_it() {
     assert_eq!(blocked.owner(), None);
 }
 
+#[test]
+fn a_futex_with_waiters_is_the_lock_of_each_library() {
+    const WAIT: u64 = 0;
+    const WAIT_PRIVATE_UNTIL: u64 = 128 | 9;
+    let on = |command, value: u32| {
+        let leaving = leaving(Sysno::futex, [0x7000, command, u64::from(value), 0]);
+        Wait::of(&Stay { leaving, ..Stay::default() }).unwrap()
+    };
+    for (of, value, is_lock) in [
+        ("a mutex of glibc or Rust", 2, true),
+        ("a read-write lock of glibc", 3, true),
+        ("a robust mutex", 1 << 31 | 4_711, true),
+        ("a mutex of musl", 1 << 31 | 16, true),
+        ("a read-write lock of Rust that readers have", 1 << 31 | 1 << 30 | 3, true),
+        ("a parked thread", u32::MAX, false),
+        ("a semaphore", 0, false),
+        ("a condition variable", 4, false),
+    ] {
+        for command in [WAIT, WAIT_PRIVATE_UNTIL] {
+            assert_eq!(matches!(on(command, value), Wait::Lock { .. }), is_lock, "{of}");
+        }
+    }
+}
+
+#[test]
+fn the_owner_of_a_robust_lock_is_in_its_word() {
+    let blocked = |word: u32, ended_by: Option<(u32, String)>| Blocked {
+        from_ns: 0,
+        ns: 1,
+        on: Wait::Lock { address: 0x7000, inherits_priority: false },
+        words: [word, 0, 0, 0],
+        ended_by,
+    };
+    assert_eq!(blocked(1 << 31 | 4_711, None).owner(), Some(4_711));
+    // musl has the number of an error there; and whoever unlocked it had it, if it was not stolen.
+    assert_eq!(blocked(1 << 31 | 16, None).owner(), None);
+    assert_eq!(blocked(1 << 31 | 4_711, Some((12, "log".to_string()))).owner(), Some(12));
+}
+
 /// In epoll_wait for a timerfd and for a descriptor: at the timer it triggers a client, which calls back in
 /// the cycles of `is_called`.
 fn driver(is_called: impl Fn(u64) -> bool) -> Vec<Stay> {
