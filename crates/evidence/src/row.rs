@@ -46,7 +46,7 @@ impl Row {
             Some(_) => Tail::Refused {
                 reason: "the source counts its largest samples without their latencies".into(),
             },
-            None => tail::estimate(&self.series.latency),
+            None => tail::estimate(&self.series.latency, &self.series.seconds),
         })
     }
 }

@@ -9,8 +9,15 @@
 //! each resample fitted anew, so that no table of critical values is needed; the seed is fixed, so that the
 //! same evidence always says the same.
 //!
-//! Limits: samples count as independent and the machine as unchanging; late cycles that come in bursts make
-//! the interval too narrow. The tail of what was seen says nothing of a cause that did not occur.
+//! A fit counts samples as independent, and bursts make its interval too narrow. So it is refused where
+//! blocks of seconds show that exceedances come together ([`dependence`]). Beside each estimate stands a
+//! bound that needs no distribution ([`moments`]): wider, and right as far as the moments of the samples are.
+//!
+//! Limits: the machine counts as unchanging. The tail of what was seen says nothing of a cause that did not
+//! occur. `docs/results/claims.md` has the coverage of the intervals.
+
+mod dependence;
+mod moments;
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -19,6 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::manifest::Second;
 use machine::quantity::{Count, Samples, Sentence, Time};
 use machine::sentence;
 use machine::units::count;
@@ -96,17 +104,22 @@ pub struct Level {
     pub low_ns: u64,
     /// Upper end of its 95 % interval.
     pub high_ns: u64,
+    /// A bound of the latency without a distribution, from the moments of the samples; absent where they tell
+    /// too little.
+    #[serde(default)]
+    pub model_free_ns: Option<u64>,
 }
 
-/// Estimates the tail of `latency`, or says why not.
-pub fn estimate(latency: &Histogram) -> Tail {
-    match attempt(latency) {
+/// Estimates the tail of `latency`, or says why not; `seconds` are the lines of the row, of which another
+/// tool's evidence has none.
+pub fn estimate(latency: &Histogram, seconds: &[Second]) -> Tail {
+    match attempt(latency, seconds) {
         Ok(estimate) => Tail::Estimate(estimate),
         Err(reason) => Tail::Refused { reason },
     }
 }
 
-fn attempt(latency: &Histogram) -> Result<Estimate, Sentence> {
+fn attempt(latency: &Histogram, seconds: &[Second]) -> Result<Estimate, Sentence> {
     let needed = FEWEST * TAIL_IS_ONE_IN;
     if latency.count() < needed {
         let [had, needed] = [latency.count(), needed].map(Count::<Samples>::exact);
@@ -118,6 +131,7 @@ fn attempt(latency: &Histogram) -> Result<Estimate, Sentence> {
         let tail = Exceedances::of(latency, wanted)?;
         let bootstrap = Bootstrap::of(&tail.over_ns);
         if bootstrap.p_value >= SIGNIFICANCE {
+            dependence::of(seconds, tail.threshold_ns, tail.over_ns.len() as u64).map_or(Ok(()), Err)?;
             return tail.judge(latency, &bootstrap);
         }
         best_p_value = best_p_value.max(bootstrap.p_value);
@@ -212,7 +226,13 @@ impl Exceedances {
             resampled.sort_unstable();
             let cut = RESAMPLES / 40;
             let (low_ns, high_ns) = (resampled[cut], resampled[RESAMPLES - 1 - cut]);
-            Level { once_in: *once_in, latency_ns: at_ns(&bootstrap.fit), low_ns, high_ns }
+            Level {
+                once_in: *once_in,
+                latency_ns: at_ns(&bootstrap.fit),
+                low_ns,
+                high_ns,
+                model_free_ns: moments::below(latency, *once_in as f64),
+            }
         };
         Ok(Estimate {
             threshold_ns: self.threshold_ns,
@@ -331,7 +351,7 @@ mod tests {
     }
 
     fn reason(latency: &Histogram) -> String {
-        match estimate(latency) {
+        match estimate(latency, &[]) {
             Tail::Refused { reason } => reason.into(),
             Tail::Estimate(estimate) => panic!("not refused: {estimate:?}"),
         }
@@ -340,7 +360,7 @@ mod tests {
     #[test]
     fn recovers_the_shape_and_the_rare_latencies_of_known_tails() {
         for shape in [-0.2, 0.0, 0.2, 0.35] {
-            let Tail::Estimate(found) = estimate(&drawn(50_000, shape, 2_000.0)) else {
+            let Tail::Estimate(found) = estimate(&drawn(50_000, shape, 2_000.0), &[]) else {
                 panic!("refused a true Pareto tail of shape {shape}");
             };
             assert!((found.shape - shape).abs() < 0.15, "{shape}: {found:?}");
@@ -356,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_scale_of_an_exponential_tail_does_not_depend_on_the_threshold() {
-        let Tail::Estimate(found) = estimate(&drawn(50_000, 0.0, 2_000.0)) else { panic!("refused") };
+        let Tail::Estimate(found) = estimate(&drawn(50_000, 0.0, 2_000.0), &[]) else { panic!("refused") };
         assert!((found.scale_ns / 2_000.0 - 1.0).abs() < 0.15, "{found:?}");
         assert!(found.threshold_ns > 5_000 + 2_000);
     }
@@ -393,23 +413,23 @@ mod tests {
     fn what_lies_below_the_threshold_is_left_to_the_percentiles() {
         let mut latency = drawn(50_000, 0.0, 2_000.0);
         latency.record_many(1_000, 100_000_000_000);
-        let Tail::Estimate(found) = estimate(&latency) else { panic!("refused") };
+        let Tail::Estimate(found) = estimate(&latency, &[]) else { panic!("refused") };
         assert_eq!(found.levels.iter().map(|level| level.once_in).collect::<Vec<_>>(), [1_000_000_000]);
     }
 
     #[test]
     fn the_same_evidence_always_says_the_same() {
         let latency = drawn(20_000, 0.1, 3_000.0);
-        assert_eq!(estimate(&latency), estimate(&latency));
+        assert_eq!(estimate(&latency, &[]), estimate(&latency, &[]));
     }
 
     #[test]
     fn extremes_that_contradict_the_buckets_do_no_harm() {
         let mut damaged = drawn(20_000, 0.1, 3_000.0);
         damaged.set_extremes(0, 10);
-        let _ = estimate(&damaged);
+        let _ = estimate(&damaged, &[]);
         damaged.set_extremes(0, u64::MAX);
         damaged.record_many(u64::MAX, 3);
-        assert!(matches!(estimate(&damaged), Tail::Refused { .. }));
+        assert!(matches!(estimate(&damaged, &[]), Tail::Refused { .. }));
     }
 }

@@ -236,9 +236,12 @@ pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
 fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
     let level = |level: &Level| {
         let [low, high] = [level.low_ns, level.high_ns].map(|ns| text::figure(ns as f64));
+        let model_free =
+            level.model_free_ns.map(|ns| format!("; below {} by moments", text::figure(ns as f64)));
+        let interval = format!("{low}–{high}{}", model_free.unwrap_or_default());
         (
             format!("once in {}", text::count(level.once_in)),
-            format!("{} ({low}–{high})", text::page(Time::measured(level.latency_ns))),
+            format!("{} ({interval})", text::page(Time::measured(level.latency_ns))),
         )
     };
     let mut words: Vec<_> = estimate.levels.iter().map(level).collect();
@@ -258,7 +261,13 @@ mod tests {
 
     #[test]
     fn an_estimate_is_stated_with_its_interval_and_its_diagnostics() {
-        let level = Level { once_in: 1_000_000, latency_ns: 94_100, low_ns: 80_200, high_ns: 130_000 };
+        let level = Level {
+            once_in: 1_000_000,
+            latency_ns: 94_100,
+            low_ns: 80_200,
+            high_ns: 130_000,
+            model_free_ns: Some(310_000),
+        };
         let words = estimated(&Estimate {
             threshold_ns: 20_000,
             exceedances: 1_000,
@@ -268,7 +277,7 @@ mod tests {
             levels: vec![level],
         });
         let words: Vec<_> = words.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        assert_eq!(words[0], "once in 1,000,000 94.1 µs (80.2–130)");
+        assert_eq!(words[0], "once in 1,000,000 94.1 µs (80.2–130; below 310 by moments)");
         assert_eq!(
             words[1..].join(", "),
             "above 20.0 µs, exceedances 1,000, shape -0.123, scale 1.50 µs, fit p 0.40"
