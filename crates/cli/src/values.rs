@@ -9,6 +9,8 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 use error::Error;
 use evidence::cause::Choice;
+use evidence::claim::ClaimPer;
+use evidence::weakly_hard::Allowance;
 use machine::purpose::FORMS;
 use machine::{CpuSet, Profile, Use};
 use measure::wakeup::TimerKind;
@@ -143,6 +145,21 @@ pub fn taint() -> Offered<Parse<String>> {
 /// Capabilities of the copy that `setup-user` makes.
 pub fn program_rights() -> Offered<Parse<ProgramRights>> {
     Offered { parse: str::parse::<ProgramRights>, values: || named(ProgramRights::ALL.map(|(name, _)| name)) }
+}
+
+/// What a claim counts.
+pub fn claim_per() -> Offered<Parse<String>> {
+    Offered { parse: claim_unit, values: || named(ClaimPer::NAMES.map(|(name, _)| name)) }
+}
+
+fn claim_unit(text: &str) -> Result<String, String> {
+    let names = ClaimPer::NAMES.map(|(name, _)| name);
+    names.contains(&text).then(|| text.to_string()).ok_or_else(|| format!("choose from {}", names.join(", ")))
+}
+
+/// Late cycles that are allowed: `1in10`.
+pub fn allowance(text: &str) -> Result<Allowance, String> {
+    text.parse()
 }
 
 /// A collector of causes.

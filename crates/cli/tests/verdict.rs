@@ -56,7 +56,8 @@ fn too_few_samples_for_the_claim_prove_nothing() {
     let document = isolator(folder.path(), &short("b", &args)).ended(2).json();
     assert_eq!(document["rows"][0]["count"], 3, "{document:#}");
     let reasons = document["verdict"]["reasons"].to_string();
-    let reason = "3 samples cannot support a rate of late cycles below 0.001; 3000 without a late one would";
+    let reason =
+        "3 samples cannot support a rate of late episodes below 0.001; 3000 without a late one would";
     assert!(reasons.contains(reason), "{reasons}");
 }
 

@@ -18,8 +18,8 @@ use evidence::manifest::Manifest;
 
 /// Fields of what was asked that do not make runs unlike: they judge what was measured, or say how much of
 /// it is kept, and do not change it.
-const JUDGE_ONLY: [&str; 7] =
-    ["limit", "threshold_ns", "claim", "accept", "flight", "loads_if_available", "use"];
+const JUDGE_ONLY: [&str; 9] =
+    ["limit", "threshold_ns", "claim", "claim_per", "allow", "accept", "flight", "loads_if_available", "use"];
 
 /// A field in which two runs differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use evidence::Error;
+use evidence::claim::Claim;
 use evidence::document::{ProveDocument, VerdictParts};
 use evidence::fitness::UseVerdict;
 use evidence::manifest::{RowKey, RunState, SCHEMA_VERSION};
@@ -75,6 +76,9 @@ pub struct ComparedRun {
     /// All reasons against it; if it held, the claims that the data support.
     #[serde(default)]
     pub reasons: Vec<Sentence>,
+    /// What its rows of cycles claim; absent without such rows.
+    #[serde(default)]
+    pub claim: Option<Claim>,
     /// Its disturbances, accepted ones too.
     pub taints: Vec<Taint>,
     /// The result for the requested use; absent without one.
@@ -256,7 +260,7 @@ pub(crate) fn find<'a>(bundle: &'a Bundle, key: &RowKey) -> Option<&'a Row> {
 
 pub(crate) fn side(bundle: &Bundle) -> ComparedRun {
     let document = ProveDocument::of(bundle);
-    let VerdictParts { outcome, limit_ns, reasons, taints, purpose, late, due } = document.parts();
+    let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = document.parts();
     ComparedRun {
         bundle: bundle.path.display().to_string(),
         started_at: bundle.manifest.started_at.clone(),
@@ -265,6 +269,7 @@ pub(crate) fn side(bundle: &Bundle) -> ComparedRun {
         outcome,
         limit_ns,
         reasons: reasons.to_vec(),
+        claim: claim.cloned(),
         taints: taints.to_vec(),
         purpose: purpose.cloned(),
         late: late.least(),
@@ -281,6 +286,7 @@ impl ComparedRun {
             outcome: self.outcome,
             limit_ns: self.limit_ns,
             reasons: &self.reasons,
+            claim: self.claim.as_ref(),
             taints: &self.taints,
             purpose: self.purpose.as_ref(),
             late: Count::between(self.late, self.late_at_most),

@@ -10,9 +10,11 @@ use machine::sentence;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::claim::Claim;
 use crate::fitness::UseVerdict;
 use crate::manifest::{NotRun, SCHEMA_VERSION};
 use crate::reader::Bundle;
+use crate::row::Row;
 use crate::summary::Summary;
 use crate::taint::Taint;
 use crate::verdict::{RowVerdict, Verdict, VerdictOutcome};
@@ -51,6 +53,8 @@ pub struct VerdictParts<'a> {
     pub limit_ns: Option<u64>,
     /// All reasons against it; if it held, the claims that the data support.
     pub reasons: &'a [Sentence],
+    /// What the rows of cycles claim.
+    pub claim: Option<&'a Claim>,
     /// The disturbances, accepted ones too.
     pub taints: &'a [Taint],
     /// The result for the requested use, with its grade.
@@ -65,11 +69,14 @@ impl VerdictParts<'_> {
     /// All parts as lines of text: the outcome, late cycles, the grade, the reasons with the taints that
     /// count, and the accepted taints.
     pub fn lines(&self) -> Vec<Sentence> {
-        let VerdictParts { outcome, limit_ns, reasons, taints, purpose, late, due } = *self;
+        let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = *self;
         let limit = limit_ns.map(|ns| sentence![" ", Time::round(ns)]).unwrap_or_default();
         let mut lines = vec![sentence![outcome.name(), limit], sentence!["late cycles: ", late, " of ", due]];
         lines.extend(purpose.and_then(UseVerdict::sentence));
         lines.extend(reasons.iter().cloned());
+        // Of a verdict that holds it is the reason.
+        let beside = claim.filter(|_| outcome != VerdictOutcome::Held);
+        lines.extend(beside.map(|claim| sentence!["claim: ", claim]));
         let accepted = taints.iter().filter(|taint| taint.accepted);
         lines.extend(accepted.map(|taint| format!("accepted taint {taint}").into()));
         lines
@@ -102,8 +109,8 @@ pub struct VerdictFile {
 impl VerdictFile {
     /// The part of a document that is kept beside the evidence.
     pub fn of(document: &ProveDocument) -> VerdictFile {
-        // Outcome, limit and reasons are the verdict's own.
-        let VerdictParts { outcome: _, limit_ns: _, reasons: _, taints, purpose, late, due } =
+        // Outcome, limit, reasons and claim are the verdict's own.
+        let VerdictParts { outcome: _, limit_ns: _, reasons: _, claim: _, taints, purpose, late, due } =
             document.parts();
         VerdictFile {
             verdict: document.verdict.clone(),
@@ -119,11 +126,12 @@ impl VerdictFile {
 impl ProveDocument {
     /// The parts that every output shows.
     pub fn parts(&self) -> VerdictParts<'_> {
-        let Verdict { outcome, limit_ns, reasons, rows, .. } = &self.verdict;
+        let Verdict { outcome, limit_ns, reasons, claim, rows, .. } = &self.verdict;
         VerdictParts {
             outcome: *outcome,
             limit_ns: *limit_ns,
             reasons,
+            claim: claim.as_ref(),
             taints: &self.taints,
             purpose: self.purpose.as_ref(),
             late: rows.iter().map(RowVerdict::late_cycles).sum(),
@@ -142,7 +150,8 @@ impl ProveDocument {
     }
 
     fn with(bundle: &Bundle, verdict: Verdict) -> ProveDocument {
-        let rows = bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
+        let summary = |row: &Row| Summary { weakly_hard: bundle.weakly_hard(row), ..Summary::of(row) };
+        let rows = bundle.rows.iter().map(summary).collect::<Vec<_>>();
         let asked = bundle.manifest.asked.purpose.as_deref();
         ProveDocument {
             purpose: asked.and_then(|asked| UseVerdict::of(asked, &rows)),

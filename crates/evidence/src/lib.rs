@@ -7,7 +7,8 @@
 //! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off; [`snapshot`]
 //!   copies one that is being written.
-//! - [`summary`], [`tail`] and [`verdict`] say what the data mean.
+//! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`claim`], by [`episode`]s, what they
+//!   claim beyond themselves; [`weakly_hard`] judges limits that allow some late cycles.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on;
 //!   [`fitness`]: what they say of the use that was asked. [`store()`] writes a bundle that is in memory.
 //!
@@ -16,10 +17,12 @@
 
 pub mod archive;
 pub mod cause;
+pub mod claim;
 mod clock;
 mod damage;
 
 pub mod document;
+pub mod episode;
 pub mod fact;
 pub mod fitness;
 
@@ -40,7 +43,9 @@ mod store;
 pub mod summary;
 pub mod tail;
 pub mod taint;
+mod unseen;
 pub mod verdict;
+pub mod weakly_hard;
 pub mod writer;
 
 pub use error::{Error, Result};
@@ -52,4 +57,5 @@ pub use series::Series;
 pub use store::store;
 pub use summary::Summary;
 pub use taint::Taint;
+pub use unseen::next_cause_unseen;
 pub use verdict::Verdict;

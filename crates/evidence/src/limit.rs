@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The limit as people give it: a time (`100us`), or a share of the period (`10%`); of several periods one
-//! each (`25us:10us,1ms:100us`).
+//! each (`25us:10us,1ms:100us`). With it the late cycles that are allowed (`1in10`), and what a claim counts.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 use machine::units::exact_us;
@@ -144,6 +148,55 @@ fn wrong(text: &str, why: &str) -> Error {
 fn wrong_each(text: &str, why: &str) -> Error {
     let cure = "give one limit for all periods, or one for each as 25us:10us,1ms:100us";
     Error::on("use the limit", format!("'{text}'"), why, cure)
+}
+
+/// At most so many late cycles in so many consecutive ones: `1in10`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Late cycles.
+    pub m: u64,
+    /// Of so many consecutive ones.
+    pub k: u64,
+}
+
+impl FromStr for Allowance {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Allowance, String> {
+        let wrong = || format!("'{text}' is no number of late cycles in so many; give one such as 1in10");
+        let (m, k) = text.split_once("in").ok_or_else(wrong)?;
+        let [m, k] = [m, k].map(|number| number.trim().parse::<u64>().map_err(|_| wrong()));
+        let (m, k) = (m?, k?);
+        if m >= k {
+            return Err(format!("'{text}' allows every cycle to be late; give fewer, such as 1in10"));
+        }
+        Ok(Allowance { m, k })
+    }
+}
+
+impl fmt::Display for Allowance {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}in{}", self.m, self.k)
+    }
+}
+
+/// Which rate of late cycles a claim is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimPer {
+    /// Late episodes among cycles.
+    #[default]
+    Episode,
+    /// Late cycles among cycles, as they come together in the largest latencies.
+    Cycle,
+    /// Late cycles among cycles; the user says that they are independent.
+    Independent,
+}
+
+impl ClaimPer {
+    /// All of them, as they are asked for.
+    pub const NAMES: [(&'static str, ClaimPer); 3] =
+        [("episode", ClaimPer::Episode), ("cycle", ClaimPer::Cycle), ("independent", ClaimPer::Independent)];
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Causes, Choice, OnSibling};
+use crate::limit::{Allowance, ClaimPer};
 use crate::taint::Taint;
 
 /// Version of every file of a bundle and of every JSON document made from one.
@@ -74,6 +75,11 @@ impl Manifest {
     pub fn rows_not_run(&self) -> Vec<NotRun> {
         let rows = self.not_run.iter().cloned();
         rows.map(|row| NotRun { optional: self.does_without(&row), ..row }).collect()
+    }
+
+    /// The late cycles that are allowed; what cannot be read allows none.
+    pub fn allowed(&self) -> Option<Allowance> {
+        self.asked.allow.as_deref()?.parse().ok()
     }
 
     /// Whether the verdict does without a row that was not run: the machine cannot run its load, and `all`
@@ -150,8 +156,14 @@ pub struct Asked {
     pub limit: Option<String>,
     /// Latency above which a spike is listed.
     pub threshold_ns: Option<u64>,
-    /// Miss rate that a held verdict claims to stay below, at 95 % confidence.
+    /// Rate of late episodes, or cycles, that a held verdict claims to stay below, at 95 % confidence.
     pub claim: Option<f64>,
+    /// What the claim counts; absent: late episodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim_per: Option<ClaimPer>,
+    /// Late cycles that are allowed in any so many consecutive ones: `1in10`; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<String>,
     /// `/dev/cpu_dma_latency` that was requested while measuring, in microseconds; absent: left alone.
     pub dma_latency_us: Option<u32>,
     /// The kinds of work that the kernel part was asked to defer on the measured CPUs: `default,ktlb`;

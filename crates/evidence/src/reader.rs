@@ -13,6 +13,7 @@ use crate::lab::LabDocument;
 use crate::manifest::{Manifest, RowEntry, RunState, SCHEMA_VERSION, Second, Spike};
 use crate::row::{Row, SPIKES};
 use crate::series::{JournalLine, MOST_LINES, MOST_SECONDS, Series, read_seconds};
+use crate::weakly_hard::WeaklyHard;
 use crate::{Error, Result};
 use crate::{clock, damage};
 
@@ -71,6 +72,12 @@ impl Bundle {
     /// Whether the lab counted what there is: nothing in it can be judged against a limit.
     pub fn counts_only(&self) -> bool {
         self.lab.is_some() && self.rows.is_empty()
+    }
+
+    /// How a row of cycles kept the limit that allows some late cycles; `None` without one.
+    pub fn weakly_hard(&self, row: &Row) -> Option<WeaklyHard> {
+        let allowed = self.manifest.allowed().filter(|_| row.entry.key.is_cyclic())?;
+        Some(WeaklyHard::of(row, &self.spikes, allowed))
     }
 
     /// The run's notes, and faults of its clock by its dates: none is held against it.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::manifest::{Followed, Granted, RowKey};
 use crate::row::Row;
+use crate::weakly_hard::WeaklyHard;
 
 /// One row of `prove --json`; quantiles are rounded up by at most 1/1024 of their value, never down. A value
 /// that an imported file does not have is `null`.
@@ -19,6 +20,15 @@ pub struct Summary {
     pub count: u64,
     /// Periods missed: cycles that were due while the thread was still late.
     pub missed: u64,
+    /// Late cycles: samples above the limit, at least, and missed periods.
+    #[serde(default)]
+    pub late: u64,
+    /// Their share, 0 to 1: `late` / (`count` + `missed`); absent without cycles.
+    #[serde(default)]
+    pub late_share: Option<f64>,
+    /// How the row kept the limit that allows some late cycles; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weakly_hard: Option<WeaklyHard>,
     /// Smallest; absent if an imported file does not state it.
     pub min_ns: Option<u64>,
     /// Mean.
@@ -70,7 +80,13 @@ impl Summary {
         Count::due(Count::exact(self.count), Count::exact(self.missed))
     }
 
-    /// The figures of `row`.
+    /// Whether more cycles were late than the limit allows.
+    pub fn is_late(&self) -> bool {
+        let allowed = self.weakly_hard.as_ref().map(|limit| limit.violations == Some(0));
+        !allowed.unwrap_or(self.over_limit == 0 && self.missed == 0)
+    }
+
+    /// The figures of `row`; how it kept a limit that allows some late cycles needs the bundle's spikes.
     pub fn of(row: &Row) -> Summary {
         let (entry, series) = (&row.entry, &row.series);
         let latency = &series.latency;
@@ -81,6 +97,7 @@ impl Summary {
         let jitter = |figure: &dyn Fn() -> i64| has_jitter.then(figure);
         let tells = latency.count() > 0 && row.tells_what_waited();
         let (over_limit, over_limit_at_most) = row.over_limit();
+        let (late_cycles, due) = (over_limit.saturating_add(row.missed()), row.due().most());
         let over_limit_corrected = match entry.limit_ns {
             None => Some(0),
             Some(limit_ns) => {
@@ -92,6 +109,9 @@ impl Summary {
             key: entry.key.clone(),
             count: latency.count(),
             missed: row.missed(),
+            late: late_cycles,
+            late_share: (due > 0).then(|| late_cycles as f64 / due as f64),
+            weakly_hard: None,
             min_ns: row.min_ns(),
             mean_ns: row.mean_ns(),
             stddev_ns: row.stddev_ns(),

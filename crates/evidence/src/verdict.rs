@@ -3,14 +3,14 @@
 //!
 //! A run holds only if no sample of any row exceeded its limit, no period was missed, everything asked was
 //! measured, nothing tainted it (but for what the user said to accept), and there are enough samples for the
-//! claim: no late one of N independent cycles bounds their rate below 3/N at 95 % (the "rule of three",
-//! Hanley & Lippman-Hand 1983).
+//! [claim](crate::claim). Where the user allows some late cycles, no window may have more.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use machine::snapshot::Preemption;
 
+use crate::claim::{Claim, RowClaim};
 use crate::fact;
 use crate::lab::{self, Mode};
 use crate::manifest::{Manifest, RowKey, SCHEMA_VERSION};
@@ -20,10 +20,12 @@ pub use crate::starved::BEGAN_NO_CYCLE;
 use crate::starved::starved;
 use crate::tail::Tail;
 use crate::taint;
+use crate::unseen::next_cause_unseen;
+use crate::weakly_hard::{Allowance, WeaklyHard};
 use machine::quantity::{Count, Cycles, Say, Sentence, Sign, Time};
 use machine::sentence;
 
-/// Miss rate that a held verdict claims to stay below, where none was asked.
+/// Rate of late episodes that a held verdict claims to stay below, where none was asked.
 pub const DEFAULT_CLAIM: f64 = 1e-3;
 
 /// `verdict.json`.
@@ -39,6 +41,9 @@ pub struct Verdict {
     pub limit_ns: Option<u64>,
     /// All reasons against it, worst first; if it held, the claims that the data support.
     pub reasons: Vec<Sentence>,
+    /// What the rows of cycles claim, whatever the outcome; absent without such rows.
+    #[serde(default)]
+    pub claim: Option<Claim>,
     /// Per row.
     pub rows: Vec<RowVerdict>,
 }
@@ -73,7 +78,8 @@ pub struct RowVerdict {
     /// Which row.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Whether every sample kept its limit, and no period was missed.
+    /// Whether every sample kept its limit, and no period was missed; with a limit that allows some late
+    /// cycles, whether every window kept it.
     pub held: bool,
     /// Late cycles: samples above the limit and periods missed.
     pub late: u64,
@@ -81,8 +87,14 @@ pub struct RowVerdict {
     pub late_at_most: u64,
     /// Samples.
     pub count: u64,
-    /// At 95 % confidence the rate of late cycles is below this.
+    /// At 95 % confidence the rate of late cycles is below this, if they are independent.
     pub miss_rate_below: f64,
+    /// Late episodes: late cycles without a quiet time of `horizon_ns` between them count once.
+    #[serde(default)]
+    pub late_episodes: u64,
+    /// The quiet time that ends an episode.
+    #[serde(default)]
+    pub horizon_ns: u64,
     /// The estimate from the tail of the distribution, or the reason why there is none.
     pub tail: Tail,
 }
@@ -111,23 +123,24 @@ impl Verdict {
     }
 
     fn with(bundle: &Bundle, tail: impl Fn(&Row) -> Tail) -> Verdict {
-        let claim = bundle.manifest.asked.claim.unwrap_or(DEFAULT_CLAIM);
-        let rows = bundle.rows.iter().map(|row| judge(row, tail(row))).collect::<Vec<_>>();
-        let mut exceeded =
-            bundle.rows.iter().zip(&rows).filter(|(_, judged)| !judged.held).collect::<Vec<_>>();
+        let judged = bundle.rows.iter().map(|row| JudgedRow::of(row, bundle, tail(row))).collect::<Vec<_>>();
+        let rows = judged.iter().map(|one| one.verdict.clone()).collect::<Vec<_>>();
+        let exceeded = bundle.rows.iter().zip(&judged).filter(|(_, judged)| judged.is_exceeded());
+        let mut exceeded = exceeded.collect::<Vec<_>>();
         let excess = |row: &Row| max_ns(row) as f64 / row.entry.limit_ns.unwrap_or(1).max(1) as f64;
         exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
         let mut reasons = exceeded.into_iter().map(|(row, judged)| over(row, judged)).collect::<Vec<_>>();
+        let claim = claimed(bundle, &judged);
         let outcome = if reasons.is_empty() { VerdictOutcome::Held } else { VerdictOutcome::Exceeded };
         reasons.extend(starved(bundle).into_iter().map(Sentence::from));
-        reasons.extend(unsupported(bundle, &rows, claim));
+        reasons.extend(unsupported(bundle, &judged));
         let outcome = if outcome == VerdictOutcome::Held && !reasons.is_empty() {
             VerdictOutcome::Unproven
         } else {
             outcome
         };
         if outcome == VerdictOutcome::Held {
-            reasons.push(supported(&rows));
+            reasons.push(supported(claim.as_ref(), bundle.manifest.allowed()));
         }
         let limit_ns = bundle.rows.iter().filter_map(|row| row.entry.limit_ns).min();
         Verdict {
@@ -136,25 +149,59 @@ impl Verdict {
             outcome,
             limit_ns,
             reasons,
+            claim,
             rows,
         }
     }
 }
 
-fn judge(row: &Row, tail: Tail) -> RowVerdict {
-    let (count, missed) = (row.series.latency.count(), row.missed());
-    let (at_least, at_most) = row.over_limit();
-    let late = at_least.saturating_add(missed);
-    let late_at_most = at_most.max(at_least).saturating_add(missed);
-    RowVerdict {
-        key: row.entry.key.clone(),
-        held: late == 0,
-        late,
-        late_at_most,
-        count,
-        miss_rate_below: miss_rate_below(late_at_most, row.due().most()),
-        tail,
+/// A row as it was judged.
+struct JudgedRow {
+    verdict: RowVerdict,
+    claim: RowClaim,
+    weakly_hard: Option<WeaklyHard>,
+}
+
+impl JudgedRow {
+    fn of(row: &Row, bundle: &Bundle, tail: Tail) -> JudgedRow {
+        let (at_least, at_most) = row.over_limit();
+        let late = at_least.saturating_add(row.missed());
+        let late_at_most = at_most.max(at_least).saturating_add(row.missed());
+        let weakly_hard = bundle.weakly_hard(row);
+        let held = weakly_hard.as_ref().map_or(late == 0, |limit| limit.violations == Some(0));
+        let mut claim = RowClaim::of(row);
+        let late_episodes = claim.episodes;
+        if held {
+            // Late cycles that are allowed stand against no claim.
+            claim.episodes = 0;
+        }
+        let verdict = RowVerdict {
+            key: row.entry.key.clone(),
+            held,
+            late,
+            late_at_most,
+            count: row.series.latency.count(),
+            miss_rate_below: miss_rate_below(late_at_most, row.due().most()),
+            late_episodes,
+            horizon_ns: claim.horizon_ns,
+            tail,
+        };
+        JudgedRow { verdict, claim, weakly_hard }
     }
+
+    /// Whether it is beyond its limit, and not only unknown.
+    fn is_exceeded(&self) -> bool {
+        let is_open = self.weakly_hard.as_ref().is_some_and(|limit| limit.violations.is_none());
+        !self.verdict.held && !is_open
+    }
+}
+
+/// What the rows of cycles claim together.
+fn claimed(bundle: &Bundle, judged: &[JudgedRow]) -> Option<Claim> {
+    let cyclic = judged.iter().filter(|row| row.verdict.key.is_cyclic() && row.verdict.measured());
+    let rows = cyclic.map(|row| row.claim.clone()).collect::<Vec<_>>();
+    let per = bundle.manifest.asked.claim_per.unwrap_or_default();
+    Claim::of(&rows, per, next_cause_unseen(&bundle.spikes))
 }
 
 /// The largest latency; of a bundle that was cut the histogram may be lost.
@@ -178,9 +225,14 @@ pub fn miss_rate_below(late: u64, count: u64) -> f64 {
     ((middle + spread) / (1.0 + z * z / n)).min(1.0)
 }
 
-fn over(row: &Row, judged: &RowVerdict) -> Sentence {
+fn over(row: &Row, JudgedRow { verdict: judged, weakly_hard, .. }: &JudgedRow) -> Sentence {
     let (missed, due) = (Count::<Cycles>::exact(row.missed()), row.due());
     let late = judged.late_cycles();
+    if let Some(WeaklyHard { m, k, violations }) = &weakly_hard {
+        let windows = violations.unwrap_or(0);
+        let allowed = format!("{windows} windows of {k} cycles have more than {m} late (");
+        return sentence![judged.key, ": ", allowed, late, " late of ", due, ")"];
+    }
     if judged.late == row.missed() {
         return sentence![judged.key, ": ", missed, " periods of ", due, " missed"];
     }
@@ -190,19 +242,21 @@ fn over(row: &Row, judged: &RowVerdict) -> Sentence {
     sentence![key, ": maximum ", maximum, " exceeds ", limit, " (", late, " late of ", due, of_them, ")"]
 }
 
-fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<Sentence> {
+fn unsupported(bundle: &Bundle, judged: &[JudgedRow]) -> Vec<Sentence> {
     let manifest = &bundle.manifest;
+    let claim = manifest.asked.claim.unwrap_or(DEFAULT_CLAIM);
+    let rows = || judged.iter().map(|row| &row.verdict);
     let mut reasons: Vec<Sentence> = Vec::new();
     if let Some(lab) = &bundle.lab {
         reasons.extend(lab.failures().into_iter().map(Sentence::from));
     }
     match &bundle.lab {
         Some(lab) if lab.mode == Mode::Count => reasons.push(lab::NO_VERDICT.into()),
-        _ if rows.iter().any(RowVerdict::measured) => {}
+        _ if rows().any(RowVerdict::measured) => {}
         _ => reasons.push("nothing was measured".into()),
     }
-    if rows.iter().any(RowVerdict::measured) {
-        let without = rows.iter().filter(|row| !row.measured());
+    if rows().any(RowVerdict::measured) {
+        let without = rows().filter(|row| !row.measured());
         reasons.extend(without.map(|row| sentence![row.key, ": it has no samples"]));
     }
     reasons.extend(
@@ -215,20 +269,22 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<Sentence
     reasons.extend(bundle.missing.iter().cloned().map(Sentence::from));
     let unlimited = bundle.rows.iter().filter(|row| row.entry.limit_ns.is_none()).count();
     if unlimited > 0 {
-        let rows = rows.len();
+        let rows = judged.len();
         reasons.push(format!("no limit judges {unlimited} of {rows} rows; give one with --limit").into());
     }
     if !(claim > 0.0 && claim < 1.0) {
         reasons.push(format!("the claim {claim} is not a rate between 0 and 1").into());
     }
-    let too_few = |row: &&RowVerdict| row.key.is_cyclic() && row.held && row.miss_rate_below > claim;
-    for row in rows.iter().filter(|row| row.measured()).filter(too_few) {
-        let needed = (3.0 / claim).ceil();
-        let had = row.count;
-        let why = format!(
-            ": {had} samples cannot support a rate of late cycles below {claim}; {needed} without a late one would"
-        );
-        reasons.push(sentence![row.key, why]);
+    let per = manifest.asked.claim_per.unwrap_or_default();
+    for row in judged.iter().filter(|row| row.verdict.measured() && row.verdict.key.is_cyclic()) {
+        let key = &row.verdict.key;
+        if row.verdict.held {
+            reasons.extend(row.claim.falls_short(claim, per).map(|why| sentence![key, ": ", why]));
+        } else if !row.is_exceeded() {
+            let late = row.verdict.late_cycles();
+            let why = "the bundle does not have the places of all late cycles (";
+            reasons.push(sentence![key, ": ", why, late, "), so that the allowance cannot be judged"]);
+        }
     }
     for taint in manifest.taints.iter().filter(|taint| !taint.accepted) {
         reasons.push(format!("tainted by {taint}").into());
@@ -258,16 +314,18 @@ fn untold(manifest: &Manifest) -> Vec<Sentence> {
     reasons
 }
 
-fn supported(rows: &[RowVerdict]) -> Sentence {
-    let cyclic = rows.iter().filter(|row| row.key.is_cyclic());
-    let worst = cyclic.map(|row| row.miss_rate_below).fold(0.0, f64::max);
-    match worst {
-        0.0 => "no gap above the limit was seen".into(),
-        _ => format!(
-            "no late cycle in any row: at 95 % confidence their rate is below {worst:.1e} in each, on this machine, under these loads"
-        )
-        .into(),
-    }
+fn supported(claim: Option<&Claim>, allowed: Option<Allowance>) -> Sentence {
+    let Some(claim) = claim else { return "no gap above the limit was seen".into() };
+    let seen = match allowed {
+        None => "no late cycle in any row".to_string(),
+        Some(Allowance { m, k }) => format!("no {k} cycles with more than {m} late in any row"),
+    };
+    sentence![
+        seen,
+        ": ",
+        claim,
+        " in each, at 95 % confidence for all rows together, on this machine, under these loads"
+    ]
 }
 
 impl Say for RowKey {

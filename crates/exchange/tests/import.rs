@@ -151,7 +151,7 @@ fn cycles_of_every_tool_must_suffice_for_the_claim() {
         let verdict = Verdict::of(&few);
         assert!(!verdict.held && verdict.rows.iter().all(|row| row.held), "{name}: {verdict:#?}");
         let reason = format!(
-            "{had} samples cannot support a rate of late cycles below 0.001; 3000 without a late one would"
+            "{had} samples cannot support a rate of late episodes below 0.001; 3000 without a late one would"
         );
         assert!(verdict.reasons.iter().any(|line| line.ends_with(&reason)), "{name}: {:#?}", verdict.reasons);
         few.manifest.asked.claim = Some(0.01);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much a verdict claims, and why not more: the sentences of its card.
 
+use evidence::claim::spelled;
 use evidence::verdict::{DEFAULT_CLAIM, RowVerdict, VerdictOutcome};
+use evidence::weakly_hard::Allowance;
+use machine::quantity::{Count, Cycles, Share};
 
-use crate::runs::ShownRun;
+use crate::runs::{RowView, ShownRun};
 use crate::{taints, text};
 
 /// A rate below `rate`, in words that need no exponent: `1 in 3,333`.
@@ -32,7 +35,7 @@ pub(crate) fn supported(run: &ShownRun) -> String {
         return "Nothing was measured, so nothing is claimed.".to_string();
     }
     let place = "on this machine, under these loads";
-    let Some(bound) = bound(run) else {
+    if bound(run).is_none() {
         return match verdict.outcome {
             VerdictOutcome::Held => format!("No gap above the limit was seen {place}."),
             VerdictOutcome::Exceeded => format!("Gaps above the limit were seen {place}."),
@@ -43,21 +46,37 @@ pub(crate) fn supported(run: &ShownRun) -> String {
             }
         };
     };
-    let rare = once_in(bound);
+    let claim = verdict.claim.as_ref().map(|claim| text::clean(claim.sentence().page())).unwrap_or_default();
+    let joint = "95 % confidence for all rows together";
     match verdict.outcome {
         _ if verdict.limit_ns.is_none() => format!("Latencies were measured {place}; no limit judges them."),
         VerdictOutcome::Held => {
-            format!("No cycle was late. In each row fewer than {rare} are (95 % confidence), {place}.")
+            let seen = match run.bundle.manifest.allowed() {
+                None => "No cycle was late.".to_string(),
+                Some(Allowance { m, k }) => format!("No {k} cycles in a row had more than {m} late."),
+            };
+            format!("{seen} In each row {claim} are to be expected ({joint}), {place}.")
         }
         VerdictOutcome::Exceeded => {
-            format!("Cycles were late: in the worst row fewer than {rare} (95 % confidence), {place}.")
+            let worst = run.rows().max_by(|a, b| late_share(a).total_cmp(&late_share(b)));
+            let late = worst.map(|row| {
+                let cycles = Count::<Cycles>::between(row.verdict.late, row.verdict.late_at_most);
+                let share = Share::of(cycles, row.summary.due()).in_words();
+                format!(
+                    "in the worst row {share} in {}",
+                    text::plural(row.verdict.late_episodes as usize, "episode")
+                )
+            });
+            format!("Cycles were late: {}, {place}.", late.unwrap_or_default())
         }
         VerdictOutcome::Unproven => {
-            format!(
-                "No cycle was late, so fewer than {rare} are in each row (95 % confidence); what follows stands against the claim."
-            )
+            format!("What follows stands against the claim: {claim} in each row ({joint}).")
         }
     }
+}
+
+fn late_share(row: &RowView) -> f64 {
+    row.summary.late_share.unwrap_or(0.0)
 }
 
 /// A limit of a verdict that holds: it is to be seen beside it.
@@ -77,13 +96,16 @@ pub(crate) fn short_of(run: &ShownRun) -> Vec<String> {
     let mut reasons = if held { Vec::new() } else { taints::reasons(document) };
     reasons.extend(taints::accepted(document));
     if held && let Some(bound) = bound(run) {
-        let claim = run.bundle.manifest.asked.claim.unwrap_or(DEFAULT_CLAIM);
+        let asked = &run.bundle.manifest.asked;
         let fewest = cyclic(run).map(|row| row.count).min().unwrap_or(0);
+        let horizon = run.document.verdict.claim.as_ref().map(|claim| spelled(claim.horizon_ns));
         reasons.push(format!(
-            "{} cycles in the shortest row bound the rate below {}; {} was asked for, and ten times the cycles bound a tenth",
+            "an episode ends after {} without a late cycle; {} cycles in the shortest row bound the rate of their \
+             begins below {}; {} was asked for, and ten times the cycles bound a tenth",
+            horizon.unwrap_or_default(),
             text::count(fewest),
             once_in(bound),
-            once_in(claim),
+            once_in(asked.claim.unwrap_or(DEFAULT_CLAIM)),
         ));
     }
     let not_run =

@@ -278,7 +278,10 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
         ("Warm-up, thrown away", asked.warm_up_ns.map(text::duration).unwrap_or_default()),
         ("Limit", asked.limit.clone().unwrap_or_default()),
         ("Spikes listed above", asked.threshold_ns.map(|ns| text::page(Time::round(ns))).unwrap_or_default()),
-        ("Claim: rate of late cycles below", asked.claim.map(|claim| format!("{claim}")).unwrap_or_default()),
+        (
+            "Claim: rate of late episodes below",
+            asked.claim.map(|claim| format!("{claim}")).unwrap_or_default(),
+        ),
         (
             "cpu_dma_latency",
             asked.dma_latency_us.map_or("left alone".to_string(), |us| format!("held at {}", whole_us(us))),

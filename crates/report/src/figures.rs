@@ -52,9 +52,9 @@ pub(crate) struct TailRow {
 
 /// The verdict of a run; a lab run's is narrowed by [`lab::card`](crate::lab::card).
 pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
-    // The reasons, with the accepted taints among them, are those of `claim`; outcome and limit those of
-    // `judged`.
-    let VerdictParts { outcome: _, limit_ns: _, reasons: _, taints: _, purpose, late, due } =
+    // The reasons, with the accepted taints among them, and the claim are those of `claim`; outcome and limit
+    // those of `judged`.
+    let VerdictParts { outcome: _, limit_ns: _, reasons: _, claim: _, taints: _, purpose, late, due } =
         run.document.parts();
     let OutcomeText { state, mark, word, rest } = judged(&run.document.verdict, Sign::Page);
     let card = VerdictCard {

@@ -114,7 +114,7 @@ struct Suite {
 impl Suite {
     /// The verdict that the cases stand beside; a reason or a taint is a property each.
     fn properties(&mut self, parts: &VerdictParts) {
-        let VerdictParts { outcome, limit_ns, reasons, taints, purpose, late, due } = *parts;
+        let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = *parts;
         let mut add = |name: &str, value: &str| {
             let (name, value) = (escaped(name), escaped(value));
             let _ = writeln!(self.properties, "    <property name=\"{name}\" value=\"{value}\"/>");
@@ -123,6 +123,7 @@ impl Suite {
         limit_ns.iter().for_each(|ns| add("limit", &Time::exact(*ns).write(Sign::Plain)));
         add("late cycles", &late.write(Sign::Plain));
         add("cycles", &due.write(Sign::Plain));
+        claim.iter().for_each(|claim| add("claim", &claim.sentence()));
         purpose.and_then(UseVerdict::sentence).iter().for_each(|said| add("use", said));
         purpose.and_then(|purpose| purpose.grade).iter().for_each(|grade| add("grade", grade.name()));
         reasons.iter().for_each(|reason| add("reason", reason));

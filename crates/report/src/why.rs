@@ -106,6 +106,22 @@ pub(crate) fn sent(sender: &Sender, name: &str) -> String {
     if words.is_empty() { String::new() } else { format!("sent by {}", words.join(" ")) }
 }
 
+/// As the begin of a sentence.
+fn capital(sentence: String) -> String {
+    sentence.replacen("the chance", "The chance", 1)
+}
+
+/// The chance of a cause that no spike had yet, in a sentence.
+pub(crate) fn unseen(document: &WhyDocument) -> Option<String> {
+    let chance = document.next_cause_unseen?;
+    let once = match chance {
+        0.0 => "each cause was seen more than once".to_string(),
+        _ => format!("{:.0} % of the named spikes have a cause that was seen once", 100.0 * chance),
+    };
+    let about = if chance > 0.0 { format!("about {:.0} %", 100.0 * chance) } else { "small".to_string() };
+    Some(format!("the chance that the next spike has a cause not seen yet is {about}: {once}"))
+}
+
 /// `3.6 us (0.9 %)`.
 pub(crate) fn unexplained(spike: &ExplainedSpike, sign: Sign) -> Option<String> {
     let ns = spike.unexplained_ns?;
@@ -408,7 +424,11 @@ fn section(run: String, document: &WhyDocument, virtual_time: bool) -> WhySectio
     }
     WhySection {
         run,
-        words: collected(document),
+        words: [Some(collected(document)), unseen(document).map(capital)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(". "),
         notes,
         sums: document.by_cause.iter().take(SUMMED).map(sum).collect(),
         more: document.by_cause.len().saturating_sub(SUMMED),

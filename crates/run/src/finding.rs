@@ -185,6 +185,12 @@ pub const NOTES: &[NoteText] = &[
         cure: "give --claim such as 0.001",
     },
     NoteText {
+        code: "allow",
+        effect: "refusal",
+        meaning: "The allowance is not of the form 1in10, or the places of late cycles would not be kept.",
+        cure: "give --allow such as 1in10, without --threshold and --flight",
+    },
+    NoteText {
         code: "priority",
         effect: "refusal",
         meaning: "The priority does not fit the policy.",

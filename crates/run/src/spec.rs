@@ -8,6 +8,7 @@ use evidence::kind::RowKind;
 use evidence::limit::{self, Limits};
 use evidence::manifest::Asked;
 use evidence::verdict::DEFAULT_CLAIM;
+use evidence::weakly_hard::Allowance;
 use evidence::{cause, taint};
 use load::{EthercatDevice, Load};
 use machine::units::exact_us;
@@ -303,6 +304,15 @@ fn lengths(asked: &Asked, probes: &[ProbeKind]) -> std::result::Result<(), Prefl
     if let Some(claim) = asked.claim.filter(|claim| !(*claim > 0.0 && *claim < 1.0)) {
         let cure = "give --claim such as 0.001: fewer than one cycle in a thousand is late";
         return Err(refuse("claim", format!("the claim {claim} is not a rate between 0 and 1"), cure));
+    }
+    if let Some(Err(why)) = asked.allow.as_deref().map(str::parse::<Allowance>) {
+        let (reason, cure) = why.split_once("; ").unwrap_or((&why, "give --allow such as 1in10"));
+        return Err(refuse("allow", reason, cure));
+    }
+    if asked.allow.is_some() && (asked.flight || asked.threshold_ns.is_some()) {
+        let reason =
+            "an allowance needs the place of each late cycle, which a threshold and --flight leave out";
+        return Err(refuse("allow", reason, "leave out --threshold and --flight, or --allow"));
     }
     Ok(())
 }

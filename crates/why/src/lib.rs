@@ -80,6 +80,10 @@ pub struct WhyDocument {
     pub spikes: Vec<ExplainedSpike>,
     /// The causes of all listed spikes together, by total time, the largest first.
     pub by_cause: Vec<CauseTotal>,
+    /// The chance that the next spike has a cause that none of the listed ones had: causes of a single spike,
+    /// divided by spikes with a named cause (Good-Turing); absent without such spikes.
+    #[serde(default)]
+    pub next_cause_unseen: Option<f64>,
     /// Missing parts of the bundle.
     pub missing: Vec<String>,
 }
@@ -176,6 +180,7 @@ impl WhyDocument {
             spikes_listed: listed,
             by_cause: by_cause(&spikes, &bundle.manifest),
             spikes: explained_all(&spikes[..spikes.len().min(question.top)], &bundle.manifest),
+            next_cause_unseen: evidence::next_cause_unseen(spikes.iter().copied()),
             missing: bundle.missing.clone(),
         }
     }
@@ -224,31 +229,10 @@ fn notes(bundle: &Bundle, question: &Question, spikes: &[&Spike]) -> Vec<String>
     notes
 }
 
-/// The remainder of a spike, as far as one is known.
-fn remainder(spike: &Spike) -> Option<u64> {
-    let timed = spike.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
-    let known: u64 = timed.filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
-    match spike.unexplained_ns {
-        Some(ns) => Some(ns.min(spike.latency_ns)),
-        None if known > 0 => Some(spike.latency_ns.saturating_sub(known)),
-        None => None,
-    }
-}
-
 /// The cause that took the most of a spike, the remainder included.
 fn mostly(spike: &Spike) -> Option<CauseName> {
-    let mut shares = BTreeMap::<(CauseKind, &str), u64>::new();
-    for (cause, ns) in spike.causes.iter().filter_map(|cause| Some((cause, cause.duration_ns?))) {
-        if cause.kind != CauseKind::Unexplained {
-            let share = shares.entry((cause.kind, &cause.name)).or_default();
-            *share = share.saturating_add(ns);
-        }
-    }
-    if let Some(ns) = remainder(spike) {
-        shares.insert((CauseKind::Unexplained, ""), ns);
-    }
-    let most = shares.into_iter().max_by_key(|(_, ns)| *ns)?;
-    Some(CauseName { kind: most.0.0, name: most.0.1.to_string() })
+    let (kind, name) = spike.mostly()?;
+    Some(CauseName { kind, name: name.to_string() })
 }
 
 fn explained_all(spikes: &[&Spike], manifest: &Manifest) -> Vec<ExplainedSpike> {
@@ -266,7 +250,7 @@ fn explained(spike: &Spike, alike: &CpuSet, kept: &KeptIn<'_>, manifest: &Manife
         spike.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained).cloned().collect();
     // Stable: what began at once stays as the collector put it, the outer before the inner.
     causes.sort_by_key(|cause| (cause.is_suspect(), cause.begin_ns.unwrap_or(u64::MAX)));
-    let unexplained_ns = remainder(spike);
+    let unexplained_ns = spike.remainder_ns();
     let much = |ns: u64| ns as f64 > MUCH_UNEXPLAINED * spike.latency_ns as f64;
     ExplainedSpike {
         monotonic_ns: spike.monotonic_ns,
@@ -297,7 +281,7 @@ fn advised(spike: &Spike, cpus: &CpuSet, kept: &KeptIn<'_>, manifest: &Manifest)
         advice.extend(advice::on(cause, cpus, kept, manifest));
         advice.extend(advice::on_waker(cause, cpus, manifest));
     }
-    if remainder(spike).is_some_and(|ns| ns as f64 > MUCH_UNEXPLAINED * spike.latency_ns as f64) {
+    if spike.remainder_ns().is_some_and(|ns| ns as f64 > MUCH_UNEXPLAINED * spike.latency_ns as f64) {
         advice.extend(advice::on(&unexplained(), cpus, kept, manifest));
     }
     let mut seen = Vec::new();
@@ -331,7 +315,7 @@ fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<CauseTotal> {
         let mostly = mostly(spike);
         let causes = spike.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
         let causes = causes.map(|cause| (cause, cause.duration_ns.unwrap_or(0), cause.count.unwrap_or(1)));
-        let remainder = remainder(spike).filter(|ns| *ns > 0).map(|ns| (&rest, ns, 1));
+        let remainder = spike.remainder_ns().filter(|ns| *ns > 0).map(|ns| (&rest, ns, 1));
         for (rank, (cause, ns, count)) in (1..).zip(causes.chain(remainder)) {
             let key = (cause.is_suspect(), cause.kind, cause.name.as_str());
             let sum = sums.entry(key).or_insert_with(|| Sum::of(cause));

@@ -4,8 +4,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use evidence::weakly_hard::Allowance;
 
 use super::{OUTPUT, Output};
+use crate::values::allowance;
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -38,6 +40,9 @@ pub struct GateArgs {
     /// Seed of the resampling: the same bundles and seed give the same result
     #[arg(long, value_name = "N", default_value_t = compare::gate::SEED)]
     pub seed: u64,
+    /// Late cycles allowed in any K consecutive ones, as 1in10, in place of what the runs were asked
+    #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true)]
+    pub allow: Option<Allowance>,
     /// Judge runs of different options; every output says so
     #[arg(long)]
     pub force: bool,

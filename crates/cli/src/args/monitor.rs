@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use evidence::cause::Choice;
+use evidence::weakly_hard::Allowance;
 use machine::{CpuSet, Use};
 use trace::boundary::PlaceName;
 
 use super::{CLAIM, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
-use crate::values::{causes, cpus, duration, loads, place, purpose, taint};
+use crate::values::{allowance, causes, claim_per, cpus, duration, loads, place, purpose, taint};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -116,11 +117,22 @@ pub struct MonitorArgs {
     /// 25us:10us,1ms:100us.
     #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
-    /// Rate of late cycles to stay below [default: 0.001]
+    /// Rate of late episodes to stay below [default: 0.001]
     ///
-    /// At 95 % confidence.
+    /// Begins of episodes among cycles, at 95 % confidence.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
     pub claim: Option<f64>,
+    /// Count of the claim: late episodes; or late cycles (cycle, independent) [default: episode]
+    ///
+    /// An episode is a run of late cycles. A rate per cycle needs a cluster factor that the data give, or
+    /// your word that late cycles are independent.
+    #[arg(hide_short_help = true, long, value_name = "UNIT", value_parser = claim_per(), hide_possible_values = true, help_heading = CLAIM)]
+    pub claim_per: Option<String>,
+    /// Late cycles allowed in any K consecutive ones, as 1in10
+    ///
+    /// A missed period is a late cycle. Every window of K cycles is judged.
+    #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true, help_heading = CLAIM)]
+    pub allow: Option<Allowance>,
     /// Taints without effect on the verdict
     ///
     /// They are shown all the same: not-real-time-kernel,steal.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use evidence::claim::ClaimPer;
 use evidence::manifest::{Asked, EthercatSetup, ResponseSetup};
 use machine::Use;
 
@@ -48,6 +49,10 @@ impl RunOptions {
         over(&mut asked.warm_up_ns, &self.warm_up.map(ns));
         over(&mut asked.threshold_ns, &self.threshold.map(ns));
         over(&mut asked.claim, &self.claim);
+        let named =
+            |name: &str| ClaimPer::NAMES.iter().find(|(known, _)| *known == name).map(|(_, per)| *per);
+        over(&mut asked.claim_per, &self.claim_per.as_deref().and_then(named));
+        over(&mut asked.allow, &self.allow.map(|allowed| allowed.to_string()));
         over(&mut asked.dma_latency_us, &self.dma_latency);
         over(&mut asked.isolate, &self.isolate);
         over(&mut asked.causes, &self.causes);

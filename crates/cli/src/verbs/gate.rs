@@ -42,8 +42,15 @@ pub fn run(args: &GateArgs) -> VerbResult {
 }
 
 fn judged(args: &GateArgs) -> evidence::Result<Gated> {
-    let baselines = args.baseline.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
-    let candidate = Bundle::open(&args.candidate)?;
+    let open = |path: &Path| {
+        let mut bundle = Bundle::open(path)?;
+        if let Some(allowed) = args.allow {
+            bundle.manifest.asked.allow = Some(allowed.to_string());
+        }
+        Ok::<_, evidence::Error>(bundle)
+    };
+    let baselines = args.baseline.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    let candidate = open(&args.candidate)?;
     let choice = GateOptions { tolerance: args.tolerance, seed: args.seed, force: args.force };
     judge(&baselines, &candidate, &choice)
 }

@@ -25,6 +25,8 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
         causes: args.causes,
         limit: args.limit.clone(),
         claim: args.claim,
+        claim_per: args.claim_per.clone(),
+        allow: args.allow,
         accept: args.accept.clone(),
         threshold: args.threshold,
         spikes: args.spikes.clone(),

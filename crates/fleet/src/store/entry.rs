@@ -102,8 +102,9 @@ fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Bundle
     let manifest = &bundle.manifest;
     let machine = &manifest.machine;
     let document = ProveDocument::without_tails(bundle);
-    // Late cycles are kept by row, and with each its limit.
-    let VerdictParts { outcome, limit_ns: _, reasons, taints, purpose, late: _, due: _ } = document.parts();
+    // Late cycles are kept by row, and with each its limit; a claim that holds is the reason.
+    let VerdictParts { outcome, limit_ns: _, reasons, claim: _, taints, purpose, late: _, due: _ } =
+        document.parts();
     let accepted = taints.iter().filter(|taint| taint.accepted).map(|taint| taint.code.as_str());
     let accepted = accepted.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",");
     let grade = purpose.and_then(|purpose| Some(format!("{} for {}", purpose.grade?.name(), purpose.asked)));

@@ -2,6 +2,7 @@
 //! The verdict on a bundle as metrics, beside its rows: numbers where it has them, else a sample of 1 whose
 //! labels have the words.
 
+use evidence::claim::ClaimUnit;
 use evidence::document::VerdictParts;
 use evidence::verdict::VerdictOutcome;
 
@@ -13,7 +14,7 @@ const OUTCOMES: [VerdictOutcome; 3] =
 
 /// The verdict of a bundle.
 pub fn verdict(parts: &VerdictParts) -> Vec<Family> {
-    let VerdictParts { outcome, limit_ns, reasons, taints, purpose, late, due } = *parts;
+    let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = *parts;
     let gauge = |name, help, samples| Family { name, help, samples: MetricSamples::Gauges(samples) };
     let one = |value: f64| vec![(Labels::new(), value)];
     let is_so = |one: VerdictOutcome| f64::from(u8::from(one == outcome));
@@ -34,6 +35,14 @@ pub fn verdict(parts: &VerdictParts) -> Vec<Family> {
         let grade = purpose.grade.map_or("none", |grade| grade.name());
         (vec![label("use", &purpose.asked), label("grade", grade)], 1.0)
     });
+    let claim = claim.map(|claim| {
+        let unit = match claim.unit {
+            ClaimUnit::Episode => "episode",
+            ClaimUnit::Cycle => "cycle",
+            ClaimUnit::Boot => "boot",
+        };
+        (vec![label("unit", unit), label("per", &claim.per)], claim.below)
+    });
     let families = vec![
         gauge("isolator_verdict", "Whether the limit held: 1 for the outcome that is so.", outcomes.into()),
         gauge("isolator_verdict_limit_seconds", "The strictest limit of all rows.", limit),
@@ -43,6 +52,11 @@ pub fn verdict(parts: &VerdictParts) -> Vec<Family> {
             one(late.most() as f64),
         ),
         gauge("isolator_verdict_cycles", "Cycles of all rows that were due.", one(due.most() as f64)),
+        gauge(
+            "isolator_verdict_claim",
+            "Fewer late episodes, or a smaller share of cycles or boots, at 95 % confidence.",
+            unique(claim.into_iter()),
+        ),
         gauge("isolator_verdict_reason", "A reason of the verdict.", unique(reasons)),
         gauge(
             "isolator_taint",

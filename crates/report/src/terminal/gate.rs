@@ -36,7 +36,8 @@ pub fn gated(gate: &Gated, style: Style) -> String {
     for difference in &gate.machine_differences {
         wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), ResultPaint::Quiet, style);
     }
-    let VerdictParts { outcome, limit_ns, reasons: _, taints: _, purpose: _, late: _, due: _ } =
+    // The claim stands with the other parts of a run, in `beside`.
+    let VerdictParts { outcome, limit_ns, reasons: _, claim: _, taints: _, purpose: _, late: _, due: _ } =
         gate.candidate.parts();
     let said = outcome_text(outcome, limit_ns, Sign::Plain);
     wrapped(&mut out, "verdict now: ", &format!("{}{}", said.word, said.rest), ResultPaint::Quiet, style);

@@ -170,8 +170,9 @@ fn cut(line: &str, most: usize, style: Style) -> Vec<String> {
 fn head(document: &ProveDocument, most: usize, style: Style) -> String {
     let mut out = verdict_line(document, style);
     out.push('\n');
-    // Reasons and taints stand below the table, in `lines` and `reasons`; the table has late cycles by row.
-    let VerdictParts { outcome: _, limit_ns: _, reasons: _, taints: _, purpose, late: _, due: _ } =
+    // Reasons, with the claim among them, and taints stand below the table, in `lines` and `reasons`; the
+    // table has late cycles by row.
+    let VerdictParts { outcome: _, limit_ns: _, reasons: _, claim: _, taints: _, purpose, late: _, due: _ } =
         document.parts();
     use_line(&mut out, "", purpose, style);
     out.push('\n');
@@ -196,12 +197,16 @@ fn use_line(out: &mut String, lead: &str, purpose: Option<&UseVerdict>, style: S
 /// The parts of a run that stand beside another one, each line after `which`: the grade, late cycles where a
 /// limit judges them, and taints. Its outcome, limit and reasons are told by the comparison or the gate.
 fn beside(out: &mut String, which: &str, parts: VerdictParts, style: Style) {
-    let VerdictParts { outcome: _, limit_ns, reasons: _, taints, purpose, late, due } = parts;
+    let VerdictParts { outcome: _, limit_ns, reasons: _, claim, taints, purpose, late, due } = parts;
     use_line(out, &format!("use {which}: "), purpose, style);
     if limit_ns.is_some() {
         let line = format!("{} of {} cycles", late.write(Sign::Plain), due.write(Sign::Plain));
         let paint = if late.most() > 0 { ResultPaint::Unsure } else { ResultPaint::Quiet };
         wrapped(out, &format!("late {which}: "), &line, paint, style);
+        if let Some(claim) = claim {
+            let line = claim.write(Sign::Plain);
+            wrapped(out, &format!("claim {which}: "), &line, ResultPaint::Quiet, style);
+        }
     }
     for (line, _) in taint_lines(taints) {
         wrapped(out, &format!("taint {which}: "), &line, ResultPaint::Unsure, style);
@@ -330,9 +335,9 @@ fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColu
     columns
 }
 
-/// Whether a cycle of the row was beyond its limit or missed.
+/// Whether more cycles of the row were beyond its limit, or missed, than are allowed.
 fn late(row: &Summary) -> bool {
-    row.over_limit > 0 || row.missed > 0
+    row.is_late()
 }
 
 fn mark(row: &Summary) -> String {

@@ -230,6 +230,9 @@ fn whole(document: &WhyDocument, style: Style) -> String {
         out.push('\n');
         table(&mut out, &document.by_cause, style);
     }
+    if let Some(line) = why::unseen(document) {
+        wrapped(&mut out, "", &line, ResultPaint::Quiet, style);
+    }
     for group in why::groups(document) {
         out.push('\n');
         wrapped(&mut out, "", &format!("{}:", why::title(&group, document)), ResultPaint::Bad, style);

@@ -46,7 +46,7 @@ fn defaults_leave_what_was_asked() {
 #[test]
 fn every_probe_refuses_each_bad_value() {
     type Change = fn(&mut Asked);
-    let bad: [(Change, &str); 17] = [
+    let bad: [(Change, &str); 18] = [
         (|asked| asked.periods_ns = vec![0], "a period of 0 was asked; give a period such as 1ms"),
         (|asked| asked.periods_ns = vec![1_000_000, 0], "a period of 0 was asked"),
         (|asked| asked.limit = Some("0".into()), "it is not a time above zero"),
@@ -59,6 +59,7 @@ fn every_probe_refuses_each_bad_value() {
         (|asked| asked.threshold_ns = Some(0), "a threshold of 0 makes a spike of every sample"),
         (|asked| asked.claim = Some(0.0), "is not a rate between 0 and 1"),
         (|asked| asked.claim = Some(f64::NAN), "is not a rate between 0 and 1"),
+        (|asked| asked.allow = Some("3in2".into()), "allows every cycle to be late"),
         (|asked| asked.priority = Some(0), "priority 0 was given for SCHED_FIFO"),
         (|asked| asked.priority = Some(100), "priority 100 was given for SCHED_FIFO"),
         (|asked| asked.policy = Some("fif".into()), "there is no policy 'fif'; did you mean fifo?"),
