@@ -3,8 +3,9 @@
 //!
 //! In guests: [`claims`]: the isolator's kernel part; [`causes`]: names of causes; [`repeats`] and
 //! [`responses`]: the lab; [`published`]: the lab's matrix beside published figures. Here: [`live`]: the page
-//! of a run; [`mod@bench`]: isolator itself, against peers; [`foreign`]: every reader of foreign bytes.
-//! [`page`] puts a table between two comments of a page.
+//! of a run; [`mod@bench`]: isolator itself, against peers; [`foreign`]: every reader of foreign bytes;
+//! [`simulated`]: the claim of a verdict, on simulated machines. [`page`] puts a table between two comments
+//! of a page.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -18,3 +19,4 @@ pub mod page;
 pub mod published;
 pub mod repeats;
 pub mod responses;
+pub mod simulated;

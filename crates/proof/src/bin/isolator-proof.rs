@@ -10,7 +10,7 @@ use std::path::Path;
 
 use evidence::lab::MatrixDocument;
 use lab::matrix;
-use proof::{causes, claims, guests, live, page, published, repeats, responses};
+use proof::{causes, claims, guests, live, page, published, repeats, responses, simulated};
 
 /// The heap of the measured program.
 #[global_allocator]
@@ -34,6 +34,8 @@ fn main() -> Result<()> {
         ["proof-causes", isolator, guest, page, parts @ ..] => {
             causes::run(Path::new(isolator), Path::new(guest), Path::new(page), parts)
         }
+        ["proof-claims", page] => simulated::run(Path::new(page), simulated::RUNS),
+        ["proof-claims", page, runs] => simulated::run(Path::new(page), runs.parse()?),
         ["causes-guest", collector, rounds, only @ ..] => causes::in_guest(collector, rounds.parse()?, only),
         ["causes-trial"] => causes::trials::in_guest(),
         ["causes-cost", collector] => causes::cost::in_guest(collector),
