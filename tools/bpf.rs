@@ -13,6 +13,7 @@ pub fn compile(name: &str, part: &str) {
     let source = format!("bpf/{name}.bpf.c");
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-changed=../../tools/bpf.h");
+    println!("cargo::rerun-if-changed=../../tools/per_cpu.h");
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");

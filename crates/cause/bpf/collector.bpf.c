@@ -10,13 +10,15 @@
  * A quiet cycle must be cheap: five programs write one event for it, and the loader has put their data at fixed addresses. Rare cases
  * have functions of their own, so that they cost a quiet cycle no register.
  *
- * The loader takes one object, so two parts are headers: ring.h has the events and the rings, own.h the measuring threads. The words of
- * each kind of event are listed beside it. This file has a few lines for each tracepoint.
+ * The loader takes one object, so parts are headers: ring.h has the events and the rings, own.h the measuring threads, switch.h their
+ * switches. The words of each kind of event are listed beside it. This file has a few lines for each tracepoint.
  */
 
 #include "bpf.h"
+#include "per_cpu.h"
 #include "ring.h"
 #include "own.h"
+#include "switch.h"
 
 /* Functions, five in each event, at the same time and of the same CPU as what they belong to. */
 INLINE int add_callers(const u64 *callers, u32 at, u32 part, u64 monotonic_ns)
@@ -46,28 +48,51 @@ INLINE int came_to_a_program(struct own *own, struct arguments *given)
 	return *(volatile u64 *)&own->context - (u64)task->stack < STACK_BYTES;
 }
 
-/*
- * A measuring thread is woken, and another one has its CPU: the functions of the kernel there. Those that lie below the interrupt's own
- * kept the CPU, if it could not be taken from them.
- */
-static __attribute__((noinline)) int keep(struct arguments *given, u32 at, u32 woken)
+/* A measuring thread is woken, and another one has its CPU, in the kernel or in user mode. */
+INLINE int tell_kept(struct own *own, u32 at, u32 woken, u32 prio, int in_user_mode, u64 monotonic_ns)
 {
-	u64 callers[PART * KEPT_PARTS] = {}, monotonic_ns;
-	struct event *event;
+	struct event *event = add_at(at, KEPT, monotonic_ns);
+	u32 has = 0;
 
-	if (bpf_get_stack(given, callers, sizeof(callers), 0) <= 0)
-		return 0;
-	monotonic_ns = bpf_ktime_get_ns();
-	event = add_at(at, KEPT, monotonic_ns);
 	if (!event)
 		return 0;
+	READ(has, bpf_get_current_task_btf(), struct task_struct, prio);
 	event->cpu = bpf_get_smp_processor_id();
 	event->pid = bpf_get_current_pid_tgid();
 	event->word[0] = woken;
+	event->word[1] = has | (u64)prio << 32;
+	event->word[2] = in_user_mode;
+	event->word[3] = stolen(own->rq);
+	return 1;
+}
+
+/*
+ * The functions of the kernel there. Those that lie below the interrupt's own kept the CPU, if it could not be taken from them.
+ */
+static __attribute__((noinline)) int keep(struct arguments *given, u32 at, u32 woken, u32 prio)
+{
+	u64 callers[PART * KEPT_PARTS] = {}, monotonic_ns;
+	struct own *own = own_of(at);
+
+	if (!own || bpf_get_stack(given, callers, sizeof(callers), 0) <= 0)
+		return 0;
+	monotonic_ns = bpf_ktime_get_ns();
+	if (!tell_kept(own, at, woken, prio, 0, monotonic_ns))
+		return 0;
 #pragma unroll
 	for (u32 part = 0; part < KEPT_PARTS; part++)
 		if (!callers[part * PART] || !add_callers(&callers[part * PART], at, part, monotonic_ns))
 			break;
+	return 0;
+}
+
+/* A hard interrupt on the thread's own stack: it came in user mode, and only it can have kept the wakeup. */
+static __attribute__((noinline)) int keep_nobody(u32 at, u32 woken, u32 prio)
+{
+	struct own *own = own_of(at);
+
+	if (own && context() == IN_HARDIRQ)
+		tell_kept(own, at, woken, prio, 1, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -116,11 +141,13 @@ ON(local_timer_exit)
 		own->woke = 0;
 		return 0;
 	}
-	return note(VECTOR_EXIT, LOCAL_TIMER, 0);
+	if (!own->rq)
+		own->rq = run_queue();
+	return note(VECTOR_EXIT, LOCAL_TIMER, stolen(own->rq));
 }
 
 /* By which another CPU asks this one to run a thread that it has woken. */
-INLINE int called(struct arguments *given, u16 kind, u64 which, int is_on_its_stack)
+INLINE int called(struct arguments *given, u8 kind, u64 which, int is_on_its_stack)
 {
 	u32 at = slot(bpf_get_smp_processor_id());
 	struct own *own = own_of(at);
@@ -131,9 +158,11 @@ INLINE int called(struct arguments *given, u16 kind, u64 which, int is_on_its_st
 	if (own->woke != ELSEWHERE)
 		return 0;
 	own->woke = 0;
-	if (own->idles || (is_on_its_stack && came_to_a_program(own, given)))
+	if (own->idles)
 		return 0;
-	return keep(given, at, 0);
+	if (is_on_its_stack && came_to_a_program(own, given))
+		return keep_nobody(at, 0, 0);
+	return keep(given, at, 0, 0);
 }
 
 /* x86 serves this one on whatever stack it came to. */
@@ -150,7 +179,7 @@ VECTOR(deferred_error_apic, DEFERRED_ERROR)
 VECTOR(error_apic, ERROR)
 VECTOR(spurious_apic, SPURIOUS)
 
-INLINE int arm_ipi(u16 kind, u64 reason)
+INLINE int arm_ipi(u8 kind, u64 reason)
 {
 	struct event *event = add(kind);
 
@@ -165,104 +194,6 @@ ON(ipi_exit) { return arm_ipi(IPI_EXIT, given->of[0]); }
 ON(csd_function_entry) { return note(CALL_ENTER, given->of[0], given->of[1]); }
 ON(csd_function_exit) { return note(CALL_EXIT, given->of[0], given->of[1]); }
 ON(nmi_handler) { return note(NMI, given->of[0], given->of[1]); }
-
-/* Kind, CPU and thread of an event at once. */
-INLINE void head(struct event *event, u16 kind, u32 cpu, u64 pid)
-{
-	*(u64 *)&event->kind = kind | (u64)cpu << 16 | pid << 32;
-}
-
-/*
- * A quiet cycle is one event: a measuring thread gets an idle CPU, with the timer that fired before, and with when the CPU began
- * to idle. Returns whether it was that.
- */
-INLINE int is_quiet(struct own *own, u32 at, u32 cpu, u64 from, u64 next)
-{
-	struct event *event;
-	u32 pid;
-
-	if (next == own->idle) {
-		if (from == own->tasks[0])
-			pid = own->threads[0];
-		else
-			pid = met(own, from);
-		if (!pid)
-			return 0;
-		own->idles = 1;
-		own->slept = pid;
-		own->slept_ns = bpf_ktime_get_ns();
-		return 1;
-	}
-	pid = next == own->tasks[0] ? own->threads[0] : met(own, next);
-	if (from != own->idle || !pid)
-		return 0;
-	own->idles = 0;
-	event = add_at(at, WOKEN, bpf_ktime_get_ns());
-	if (!event)
-		return 1;
-	head(event, WOKEN, cpu, own->slept);
-	event->word[0] = pid;
-	event->word[1] = own->fired;
-	event->word[2] = own->fired_ns;
-	event->word[3] = own->slept_ns;
-	own->fired_ns = own->slept_ns = 0;
-	return 1;
-}
-
-/* What would have been told with a quiet cycle, and is not one. */
-static __attribute__((noinline)) int tell_quiet(u32 at, u32 cpu)
-{
-	struct own *own = own_of(at);
-	struct event *event;
-
-	if (!own)
-		return 0;
-	event = own->slept_ns ? add_at(at, SWITCH, own->slept_ns) : 0;
-	if (event) {
-		head(event, SWITCH, cpu, own->slept);
-		event->word[0] = event->word[1] = event->word[3] = 0;
-	}
-	event = own->fired_ns ? add_at(at, TIMER, own->fired_ns) : 0;
-	if (event) {
-		head(event, TIMER, cpu, 0);
-		event->word[0] = own->fired;
-	}
-	own->fired_ns = own->slept_ns = 0;
-	return 0;
-}
-
-/* The measuring threads and the idle one need no name, and are known by where they lie once they have been met. */
-static __attribute__((noinline)) int tell_switch(u32 at, u32 cpu, u64 from, u64 next)
-{
-	struct own *own = own_of(at);
-	struct event *event;
-	u32 left, pid = 0, prio = 0, flags = 0;
-
-	if (!own)
-		return 0;
-	tell_quiet(at, cpu);
-	own->idles = next == own->idle;
-	left = bpf_get_current_pid_tgid();
-	meet(own, left, from);
-	event = add_at(at, SWITCH, bpf_ktime_get_ns());
-	if (!event)
-		return 0;
-	head(event, SWITCH, cpu, left);
-	event->word[0] = event->word[1] = event->word[3] = 0;
-	if (next == own->idle)
-		return 0;
-	pid = met(own, next);
-	event->word[0] = pid;
-	if (pid)
-		return 0;
-	READ(pid, next, struct task_struct, pid);
-	READ(prio, next, struct task_struct, prio);
-	READ(flags, next, struct task_struct, flags);
-	event->word[0] = pid | (u64)prio << 32;
-	event->word[1] = flags;
-	bpf_probe_read_kernel(&event->word[3], 16, &((const struct task_struct *)next)->comm);
-	return 0;
-}
 
 /* (preempt, from, next) */
 ON(sched_switch)
@@ -305,8 +236,21 @@ static __attribute__((noinline)) int tell_waking(u64 woken)
 	event->pid = bpf_get_current_pid_tgid();
 	event->word[0] = pid | (u64)prio << 32;
 	event->word[1] = flags;
+	event->context = context();
 	bpf_get_current_comm(&event->word[3], 16);
 	return 0;
+}
+
+/* A measuring thread is woken on its CPU, which another thread has. */
+static __attribute__((noinline)) int tell_own_waking(struct arguments *given, u32 at, u32 pid, u64 woken)
+{
+	struct own *own = own_of(at);
+	u32 prio = 0;
+
+	if (!own)
+		return 0;
+	READ(prio, woken, struct task_struct, prio);
+	return came_to_a_program(own, given) ? keep_nobody(at, pid, prio) : keep(given, at, pid, prio);
 }
 
 /* (task) */
@@ -324,11 +268,11 @@ ON(sched_waking)
 	pid = met(own, given->of[0]);
 	if (!pid)
 		return tell_waking(given->of[0]);
-	if (own->idles)
+	if (own->idles) {
 		own->woke = OVER_IDLE;
-	else if (!came_to_a_program(own, given))
-		keep(given, at, pid);
-	return 0;
+		return 0;
+	}
+	return tell_own_waking(given, at, pid, given->of[0]);
 }
 
 ON(sched_migrate_task)
@@ -471,6 +415,7 @@ INLINE void fill_sent(struct event *event, u64 first, u64 second, u64 call_site)
 	event->word[0] = first;
 	event->word[1] = second;
 	event->word[2] = call_site;
+	event->context = context();
 	bpf_get_current_comm(&event->word[3], 16);
 }
 

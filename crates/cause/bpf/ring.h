@@ -10,6 +10,7 @@ struct task_struct {
 	int wake_cpu;
 	void *stack;
 	u32 flags;
+	u32 __state; /* since 5.14 */
 	char comm[16];
 } CORE;
 
@@ -36,7 +37,8 @@ enum {
 struct event {
 	u64 monotonic_ns;
 	u64 number; /* from 1 */
-	u16 kind;
+	u8 kind;
+	u8 context; /* of WAKING and SENT: enum context */
 	u16 cpu;
 	u32 pid;
 	u64 word[5];
@@ -73,6 +75,7 @@ struct own {
 	u64 fired_ns; /* and when a timer fired while it was idle, */
 	u64 fired;    /* with which function */
 	u64 context;  /* where this program's arguments lie, as a number */
+	u64 rq;	      /* where the CPU's run queue lies, once a switch has been told */
 };
 
 enum woke {
@@ -100,13 +103,13 @@ enum kind {
 	IRQ_ENTER = 1,	/* number */
 	IRQ_EXIT,	/* number */
 	VECTOR_ENTER,	/* which of enum vector */
-	VECTOR_EXIT,	/* which */
+	VECTOR_EXIT,	/* which, the hypervisor's time and one */
 	SOFTIRQ_ENTER,	/* number */
 	SOFTIRQ_EXIT,	/* number */
 	CALL_ENTER,	/* function, csd */
 	CALL_EXIT,	/* function, csd */
 	NMI,		/* handler, length in ns */
-	SWITCH,		/* pid | prio << 32, flags, -, comm: of the thread that comes */
+	SWITCH,		/* pid | prio << 32, flags, the hypervisor's time and one, comm: of the thread that comes */
 	WAKING,		/* pid | prio << 32, flags, -, comm: of the waker */
 	WORK_ENTER,	/* function */
 	WORK_EXIT,	/* function */
@@ -123,9 +126,10 @@ enum kind {
 	STACK,		/* five callers; twice after what was sent, up to six times after KEPT */
 	IPI_ENTER,	/* -, -, -, reason: arm64's */
 	IPI_EXIT,	/* -, -, -, reason */
-	KEPT,		/* measuring thread: as it was woken another one had the CPU, in the kernel; stacks follow */
+	KEPT,		/* measuring thread, prio | its prio << 32, whether in user mode: another one had the CPU; stacks follow */
 	RENAMED,	/* pid, -, -, comm: from here on */
 	WOKEN,		/* pid, function of a timer, when it fired, when the thread before left the idle CPU: a quiet cycle */
+	LEFT,		/* pid | prio << 32, state: a measuring thread leaves its CPU, and does not sleep */
 };
 
 enum vector {
@@ -149,7 +153,7 @@ INLINE u32 slot(u32 cpu)
 }
 
 /* A new event in a slot's ring; interrupts nest, so its place is claimed in one step. */
-INLINE struct event *add_at(u32 at, u16 kind, u64 monotonic_ns)
+INLINE struct event *add_at(u32 at, u8 kind, u64 monotonic_ns)
 {
 	struct chunk *chunk;
 	struct event *event;
@@ -168,11 +172,12 @@ INLINE struct event *add_at(u32 at, u16 kind, u64 monotonic_ns)
 	event->monotonic_ns = monotonic_ns;
 	event->number = number + 1;
 	event->kind = kind;
+	event->context = UNKNOWN_CONTEXT;
 	return event;
 }
 
 /* An event of this CPU, where it is measured. */
-INLINE struct event *add(u16 kind)
+INLINE struct event *add(u8 kind)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	u32 at = slot(cpu);
@@ -186,7 +191,7 @@ INLINE struct event *add(u16 kind)
 	return event;
 }
 
-INLINE int note(u16 kind, u64 first, u64 second)
+INLINE int note(u8 kind, u64 first, u64 second)
 {
 	struct event *event = add(kind);
 

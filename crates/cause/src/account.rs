@@ -10,6 +10,10 @@
 //! ([`crate::edges`]), up to the time that such code takes on this machine. The rest is unexplained. A thread
 //! that slept returns from the kernel between the switch to it and its program.
 //!
+//! An occupant that could not keep the CPU gets none of the time: where the interrupt of the wakeup found a
+//! thread of lower priority in user mode, the interrupt itself was late. The hypervisor's clock says how much
+//! of that it took ([`crate::stolen`]).
+//!
 //! ```text
 //! a gap      own | ipi .. ipi | own            a wakeup   idle | timer | idle | switch | own
 //!            entry             exit                       due                         return
@@ -24,122 +28,16 @@ use syscalls::Sysno;
 
 use crate::collect::BEFORE;
 use crate::edges::{Beside, Edges, divide};
-use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
+use crate::event::{ContextKind, Event, EventKind, Kept, Sent, Task, Vector};
+pub use crate::span::{Account, KeptCpu, Occupant, Point, Span, Withheld, Woken};
+use crate::stolen::StealClock;
+use crate::waiting::Waiting;
 
 /// System calls without an exit event: the thread ends, and later events are not its own.
 const ENDS: [u64; 2] = [Sysno::exit as u64, Sysno::exit_group as u64];
 
 /// The number of other CPUs' requests that are kept until they are served.
 const REQUESTS: usize = 256;
-
-/// The occupant of the CPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Occupant {
-    /// The measured thread itself.
-    Own,
-    /// Unknown: no event names it.
-    Unknown,
-    /// The idle thread, with its idle state where it is known.
-    Idle(Option<u32>),
-    /// Another thread.
-    Thread(Task),
-    /// An interrupt or a similar context.
-    Context(ContextKind),
-    /// An NMI's handler.
-    Nmi(u64),
-    /// A page fault of the measured thread, at that address.
-    Fault(u64),
-    /// The measured thread on its way from the switch to its program, where it did not run earlier in the
-    /// window.
-    Return,
-}
-
-/// The waker of a thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Woken {
-    /// The occupant of the same CPU.
-    Here(Occupant),
-    /// A thread on another CPU.
-    There(u32, Task),
-}
-
-/// An occupant of the CPU, with its time on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
-    /// Its occupant.
-    pub occupant: Occupant,
-    /// Its first moment in the window.
-    pub begin_ns: u64,
-    /// Its time in the window, with entry and exit, without the spans that interrupted it.
-    pub duration_ns: u64,
-    /// The part that is entry and exit.
-    pub entry_exit_ns: u64,
-    /// The timer functions that it called.
-    pub timers: Vec<u64>,
-    /// The request of another CPU that it served.
-    pub sent: Option<Sent>,
-    /// Its waker.
-    pub woken: Option<Woken>,
-    /// Its position in the kernel when a measuring thread was woken and had to wait for it.
-    pub kept: Option<KeptCpu>,
-}
-
-/// A wakeup that found the CPU occupied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptCpu {
-    /// The measuring thread, where the event names it.
-    pub woken: Option<u32>,
-    /// The kernel's priority of the thread that had the CPU.
-    pub prio: Option<i32>,
-    /// The kernel functions on the stack at that moment, with the interrupt's own, innermost first.
-    pub stack: Vec<u64>,
-}
-
-impl Span {
-    /// A span without time yet.
-    pub fn of(occupant: Occupant) -> Span {
-        Span {
-            occupant,
-            begin_ns: 0,
-            duration_ns: 0,
-            entry_exit_ns: 0,
-            timers: Vec::new(),
-            sent: None,
-            woken: None,
-            kept: None,
-        }
-    }
-
-    fn is_explained(&self) -> bool {
-        !matches!(self.occupant, Occupant::Own | Occupant::Unknown)
-    }
-}
-
-/// An event in the window that takes no time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Point {
-    /// The measured thread was moved to a CPU.
-    Migrated(u32),
-    /// The frequency changed.
-    Frequency(u64),
-}
-
-/// The account of a window.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Account {
-    /// The occupants of the CPU, in the order of their begin; each has some time.
-    pub spans: Vec<Span>,
-    /// The events that take no time, with their time.
-    pub points: Vec<(u64, Point)>,
-    /// The last reason for which the tick was not stopped.
-    pub tick_kept: Option<u64>,
-    /// The part of the window without a known occupant.
-    pub unexplained_ns: u64,
-    /// The longest stretch of that part; empty if there is none.
-    pub longest_unexplained: Range<u64>,
-    /// Whether the events reach back to the window's beginning.
-    pub is_whole: bool,
-}
 
 /// Accounts for `window` of one CPU. `events` are in the order of time and may begin long before the window.
 /// `own` are the measured threads of the CPU, `edges` its longest entry and exit.
@@ -189,6 +87,10 @@ struct Book<'a> {
     requests: Vec<Sent>,
     points: Vec<(u64, Point)>,
     tick_kept: Option<u64>,
+    steal: StealClock,
+    waiting: Waiting,
+    /// The time until a wakeup's interrupt that came late to user mode.
+    late: Option<usize>,
 }
 
 impl<'a> Book<'a> {
@@ -208,6 +110,9 @@ impl<'a> Book<'a> {
             requests: Vec::new(),
             points: Vec::new(),
             tick_kept: None,
+            steal: StealClock::default(),
+            waiting: Waiting::default(),
+            late: None,
         };
         book.base = book.span(Occupant::Unknown);
         book
@@ -303,12 +208,13 @@ impl<'a> Book<'a> {
                 self.spans[top].timers.push(*function);
             }
             EventKind::Fault(address) => self.fault(*address, event.monotonic_ns),
-            EventKind::Idle(state) => {
+            EventKind::Idle(state) if self.waiting.withheld().is_none() => {
                 if self.current.is_none_or(|pid| pid == 0) {
                     self.current = Some(0);
                     self.base = self.span(Occupant::Idle(Some(*state)));
                 }
             }
+            EventKind::Idle(_) => {}
             EventKind::Frequency { khz } => self.point(event.monotonic_ns, Point::Frequency(*khz)),
             EventKind::Migrate { pid, to } if self.own.contains(pid) => {
                 self.point(event.monotonic_ns, Point::Migrated(*to));
@@ -321,22 +227,50 @@ impl<'a> Book<'a> {
                 }
                 self.requests.push((**sent).clone());
             }
-            EventKind::Kept { woken, stack } => self.keeps(event.monotonic_ns, *woken, stack),
+            EventKind::Kept(kept) => self.keeps(kept),
+            EventKind::Left { prio, is_stopped, .. } => self.waiting.leaves(*prio, *is_stopped),
+            EventKind::Stolen(stolen_ns) => self.steal.read(event.monotonic_ns, *stolen_ns),
             EventKind::Renamed { pid, comm } => self.renamed(*pid, comm),
         }
     }
 
     /// A measuring thread was woken, and has to wait for the context that the interrupt of the wakeup found.
-    fn keeps(&mut self, monotonic_ns: u64, woken: Option<u32>, stack: &[u64]) {
-        let within = self.within.get(&self.current.unwrap_or(0)).and_then(|pile| pile.last());
-        let prio = match &self.spans[self.base].occupant {
-            Occupant::Thread(task) => task.prio,
+    fn keeps(&mut self, kept: &Kept) {
+        let thread = match &self.spans[self.base].occupant {
+            Occupant::Thread(task) => Some(task.prio),
             _ => None,
         };
-        let span = &mut self.spans[*within.unwrap_or(&self.base)];
+        let priorities = (kept.priorities.0.or(thread.flatten()), kept.priorities.1);
+        let kept = Kept { priorities, ..kept.clone() };
+        self.waiting.woken(&kept);
+        if kept.is_late() && thread.is_some() {
+            return self.takes_back(kept.yields());
+        }
+        let within = self.within.get(&self.current.unwrap_or(0)).and_then(|pile| pile.last());
+        let (within, base) = (within.copied(), self.base);
+        if within.is_some() && !kept.outer.is_empty() && thread.is_some() {
+            let stack = kept.outer.clone();
+            self.spans[base].kept = Some(KeptCpu { woken: kept.woken, prio: priorities.0, stack });
+        }
+        let span = &mut self.spans[within.unwrap_or(base)];
         let is_own = matches!(span.occupant, Occupant::Own | Occupant::Idle(_));
-        if !is_own && self.window.contains(&monotonic_ns) {
-            span.kept = Some(KeptCpu { woken, prio, stack: stack.to_vec() });
+        // It may have waited since before the window: the span ends as soon as it has the CPU.
+        if !is_own && !kept.in_user_mode {
+            span.kept = Some(KeptCpu { woken: kept.woken, prio: priorities.0, stack: kept.stack });
+        }
+    }
+
+    /// The thread that has the CPU was in user mode, and kept it from no interrupt: its time until here is not
+    /// its own. Where it `yields`, nor is what follows, in which the kernel switches.
+    fn takes_back(&mut self, yields: bool) {
+        let (base, nobody) = (self.base, self.span(Occupant::Nobody));
+        self.log.iter_mut().filter(|(span, _)| *span == base).for_each(|(span, _)| *span = nobody);
+        let Span { begin_ns, duration_ns, .. } = self.spans[base];
+        (self.spans[nobody].begin_ns, self.spans[nobody].duration_ns) = (begin_ns, duration_ns);
+        self.spans[base].duration_ns = 0;
+        self.late = Some(nobody);
+        if yields {
+            self.base = self.span(Occupant::Nobody);
         }
     }
 
@@ -379,6 +313,9 @@ impl<'a> Book<'a> {
         if let ContextKind::Syscall(number) = context
             && ENDS.contains(&number)
         {
+            return;
+        }
+        if matches!(context, ContextKind::Work(_)) && self.waiting.withheld().is_some() {
             return;
         }
         let span = self.span(Occupant::Context(context));
@@ -455,9 +392,14 @@ impl<'a> Book<'a> {
     fn switch(&mut self, to: &Task) {
         self.hard.clear();
         self.current = Some(to.pid);
-        let occupant = match to.pid {
-            0 => Occupant::Idle(None),
-            pid if self.own.contains(&pid) => Occupant::Own,
+        match self.own.contains(&to.pid) {
+            true => self.waiting.runs(self.last_ns < self.window.start),
+            false => self.waiting.passed_over_for(to),
+        }
+        let occupant = match (to.pid, self.waiting.withheld()) {
+            (pid, _) if self.own.contains(&pid) => Occupant::Own,
+            (_, Some(why)) => Occupant::Withheld(why),
+            (0, None) => Occupant::Idle(None),
             _ => Occupant::Thread(to.clone()),
         };
         self.base = self.span(occupant);
@@ -491,12 +433,13 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// Stretches of the measured thread, with the spans before and after each.
+    /// Stretches in which the measured thread or nobody had the CPU, with the spans before and after each.
     fn stretches(&self) -> Vec<(Range<u64>, Option<usize>, Option<usize>)> {
         let mut stretches: Vec<(Range<u64>, Option<usize>, Option<usize>)> = Vec::new();
         let (mut before, mut is_open) = (None, false);
         for (span, time) in &self.log {
-            match (self.spans[*span].occupant == Occupant::Own, is_open, stretches.last_mut()) {
+            let is_free = matches!(self.spans[*span].occupant, Occupant::Own | Occupant::Nobody);
+            match (is_free, is_open, stretches.last_mut()) {
                 (true, true, Some((stretch, ..))) => stretch.end = time.end,
                 (true, ..) => {
                     stretches.push((time.clone(), before, None));
@@ -512,9 +455,9 @@ impl<'a> Book<'a> {
         stretches
     }
 
-    /// Gives the spans beside the measured thread's stretches their edges, and returns the longest stretch
-    /// that remains.
-    fn give_edges(&mut self, edges: &Edges) -> Range<u64> {
+    /// Gives the spans beside the stretches of the measured thread and of nobody their edges, and returns the
+    /// stretches that remain, the longest first.
+    fn give_edges(&mut self, edges: &Edges) -> Vec<Range<u64>> {
         let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].occupant == Occupant::Unknown);
         let mut left: Vec<Range<u64>> = unknown.map(|(_, time)| time.clone()).collect();
         for (stretch, before, after) in self.stretches() {
@@ -535,7 +478,43 @@ impl<'a> Book<'a> {
             }
             left.push(rest);
         }
-        left.into_iter().max_by_key(|time| time.end - time.start).unwrap_or_default()
+        left.sort_by_key(|time| u64::MAX - (time.end - time.start));
+        left
+    }
+
+    /// Gives the hypervisor what its clock counted: of `left`, in which nothing ran, and of occupants.
+    fn give_stolen(&mut self, left: &mut [Range<u64>]) {
+        self.steal.keep(&self.window);
+        for stretch in left {
+            let taken = self.steal.take(stretch);
+            self.stolen(stretch.start, taken);
+            stretch.start += taken;
+        }
+        let mut ran = vec![Vec::new(); self.spans.len()];
+        for (span, time) in self.log.iter().filter(|(span, _)| self.spans[*span].is_explained()) {
+            ran[*span].push(time.clone());
+        }
+        for (span, times) in ran.into_iter().enumerate() {
+            for (time, taken) in times.iter().zip(self.steal.take_certain(&times)) {
+                self.spans[span].duration_ns -= taken;
+                self.stolen(time.start, taken);
+            }
+        }
+    }
+
+    fn stolen(&mut self, begin_ns: u64, duration_ns: u64) {
+        if duration_ns > 0 {
+            let span = self.span(Occupant::Hypervisor);
+            (self.spans[span].begin_ns, self.spans[span].duration_ns) = (begin_ns, duration_ns);
+        }
+    }
+
+    /// The time of `stretch` for which the wakeup's interrupt was late.
+    fn late_ns(&self, stretch: &Range<u64>) -> u64 {
+        let of_nobody = self.log.iter().filter(|(span, _)| self.spans[*span].occupant == Occupant::Nobody);
+        of_nobody
+            .map(|(_, time)| time.end.min(stretch.end).saturating_sub(time.start.max(stretch.start)))
+            .sum()
     }
 
     fn around(&self) -> Option<(Option<u64>, u64)> {
@@ -550,7 +529,13 @@ impl<'a> Book<'a> {
     }
 
     fn close(mut self, edges: &Edges, is_whole: bool) -> Account {
-        let longest_unexplained = self.give_edges(edges);
+        self.waiting.acquit(&mut self.spans);
+        let mut left = self.give_edges(edges);
+        let has_steal_clock = left.first().is_some_and(|longest| self.steal.covers(longest));
+        self.give_stolen(&mut left);
+        let longest_unexplained =
+            left.into_iter().max_by_key(|time| time.end - time.start).unwrap_or_default();
+        let late_ns = self.late_ns(&longest_unexplained);
         self.join_calls();
         let mut spans = self.spans;
         spans.retain(|span| span.duration_ns > 0 && span.is_explained());
@@ -563,6 +548,8 @@ impl<'a> Book<'a> {
             tick_kept: self.tick_kept,
             unexplained_ns,
             longest_unexplained,
+            late_ns,
+            has_steal_clock,
             is_whole,
         }
     }

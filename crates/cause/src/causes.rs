@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns an account into causes: spans get kinds and names for the user.
 
-use evidence::cause::{Cause, CauseKind, RETURN, Sender};
+use evidence::cause::{Cause, CauseKind, Context, QUOTA, RETURN, RT_LIMIT, STOPPED, Sender};
 use machine::snapshot::Preemption;
 
 use std::collections::BTreeMap;
 
-use crate::account::{Account, Occupant, Point, Span, Woken};
+use crate::account::{Account, Occupant, Point, Span, Withheld, Woken};
 use crate::event::{ContextKind, Sent, Task, Vector};
-use crate::kept::{KeptBy, owner, scheduled_as};
+use crate::kept::{KeptBy, context, owner, scheduled_as};
 use crate::names::Names;
+use crate::unseen::HYPERVISOR;
 
 /// A spike with more causes than this joins those of one name.
 const LISTED: usize = 48;
@@ -112,7 +113,15 @@ fn joined(causes: Vec<Cause>) -> Vec<Cause> {
 
 fn kind_and_name(span: &Span, names: &Names) -> (CauseKind, String) {
     match &span.occupant {
-        Occupant::Own | Occupant::Unknown => (CauseKind::Unexplained, "unexplained".to_string()),
+        Occupant::Own | Occupant::Unknown | Occupant::Nobody => {
+            (CauseKind::Unexplained, "unexplained".to_string())
+        }
+        Occupant::Hypervisor => (CauseKind::Stolen, HYPERVISOR.to_string()),
+        Occupant::Withheld(Withheld::Throttled { is_real_time: true }) => {
+            (CauseKind::Throttled, RT_LIMIT.to_string())
+        }
+        Occupant::Withheld(Withheld::Throttled { .. }) => (CauseKind::Throttled, QUOTA.to_string()),
+        Occupant::Withheld(Withheld::Stopped) => (CauseKind::Stopped, STOPPED.to_string()),
         Occupant::Idle(state) => (CauseKind::IdleExit, names.idle_state(*state)),
         Occupant::Thread(task) => thread(task),
         Occupant::Nmi(0) => (CauseKind::Nmi, "nmi".to_string()),
@@ -192,6 +201,9 @@ fn detail(kind: CauseKind, span: &Span, account: &Account, names: &Names) -> Opt
         }
     }
     words.extend(span.woken.as_ref().map(|woken| woken_by(woken, names)));
+    if span.occupant == Occupant::Hypervisor {
+        words.push("by its own clock of this cpu".to_string());
+    }
     if let Occupant::Fault(address) = span.occupant {
         words.push(format!("at {address:#x}"));
     }
@@ -209,7 +221,10 @@ fn detail(kind: CauseKind, span: &Span, account: &Account, names: &Names) -> Opt
 
 fn woken_by(woken: &Woken, names: &Names) -> String {
     match woken {
-        Woken::There(cpu, task) => format!("woken by cpu {cpu} `{}` (pid {})", task.comm, task.pid),
+        Woken::There(cpu, task) => match task.context.filter(|context| *context != Context::Task) {
+            Some(context) => format!("woken by {} on cpu {cpu}", context.named()),
+            None => format!("woken by cpu {cpu} `{}` (pid {})", task.comm, task.pid),
+        },
         Woken::Here(occupant) => {
             let span = Span::of(occupant.clone());
             match kind_and_name(&span, names) {
@@ -221,16 +236,19 @@ fn woken_by(woken: &Woken, names: &Names) -> String {
     }
 }
 
-/// The sender of a request.
+/// The sender of a request: the thread that ran there, unless something interrupted it.
 pub(crate) fn sender(sent: &Sent, names: &Names) -> Sender {
     let function = match sent.function {
         0 => None,
         address => Some(names.function_or_address(address)),
     };
+    let context = sent.by.context.or_else(|| context(&sent.stack, names));
+    let is_thread = context.is_none_or(|context| context == Context::Task);
     Sender {
         cpu: Some(sent.cpu),
-        pid: Some(sent.by.pid),
-        comm: Some(sent.by.comm.clone()).filter(|comm| !comm.is_empty()),
+        pid: Some(sent.by.pid).filter(|_| is_thread),
+        comm: Some(sent.by.comm.clone()).filter(|comm| is_thread && !comm.is_empty()),
+        context,
         function,
         call_site: names.asker(&sent.stack),
     }
@@ -261,7 +279,8 @@ mod tests {
     #[test]
     fn threads_have_a_kind_and_a_priority() {
         let thread = |comm: &str, prio, kernel| {
-            let task = Task { pid: 7, comm: comm.into(), prio: Some(prio), kernel: Some(kernel) };
+            let task =
+                Task { pid: 7, comm: comm.into(), prio: Some(prio), kernel: Some(kernel), ..Task::default() };
             span(Occupant::Thread(task), 1_000, 5)
         };
         let mut woken = thread("irq/45-nvme0q3", 49, true);
@@ -301,7 +320,8 @@ mod tests {
             );
             (cause.detail.unwrap(), cause.owner)
         };
-        let rustc = Task { pid: 7, comm: "rustc".into(), prio: Some(120), kernel: Some(false) };
+        let rustc =
+            Task { pid: 7, comm: "rustc".into(), prio: Some(120), kernel: Some(false), ..Task::default() };
         let owner = Some(Owner { tid: 7, name: "rustc".into(), ..Owner::default() });
         let detail = "ordinary, pid 7, in the kernel with preemption off (this kernel is PREEMPT_NONE)";
         assert_eq!(

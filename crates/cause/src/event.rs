@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events of one CPU, the same from each collector.
 
+use evidence::cause::Context;
+
 /// An event; functions are kernel addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -62,12 +64,18 @@ pub enum EventKind {
     },
     /// Another CPU sent this one a request. These are few and long.
     Sent(Box<Sent>),
-    /// A measuring thread was woken while another thread had this CPU, in the kernel.
-    Kept {
-        /// The measuring thread, where the event names it.
-        woken: Option<u32>,
-        /// The kernel functions on this CPU's stack at that moment, innermost first.
-        stack: Vec<u64>,
+    /// A measuring thread was woken while another thread had this CPU.
+    Kept(Box<Kept>),
+    /// The time that the hypervisor has taken from this CPU so far, by its own clock.
+    Stolen(u64),
+    /// A measuring thread leaves this CPU with the next switch, and does not sleep.
+    Left {
+        /// The thread.
+        pid: u32,
+        /// The kernel's priority of it, where known.
+        prio: Option<i32>,
+        /// Whether it was stopped: by a signal, a debugger, or the freezer. Else it is ready to run.
+        is_stopped: bool,
     },
     /// A thread of this CPU took another name.
     Renamed {
@@ -96,6 +104,44 @@ impl EventKind {
         })
     }
 }
+
+/// A wakeup of a measuring thread that finds another thread on its CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The measuring thread, where the event names it.
+    pub woken: Option<u32>,
+    /// The kernel's priority of the thread that has the CPU, and of the one that is woken, where known.
+    pub priorities: (Option<i32>, Option<i32>),
+    /// Whether the interrupt of the wakeup came in user mode.
+    pub in_user_mode: bool,
+    /// The kernel functions on this CPU's stack at that moment, innermost first.
+    pub stack: Vec<u64>,
+    /// The part of the stack from the outermost of several interrupts on, where that one came in the kernel: the
+    /// thread's own part.
+    pub outer: Vec<u64>,
+}
+
+impl Kept {
+    /// Whether the thread that has the CPU gives way to the one that is woken as soon as it can be interrupted.
+    /// Not known of two ordinary threads.
+    pub fn yields(&self) -> bool {
+        match self.priorities {
+            (Some(has), Some(woken)) => woken < has && woken < ORDINARY,
+            (Some(has), None) => has >= ORDINARY,
+            (None, _) => false,
+        }
+    }
+
+    /// Whether the wakeup's interrupt is late for a reason of its own: user mode holds none off, and an ordinary
+    /// thread, or one of lower priority, would have had to give way to it.
+    pub fn is_late(&self) -> bool {
+        let is_ordinary = self.priorities.0.is_some_and(|has| has >= ORDINARY);
+        self.in_user_mode && (is_ordinary || self.yields())
+    }
+}
+
+/// The kernel's priorities of ordinary threads begin here.
+pub(crate) const ORDINARY: i32 = 100;
 
 /// A context that can interrupt a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -187,6 +233,8 @@ pub struct Task {
     pub prio: Option<i32>,
     /// Whether it is a kernel thread; `None` where unknown.
     pub kernel: Option<bool>,
+    /// The context in which it woke or asked, where known: only in its own is it what did so.
+    pub context: Option<Context>,
 }
 
 /// The request of another CPU.

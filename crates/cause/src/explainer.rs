@@ -16,8 +16,8 @@ use crate::calibrate::{Windows, calibrated};
 use crate::causes::{KernelFacts, causes};
 use crate::collect::Collect;
 use crate::edges::Edges;
-use crate::event::Event;
-use crate::kept::priority;
+use crate::event::{Event, EventKind};
+use crate::kept::{is_in_user_mode, outer, priority};
 use crate::names::Names;
 use crate::start::{Started, WatchSpec, start};
 use crate::suspects::Suspects;
@@ -258,9 +258,10 @@ impl Events {
         let edges = self.edges.get(&cpu).copied().unwrap_or_default();
         let of_cpu = self.account(cpu, &window, &edges)?;
         spike.causes = causes(&of_cpu, window.start, &self.facts);
-        let unseen = self.unseen.explain(cpu, &window, &of_cpu.longest_unexplained);
+        let unseen = self.unseen.explain(cpu, &window, &of_cpu);
         let explained: u64 = unseen.iter().filter_map(|cause| cause.duration_ns).sum();
         spike.unexplained_ns = Some(of_cpu.unexplained_ns - explained);
+        spike.unexplained_detail = self.unseen.why_late(&window, &of_cpu).filter(|_| explained == 0);
         spike.causes.extend(unseen);
         spike.causes.sort_by_key(|cause| cause.begin_ns.unwrap_or(u64::MAX));
         if !of_cpu.is_whole {
@@ -292,7 +293,13 @@ impl Events {
         if self.seen.values().map(|seen| seen.events.len()).sum::<usize>() > HELD {
             self.seen.clear();
         }
-        let (events, overwritten) = self.collector.since(cpu, from_ns)?;
+        let (mut events, overwritten) = self.collector.since(cpu, from_ns)?;
+        for event in &mut events {
+            if let EventKind::Kept(kept) = &mut event.kind {
+                kept.in_user_mode |= is_in_user_mode(&kept.stack, &self.facts.names);
+                kept.outer = outer(&kept.stack, &self.facts.names).to_vec();
+            }
+        }
         *self.overwritten.entry(cpu).or_default() += overwritten;
         self.seen.insert(cpu, Seen { from_ns, events });
         Ok(())
@@ -318,7 +325,7 @@ fn edges_of(cpu: u32, edges: &Edges) -> cause::Edges {
 mod tests {
     use super::*;
     use crate::Depth;
-    use crate::event::{ContextKind, EventKind, Task, Vector};
+    use crate::event::{ContextKind, Task, Vector};
     use evidence::cause::{CauseKind, Collector};
     use evidence::manifest::RowKey;
     use std::collections::VecDeque;

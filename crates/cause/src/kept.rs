@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use evidence::cause::{Cause, Owner, PREEMPTION_OFF};
+use evidence::cause::{Cause, Context, Owner, PREEMPTION_OFF};
 
 use crate::names::Names;
 
@@ -42,17 +42,56 @@ fn is_entry(name: &str) -> bool {
     ENTRIES.iter().any(|begin| name.starts_with(begin))
 }
 
+/// The part of a stack that an interrupt interrupted: empty if it came in user mode. `None` without an
+/// interrupt.
+fn below<'a>(stack: &'a [u64], names: &Names) -> Option<&'a [u64]> {
+    let is_entry = |address: &u64| is_entry(caller(*address, names));
+    let entry = stack.iter().position(is_entry)?;
+    let entries = stack[entry..].iter().take_while(|address| is_entry(address)).count();
+    Some(&stack[entry + entries..])
+}
+
+/// The part of a stack from the outermost of several interrupts on; empty where that one came in user mode, or
+/// where there are not several.
+pub fn outer<'a>(stack: &'a [u64], names: &Names) -> &'a [u64] {
+    let is_entry = |address: &u64| is_entry(caller(*address, names));
+    let first = below(stack, names).map_or(stack.len(), |below| stack.len() - below.len());
+    match stack.iter().rposition(is_entry) {
+        Some(last) if last >= first && last + 1 < stack.len() => &stack[last..],
+        _ => &[],
+    }
+}
+
+/// The function of a caller. A return address may be the first of the next function.
+fn caller(address: u64, names: &Names) -> &str {
+    names.function(address.saturating_sub(1)).unwrap_or_default()
+}
+
+/// Whether the interrupt of this stack came in user mode.
+pub fn is_in_user_mode(stack: &[u64], names: &Names) -> bool {
+    below(stack, names).is_some_and(<[u64]>::is_empty)
+}
+
+/// The context of a stack, where its functions show one that is above threads.
+pub fn context(stack: &[u64], names: &Names) -> Option<Context> {
+    let of = |name: &str| match name {
+        name if is_entry(name) => Some(Context::Hardirq),
+        "__do_softirq" | "handle_softirqs" => Some(Context::Softirq),
+        name if name.starts_with("exc_nmi") || name == "asm_exc_nmi" => Some(Context::Nmi),
+        _ => None,
+    };
+    stack.iter().find_map(|address| of(caller(*address, names)))
+}
+
 /// The functions that the interrupt of this stack interrupted, innermost first; none if it came in user mode,
 /// or if there was no interrupt.
 pub fn interrupted(stack: &[u64], names: &Names) -> Vec<String> {
-    // A return address may be the first of the next function; the interrupted address is exact.
-    let caller = |address: &u64| names.function(address.saturating_sub(1)).unwrap_or_default();
-    let Some(entry) = stack.iter().position(|address| is_entry(caller(address))) else { return Vec::new() };
-    let entries = stack[entry..].iter().take_while(|address| is_entry(caller(address))).count();
-    let below = &stack[entry + entries..];
-    let Some((innermost, callers)) = below.split_first() else { return Vec::new() };
+    let Some((innermost, callers)) = below(stack, names).and_then(<[u64]>::split_first) else {
+        return Vec::new();
+    };
+    // The interrupted address is exact.
     let first = names.function(*innermost).unwrap_or_default();
-    let all = std::iter::once(first).chain(callers.iter().map(caller));
+    let all = std::iter::once(first).chain(callers.iter().map(|address| caller(*address, names)));
     all.filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
@@ -158,6 +197,43 @@ mod tests {
             "a wakeup without an interrupt names none"
         );
         assert_eq!(interrupted(&[], &names), [""; 0]);
+    }
+
+    #[test]
+    fn a_stack_shows_what_the_interrupt_came_to() {
+        let names = Names::of_functions(&[&FUNCTIONS[..], &["handle_softirqs", "ttwu_queue", "x"]].concat());
+        for (stack, in_user_mode, context) in [
+            (&[0, 1][..], true, Some(Context::Hardirq)),
+            (&[0, 5, 6], true, Some(Context::Hardirq)),
+            (&[0, 1, 2], false, Some(Context::Hardirq)),
+            // A softirq that an interrupt in user mode left behind.
+            (&[9, 8, 1], true, Some(Context::Softirq)),
+            // A system call of the thread that wakes.
+            (&[9, 10], false, None),
+            (&[], false, None),
+        ] {
+            let stack: Vec<u64> = stack.iter().map(|place| within(*place)).collect();
+            assert_eq!(
+                (is_in_user_mode(&stack, &names), super::context(&stack, &names)),
+                (in_user_mode, context)
+            );
+        }
+    }
+
+    #[test]
+    fn under_a_softirq_lies_the_threads_own_part() {
+        let names = Names::of_functions(&[&FUNCTIONS[..], &["handle_softirqs"]].concat());
+        for (stack, part) in [
+            // The wakeup's interrupt came in a softirq, and that one's in the kernel, or in user mode.
+            (&[0, 1, 8, 1, 2, 3][..], &[1, 2, 3][..]),
+            (&[0, 1, 8, 1], &[]),
+            (&[0, 1, 2, 3], &[]),
+            (&[2, 3], &[]),
+        ] {
+            let stack: Vec<u64> = stack.iter().map(|place| within(*place)).collect();
+            let part: Vec<u64> = part.iter().map(|place| within(*place)).collect();
+            assert_eq!(outer(&stack, &names), part);
+        }
     }
 
     #[test]

@@ -26,11 +26,14 @@ pub mod names;
 pub mod policy;
 pub mod rates;
 pub mod senders;
+pub mod span;
 pub mod start;
+pub mod stolen;
 pub mod suspects;
 pub mod tracefs;
 mod trial;
 mod unseen;
+mod waiting;
 
 pub use collect::Collect;
 pub use depth::Depth;

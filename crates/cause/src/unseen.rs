@@ -18,7 +18,10 @@ use evidence::cause::{Cause, CauseKind};
 use inspect::counters::{Counters, smi_count, steal_ns};
 use machine::CpuSet;
 use machine::counters::CounterClass;
+use machine::units::exact_us;
 use rt::clock::monotonic_ns;
+
+use crate::account::Account;
 
 /// The number of readings of the steal clock that are kept: a spike is recorded within a second.
 const READINGS: usize = 8;
@@ -91,21 +94,22 @@ impl Unseen {
         let at_ns = monotonic_ns();
         let text = untrusted::text(self.root.join("proc/stat")).unwrap_or_default();
         let counters = Counters::parse(["", "", "", &text], &self.cpus);
-        let of = |cpu| Some((cpu, steal_ns(counters.count(CounterClass::Steal, "hypervisor", cpu)?)));
+        let of = |cpu| Some((cpu, steal_ns(counters.count(CounterClass::Steal, HYPERVISOR, cpu)?)));
         if self.steal.len() == READINGS {
             self.steal.pop_front();
         }
         self.steal.push_back(Steal { at_ns, of: self.cpus.iter().filter_map(of).collect() });
     }
 
-    /// The cause of the longest unexplained stretch of a spike, `stretch` of `window`, with its time; or
-    /// suspects.
-    pub fn explain(&mut self, cpu: u32, window: &Range<u64>, stretch: &Range<u64>) -> Vec<Cause> {
+    /// The cause of the longest unexplained stretch of a spike with its time; or suspects. The account has what
+    /// the hypervisor's own clock counted: where it was read, the steal clock is not asked.
+    pub fn explain(&mut self, cpu: u32, window: &Range<u64>, account: &Account) -> Vec<Cause> {
+        let stretch = &account.longest_unexplained;
         let (whole, ns) = (window.end - window.start, stretch.end - stretch.start);
         if ns == 0 || ns < whole / WORTH {
             return Vec::new();
         }
-        let stolen = self.stolen(cpu, window);
+        let stolen = if account.has_steal_clock { None } else { self.stolen(cpu, window) };
         let smis = self.counted(cpu, window);
         let begin_ns = stretch.start - window.start;
         let by_exclusion = |what: String| Some(format!("by exclusion: the kernel ran nothing, and {what}"));
@@ -126,7 +130,7 @@ impl Unseen {
                     grown / 1_000_000,
                     within_ns / 1_000_000
                 ));
-                vec![Cause { detail, ..Cause::timed(CauseKind::Steal, "hypervisor", begin_ns, took) }]
+                vec![Cause { detail, ..Cause::timed(CauseKind::Stolen, HYPERVISOR, begin_ns, took) }]
             }
             (None, Some(count)) => {
                 if let Some(smis) = self.smis.get_mut(&cpu) {
@@ -139,10 +143,28 @@ impl Unseen {
                 vec![Cause { detail, ..Cause::timed(CauseKind::Firmware, SMI, begin_ns, ns) }]
             }
             (Some((_, grown, _)), Some(count)) => vec![
-                Cause::suspect(CauseKind::Steal, "hypervisor", grown / steal_ns(1)),
+                Cause::suspect(CauseKind::Stolen, HYPERVISOR, grown / steal_ns(1)),
                 Cause::suspect(CauseKind::Firmware, SMI, count),
             ],
         }
+    }
+
+    /// The evidence that a good part of a spike was an interrupt that came late to a thread of lower priority in
+    /// user mode. It names no thread.
+    pub fn why_late(&self, window: &Range<u64>, account: &Account) -> Option<String> {
+        if account.late_ns == 0 || account.late_ns < (window.end - window.start) / WORTH {
+            return None;
+        }
+        let clock = match account.has_steal_clock {
+            true => "; the hypervisor's clock of this cpu stood still",
+            false => "",
+        };
+        let taker = if self.is_virtual { "the hypervisor, or the firmware" } else { "the firmware" };
+        Some(format!(
+            "the interrupt that woke the thread came {} late, and found user mode, where nothing holds interrupts \
+             off{clock}: most likely {taker}",
+            exact_us(account.late_ns)
+        ))
     }
 
     /// The time stolen between the readings around a spike, and the time between them; the time before the
@@ -171,6 +193,9 @@ impl Unseen {
 }
 
 const SMI: &str = "system management interrupt";
+
+/// The name of a cause of kind [`CauseKind::Stolen`].
+pub const HYPERVISOR: &str = "hypervisor";
 
 #[cfg(test)]
 mod tests {
@@ -207,7 +232,12 @@ mod tests {
     fn explained(unseen: &mut Unseen) -> Vec<Cause> {
         let now = monotonic_ns();
         wait_until(now + 1_000);
-        unseen.explain(1, &(now..now + 1_000), &(now + 100..now + 1_000))
+        unseen.explain(1, &(now..now + 1_000), &of(now + 100..now + 1_000))
+    }
+
+    /// An account with this stretch.
+    fn of(longest_unexplained: Range<u64>) -> Account {
+        Account { longest_unexplained, ..Account::default() }
     }
 
     fn wait_until(ns: u64) {
@@ -227,7 +257,7 @@ mod tests {
         assert_eq!(explained(&mut unseen), [], "the clock stands still");
         set(&root, Some(6), None);
         let causes = explained(&mut unseen);
-        assert_eq!(durations(&causes), [(CauseKind::Steal, Some(900))]);
+        assert_eq!(durations(&causes), [(CauseKind::Stolen, Some(900))]);
         assert_eq!(causes[0].begin_ns, Some(100));
         let detail = causes[0].detail.as_ref().unwrap();
         assert!(detail.contains("grew by 10 ms"), "{detail}");
@@ -244,7 +274,7 @@ mod tests {
         wait_until(windows[1].end);
         let sum: u64 = windows
             .iter()
-            .flat_map(|window| unseen.explain(1, window, window))
+            .flat_map(|window| unseen.explain(1, window, &of(window.clone())))
             .filter_map(|cause| cause.duration_ns)
             .sum();
         assert_eq!(sum, 10_000_000);
@@ -269,9 +299,13 @@ mod tests {
         let start = monotonic_ns();
         let windows = [start..start + 1_000, start + 1_000..start + 2_000];
         wait_until(windows[1].end);
-        assert_eq!(unseen.explain(1, &windows[0], &windows[0]), []);
+        assert_eq!(unseen.explain(1, &windows[0], &of(windows[0].clone())), []);
         set(&root, None, Some(41));
-        assert_eq!(unseen.explain(1, &windows[1], &windows[1]), [], "the reading came after both");
+        assert_eq!(
+            unseen.explain(1, &windows[1], &of(windows[1].clone())),
+            [],
+            "the reading came after both"
+        );
         assert_eq!(explained(&mut unseen).len(), 1);
     }
 
@@ -281,7 +315,7 @@ mod tests {
         let mut unseen = begun(&root);
         set(&root, Some(7), Some(41));
         let causes = explained(&mut unseen);
-        assert_eq!(durations(&causes), [(CauseKind::Steal, None), (CauseKind::Firmware, None)]);
+        assert_eq!(durations(&causes), [(CauseKind::Stolen, None), (CauseKind::Firmware, None)]);
         assert_eq!(causes[0].count, Some(2));
     }
 
@@ -291,12 +325,15 @@ mod tests {
         let mut unseen = begun(&root);
         set(&root, Some(7), Some(41));
         let now = monotonic_ns();
-        assert_eq!(unseen.explain(1, &(now..now + 1_000), &(now..now + 99)), []);
-        assert_eq!(unseen.explain(1, &(now..now), &(now..now)), []);
+        assert_eq!(unseen.explain(1, &(now..now + 1_000), &of(now..now + 99)), []);
+        assert_eq!(unseen.explain(1, &(now..now), &of(now..now)), []);
+        let read = Account { has_steal_clock: true, ..of(now..now + 1_000) };
+        let mut clocked = begun(&machine(Some(5), None));
+        assert_eq!(clocked.explain(1, &(now..now + 1_000), &read), [], "its own clock was read");
         let silent = machine(None, None);
         assert_eq!(explained(&mut begun(&silent)), []);
         let mut bare = Unseen::of(root.path(), false);
         bare.begin(CpuSet::from_iter([2]));
-        assert_eq!(bare.explain(2, &(now..now + 1_000), &(now..now + 1_000)), []);
+        assert_eq!(bare.explain(2, &(now..now + 1_000), &of(now..now + 1_000)), []);
     }
 }

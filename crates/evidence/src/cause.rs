@@ -32,7 +32,8 @@ pub enum Precedence {
 macro_rules! causes {
     ($(
         $(#[doc = $doc:literal])+
-        $kind:ident $name:literal $label:literal $letter:literal $colour:literal $precedence:expr;
+        $kind:ident $name:literal $(before $before:literal)? $label:literal $letter:literal $colour:literal
+            $precedence:expr;
     )+) => {
         /// The kind of cause.
         #[derive(
@@ -40,7 +41,7 @@ macro_rules! causes {
         )]
         #[schemars(rename = "Kind")]
         pub enum CauseKind {
-            $($(#[doc = $doc])+ #[serde(rename = $name)] $kind,)+
+            $($(#[doc = $doc])+ #[serde(rename = $name $(, alias = $before)?)] $kind,)+
         }
 
         impl CauseKind {
@@ -75,7 +76,7 @@ macro_rules! causes {
     };
 }
 
-// Name, label, letter, colour, precedence.
+// Name, the name that older bundles have, label, letter, colour, precedence.
 causes! {
     /// An interrupt that cannot be masked: watchdog, performance counters.
     Nmi "nmi" "NMI" 'N' 0 Precedence::Outranks;
@@ -106,7 +107,13 @@ causes! {
     /// System management interrupts and other hidden work of the firmware.
     Firmware "firmware" "firmware" 'F' 7 Precedence::Outranks;
     /// The hypervisor took the CPU.
-    Steal "steal" "steal" 'S' 7 Precedence::Outranks;
+    Stolen "stolen" before "steal" "steal" 'S' 7 Precedence::Outranks;
+    /// The thread was ready, and its cgroup's quota or the limit for real-time threads was used up.
+    Throttled "throttled" "throttled by" 'Q' 3 Precedence::Own;
+    /// The thread was stopped: by a signal, a debugger, or the freezer.
+    Stopped "stopped" "stopped" 'Z' 3 Precedence::Own;
+    /// An interrupt's handler by which a wait ended, with the device: `virtio0-req`.
+    Interrupt "interrupt" "interrupt" 'n' 0 Precedence::Outranks;
     /// The scheduler's tick, with the reason why it was not stopped.
     Tick "tick" "tick" 'T' 2 Precedence::Outranks;
     /// A timer's interrupt: of another timer than the tick, or the measured one's own, from where it fired.
@@ -122,11 +129,11 @@ causes! {
 }
 
 impl CauseKind {
-    /// The kind and the name of a cause: `irq 45 nvme0q3`, `execution of the program`. The tick is called so
+    /// The kind and the name of a cause: `irq 45 nvme0q3`, `interrupt of virtio0-req`. The tick is called so
     /// by its kind and by its name.
     pub fn named(self, name: &str) -> String {
         let label = self.label();
-        if self == CauseKind::Execution {
+        if matches!(self, CauseKind::Execution | CauseKind::Interrupt) {
             return format!("{label} of {name}");
         }
         if name == label { label.to_string() } else { format!("{label} {name}").trim_end().to_string() }
@@ -143,7 +150,7 @@ impl From<CounterClass> for CauseKind {
             CounterClass::LocalTimer => CauseKind::Tick,
             CounterClass::Softirq => CauseKind::Softirq,
             CounterClass::Switch => CauseKind::Thread,
-            CounterClass::Steal => CauseKind::Steal,
+            CounterClass::Steal => CauseKind::Stolen,
         }
     }
 }
@@ -155,6 +162,16 @@ pub const RETURN: &str = "return to the program";
 /// The name of the delay of the interrupt by which a followed loop's own timer wakes it, a cause of kind
 /// [`CauseKind::Timer`].
 pub const OWN_TIMER: &str = "interrupt of the loop";
+
+/// The name of the kernel's limits for real-time threads, a cause of kind [`CauseKind::Throttled`]:
+/// `kernel.sched_rt_runtime_us`, or the server for ordinary threads that took its place in Linux 6.12.
+pub const RT_LIMIT: &str = "limit for real-time threads";
+
+/// The name of a control group's quota, a cause of kind [`CauseKind::Throttled`]; the group may follow it.
+pub const QUOTA: &str = "quota of its control group";
+
+/// The name of a cause of kind [`CauseKind::Stopped`].
+pub const STOPPED: &str = "by a signal, a debugger or the freezer";
 
 /// The detail of a cause where the measured thread should have preempted, and could not: the kernel
 /// allows no preemption there.
@@ -263,6 +280,32 @@ impl Cause {
     }
 }
 
+/// The context in which a CPU woke a thread or sent a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Context {
+    /// That of the thread that ran there.
+    Task,
+    /// A softirq.
+    Softirq,
+    /// A hard interrupt.
+    Hardirq,
+    /// An NMI.
+    Nmi,
+}
+
+impl Context {
+    /// As people read it, with its article: `a hard interrupt`.
+    pub fn named(self) -> &'static str {
+        match self {
+            Context::Task => "a thread",
+            Context::Softirq => "a softirq",
+            Context::Hardirq => "an interrupt",
+            Context::Nmi => "an NMI",
+        }
+    }
+}
+
 /// The sender of an IPI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Sender {
@@ -272,6 +315,10 @@ pub struct Sender {
     pub pid: Option<u32>,
     /// That task's name.
     pub comm: Option<String>,
+    /// The context in which that CPU sent it, where known. In another one than the task's own, the task only
+    /// happened to run there, and is not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Context>,
     /// The function that it asked this CPU to run: `do_sync_core`.
     pub function: Option<String>,
     /// The kernel function that asked: `text_poke_bp_batch`.
@@ -435,5 +482,7 @@ mod tests {
         let cause: Cause = serde_json::from_str(text).unwrap();
         assert!(cause.is_suspect());
         assert_eq!((cause.kind, cause.count, cause.sender), (CauseKind::IrqThread, None, None));
+        let stolen: CauseKind = serde_json::from_str(r#""steal""#).unwrap();
+        assert_eq!(stolen, CauseKind::Stolen);
     }
 }

@@ -522,6 +522,9 @@ pub struct Spike {
     pub causes: Vec<Cause>,
     /// The part of the latency that no cause explains; absent without causes, or with suspects only.
     pub unexplained_ns: Option<u64>,
+    /// The evidence about that part: it names no thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unexplained_detail: Option<String>,
     /// Activity of the CPU's siblings meanwhile; it takes no time from this CPU, but slows it down.
     #[serde(default)]
     pub siblings: Vec<OnSibling>,
@@ -539,6 +542,7 @@ impl Spike {
             missed: 0,
             causes: Vec::new(),
             unexplained_ns: None,
+            unexplained_detail: None,
             siblings: Vec::new(),
         }
     }

@@ -96,8 +96,10 @@ fn cause_text(cause: &Cause) -> String {
             format!("preempted by {named}{}", owner.unwrap_or_default())
         }
         CauseKind::Execution => "its own cycles took longer than the period".to_string(),
-        CauseKind::Steal => "the hypervisor took its cpu".to_string(),
+        CauseKind::Stolen => "the hypervisor took its cpu".to_string(),
         CauseKind::Firmware => "firmware took its cpu".to_string(),
+        CauseKind::Throttled => format!("throttled by the {name}"),
+        CauseKind::Stopped => named,
         CauseKind::Lock => format!("it waited for the lock at {name}"),
         CauseKind::Wait => format!("it waited in {name}"),
         CauseKind::Fault | CauseKind::Syscall | CauseKind::Migration => format!("held up by {named}"),

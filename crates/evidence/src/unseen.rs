@@ -69,6 +69,7 @@ mod tests {
             missed: 0,
             causes: vec![Cause::timed(CauseKind::Irq, name, 0, took_ns)],
             unexplained_ns: Some(1_000 - took_ns),
+            unexplained_detail: None,
             siblings: Vec::new(),
         }
     }

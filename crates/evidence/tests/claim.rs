@@ -57,6 +57,7 @@ fn spike(cpu: u32, &(cycle, latency_ns, missed): &Late) -> Spike {
         missed,
         causes: Vec::new(),
         unexplained_ns: None,
+        unexplained_detail: None,
         siblings: Vec::new(),
     }
 }

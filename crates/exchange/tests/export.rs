@@ -172,6 +172,7 @@ fn spike(key: &RowKey, monotonic_ns: u64, causes: Vec<Cause>) -> Spike {
         missed: 0,
         causes,
         unexplained_ns: Some(500),
+        unexplained_detail: None,
         siblings: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod bystanders;
 pub mod causes;
 pub mod claims;
 pub mod foreign;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The short form of the bench's ground truth: no injected stall goes unseen.
+//! The short form of the bench's ground truth: no injected stall goes unseen, and no bystander is named.
 
 use proof::bench::ground_truth;
 use run::privilege::Privilege;
@@ -18,6 +18,7 @@ fn both_probes_see_every_stall() {
             let outcome = ground_truth::run(probe, 1, 4, seed).unwrap();
             assert!(outcome.due > 20, "{probe}: {outcome:?}");
             assert_eq!(outcome.seen, outcome.due, "{probe}: {outcome:?}");
+            assert_eq!(outcome.bystander, 0, "{probe}: {outcome:?}");
             (clean, right) = (clean + outcome.clean, right + outcome.right);
             if clean >= 10 {
                 break;

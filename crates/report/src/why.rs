@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evidence::Bundle;
-use evidence::cause::{Cause, CauseKind, ChainLink, Owner, Sender};
+use evidence::cause::{Cause, CauseKind, ChainLink, Context, Owner, Sender};
 use evidence::kind::RowKind;
 use machine::quantity::{Say, Share, Sign, Time};
 use serde::Serialize;
@@ -97,6 +97,8 @@ fn link_of_chain(link: &ChainLink, sign: Sign) -> String {
 
 pub(crate) fn sent(sender: &Sender, name: &str) -> String {
     let mut words = Vec::new();
+    let interrupted = sender.context.filter(|context| *context != Context::Task);
+    words.extend(interrupted.map(|context| format!("{} on", context.named())));
     words.extend(sender.cpu.map(|cpu| format!("cpu {cpu}")));
     words.extend(sender.comm.as_ref().map(|comm| format!("`{}`", text::clean(comm))));
     words.extend(sender.pid.map(|pid| format!("(pid {pid})")));
@@ -337,6 +339,8 @@ pub(crate) struct Picture {
     pub lines: Vec<LegendLine>,
     pub unexplained: Option<String>,
     pub much: bool,
+    /// The evidence about the unexplained part.
+    pub detail: Option<String>,
     pub suspects: String,
     pub siblings: Vec<String>,
 }
@@ -473,6 +477,7 @@ fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
         lines,
         unexplained: unexplained(spike, Sign::Page),
         much: spike.much_unexplained,
+        detail: spike.unexplained_detail.as_deref().map(text::clean),
         suspects: suspects(spike),
         siblings: siblings(spike, Sign::Page),
     }

@@ -10,9 +10,9 @@ use machine::CpuSet;
 use machine::advice::{self, Advice, Aim, Manual, SettingId};
 use machine::snapshot::Preemption;
 
-use evidence::cause::{Cause, CauseKind, OWN_TIMER, PREEMPTION_OFF, RETURN, Sender};
+use evidence::cause::{Cause, CauseKind, OWN_TIMER, PREEMPTION_OFF, RETURN, RT_LIMIT, Sender};
 use evidence::kind;
-use evidence::manifest::{Manifest, Spike};
+use evidence::manifest::{Granted, Manifest, Spike};
 
 /// The functions of the kernel in which causes of one name could not be preempted, the longest first.
 pub(super) type KeptIn<'a> = BTreeMap<(CauseKind, &'a str), Vec<&'a str>>;
@@ -114,8 +114,8 @@ impl<'a> Place<'a> {
         let Place { set, off, aim, .. } = self;
         let name = cause.name.as_str();
         match cause.kind {
-            CauseKind::Nmi => SettingId::NmiWatchdog
-                .advice(aim)
+            CauseKind::Nmi => self
+                .set(SettingId::NmiWatchdog)
                 .after(format!("stop NMIs on {off}: "))
                 .then(", and end perf sessions there"),
             CauseKind::Irq => self.irq(number(name), name),
@@ -133,21 +133,25 @@ impl<'a> Place<'a> {
             CauseKind::Thread if self.is_measured(name) => Manual::Program.advice(format!(
                 "thread {name} is measured here too and goes first: shorten its cycle, or give it a CPU of its own"
             )),
-            CauseKind::Thread => Advice::plan(format!(
-                "keep thread {name} off {off}: isolate {off}, and give what must stay there a lower priority than \
-                 your program's"
-            )),
+            CauseKind::Thread => self.thread(name, cause.detail.as_deref()),
+            CauseKind::Migration if self.all_granted(|granted| granted.affinity.as_ref().is_some_and(is_one)) => {
+                Manual::Program.advice("the program is pinned: find out what moves it, another CPU mask or a cpuset")
+            }
             CauseKind::Migration => {
                 Manual::Program.advice(format!("pin the program: isolator run --cpus {set} -- COMMAND"))
             }
+            CauseKind::Fault if self.all_granted(|granted| granted.memory_locked == Some(true)) => Manual::Program
+                .advice("its memory is locked: touch the pages that it uses before its loop (prefault)"),
             CauseKind::Fault => advice::LOCK_MEMORY,
-            CauseKind::Syscall if name == RETURN => SettingId::Governor.advice_in(
-                aim,
-                format!(
-                    "it is the way out of the kernel after the program slept: hold the frequency of {off}, keep loads out \
-                     of its caches, or let the program poll"
-                ),
-            ),
+            CauseKind::Syscall if name == RETURN => {
+                let way = "it is the way out of the kernel after the program slept";
+                let rest = "keep loads out of its caches, or let the program poll";
+                match SettingId::Governor.is_so(aim, set) {
+                    true => Manual::Program.advice(format!("{way}: {rest}")),
+                    false => SettingId::Governor
+                        .advice_in(aim, format!("{way}: hold the frequency of {off}, {rest}")),
+                }
+            }
             CauseKind::Syscall => Manual::Program
                 .advice(format!("move the system call {name} out of the loop, to a thread on another cpu")),
             CauseKind::IdleExit => {
@@ -157,26 +161,52 @@ impl<'a> Place<'a> {
                     name if name.starts_with("state ") => format!("idle {name}"),
                     name => format!("idle state {name}"),
                 };
-                SettingId::ResumeLatency
-                    .advice_on(aim, set)
-                    .after(format!("keep {off} out of {state}: "))
-                    .then(", or let the program hold /dev/cpu_dma_latency open at the same value")
+                match SettingId::ResumeLatency.is_so(aim, set) {
+                    true => Manual::Program.advice(format!(
+                        "{off} was in {state}, within the latency that is allowed there: let the program poll before it \
+                         is due"
+                    )),
+                    false => SettingId::ResumeLatency
+                        .advice_on(aim, set)
+                        .after(format!("keep {off} out of {state}: "))
+                        .then(", or let the program hold /dev/cpu_dma_latency open at the same value"),
+                }
             }
             CauseKind::Frequency => {
-                let text = format!("hold the frequency of {off}: governor performance, lowest = highest");
-                SettingId::Governor.advice_in(aim, text)
+                let (knob, how) = match SettingId::Governor.is_so(aim, set) {
+                    true => (SettingId::LowestFrequency, "lowest = highest, and no turbo"),
+                    false => (SettingId::Governor, "governor performance, lowest = highest"),
+                };
+                knob.advice_in(aim, format!("hold the frequency of {off}: {how}"))
             }
             CauseKind::Firmware => advice::FIRMWARE
                 .after("firmware took the cpu: ")
                 .then("; isolator measure hardware shows how much it takes"),
-            CauseKind::Steal => {
+            CauseKind::Stolen => {
                 advice::PIN_GUEST.after("the hypervisor took the cpu: ").then(", or measure on the host")
             }
-            CauseKind::Tick => self.tick(cause.detail.as_deref()),
-            CauseKind::Timer if name == OWN_TIMER => Manual::Program.advice(format!(
-                "the timer's interrupt came late on {off}: give the loop's thread a real-time policy, whose timers have no \
-                 slack, and keep other threads, whose kernel code holds interrupts off, away from {off}"
+            CauseKind::Throttled if name == RT_LIMIT => self.throttled(),
+            CauseKind::Throttled => Manual::Service.advice(format!(
+                "the thread used up the {name}: raise or remove it (cpu.max; CPUQuota= of its service)"
             )),
+            CauseKind::Stopped => Manual::Session.advice(
+                "a signal (SIGSTOP), a debugger or the freezer stopped the thread: end what does that while it runs",
+            ),
+            CauseKind::Interrupt => Manual::Program.advice(format!(
+                "the wait lasted until the interrupt of {name}: move what waits for that device out of the loop, to a \
+                 thread on another cpu"
+            )),
+            CauseKind::Tick => self.tick(cause.detail.as_deref()),
+            CauseKind::Timer if name == OWN_TIMER => {
+                let policy = match self.all_granted(is_real_time) {
+                    true => "",
+                    false => "give the loop's thread a real-time policy, whose timers have no slack, and ",
+                };
+                Manual::Program.advice(format!(
+                    "the timer's interrupt came late on {off}: {policy}keep other threads, whose kernel code holds \
+                     interrupts off, away from {off}"
+                ))
+            }
             CauseKind::Timer => Manual::Program.advice(format!(
                 "timer {name} fired on {off}: end what armed it (a perf session, a POSIX timer), or isolate {off} before \
                  that starts; the program's own is its wakeup itself"
@@ -201,10 +231,60 @@ impl<'a> Place<'a> {
             }
             CauseKind::Wait => Manual::Program
                 .advice(format!("move what waits in {name} out of the loop, to a thread on another cpu")),
+            CauseKind::Unexplained if cause.detail.is_some() => Manual::Search.advice(format!(
+                "the interrupt itself was late: isolator measure hardware --cpus {set} shows what firmware and hypervisor \
+                 take; in a guest, pin each virtual CPU to an isolated CPU on the host"
+            )),
             CauseKind::Unexplained => Manual::Search.advice(format!(
                 "nothing that was watched took it: isolator measure hardware --cpus {set} shows firmware and \
                  hypervisor; a busy sibling or a low frequency only slow the cpu"
             )),
+        }
+    }
+
+    /// The advice to make a setting; where the machine has it already, only that.
+    fn set(&self, knob: SettingId) -> Advice {
+        knob.advice_unless_so(&self.aim, self.set)
+    }
+
+    /// Whether each row of these CPUs was granted that. `false` where a row does not tell.
+    fn all_granted(&self, is_so: impl Fn(&Granted) -> bool) -> bool {
+        let mut rows = self.manifest.rows.iter().filter(|row| self.set.contains(row.key.cpu)).peekable();
+        rows.peek().is_some() && rows.all(|row| is_so(&row.granted))
+    }
+
+    /// Real-time threads leave a share of each second to ordinary ones: since Linux 6.12 by a server of each CPU.
+    fn throttled(&self) -> Advice {
+        let Place { set, aim, .. } = self;
+        let what = "the thread left no time to ordinary threads: let it sleep, or ";
+        if aim.machine.kernel.at_least(6, 12) == Some(true) {
+            return match SettingId::FairServer.can_be_set(aim, set) && !SettingId::FairServer.is_so(aim, set)
+            {
+                true => SettingId::FairServer.advice_on(aim, set).after(what),
+                false => Manual::Program.advice(
+                    "the thread left no time to ordinary threads: let it sleep, or give it a CPU without any",
+                ),
+            };
+        }
+        match SettingId::RtRuntime.is_so(aim, set) {
+            true => Manual::Program.advice("the thread left no time to ordinary threads: let it sleep"),
+            false => SettingId::RtRuntime.advice_to(aim, "-1").after(what),
+        }
+    }
+
+    fn thread(&self, name: &str, detail: Option<&str>) -> Advice {
+        let Place { off, aim, .. } = self;
+        // One that has no real-time priority has the lowest that there is.
+        let is_ordinary = detail.is_some_and(|detail| detail.starts_with(ORDINARY));
+        let priority = match is_ordinary {
+            true => "",
+            false => ", and give what must stay there a lower priority than your program's",
+        };
+        match SettingId::Isolcpus.is_so(aim, self.set) {
+            true => Manual::Program.advice(format!(
+                "keep thread {name} off {off}, which is isolated: something put it there, so give it other cpus{priority}"
+            )),
+            false => Advice::plan(format!("keep thread {name} off {off}: isolate {off}{priority}")),
         }
     }
 
@@ -225,12 +305,13 @@ impl<'a> Place<'a> {
     }
 
     fn ipi(&self, name: &str, sender: Option<&Sender>) -> Advice {
-        let Place { off, aim, .. } = self;
+        let Place { off, .. } = self;
         let of = |part: fn(&Sender) -> Option<&str>| sender.and_then(part).unwrap_or_default();
         let what = [name, of(|s| s.function.as_deref()), of(|s| s.call_site.as_deref())].join(" ");
-        let who = match sender.and_then(|sender| sender.comm.as_deref()) {
-            Some(comm) => format!("`{comm}`"),
-            None => "its sender".to_string(),
+        let who = match sender.map(|sender| (sender.comm.as_deref(), sender.context, sender.cpu)) {
+            Some((Some(comm), ..)) => format!("`{comm}`"),
+            Some((None, Some(context), Some(cpu))) => format!("{} on cpu {cpu}", context.named()),
+            _ => "its sender".to_string(),
         };
         let has = |words: &[&str]| words.iter().any(|word| what.contains(word));
         let way = if has(&["do_sync_core", "text_poke", "jump_label", "static_key", "patch"]) {
@@ -248,7 +329,7 @@ impl<'a> Place<'a> {
         } else if has(&["reschedule", "Reschedul", "resched"]) {
             Advice::plan(format!("something was woken on {off}: pin what {who} wakes elsewhere"))
         } else if has(&["synchronize", "rcu_", "expedited"]) {
-            SettingId::RcuNormal.advice(aim).after(format!("keep {who} from it while the program runs, or "))
+            self.set(SettingId::RcuNormal).after(format!("keep {who} from it while the program runs, or "))
         } else {
             Manual::Program.advice(format!("keep {who} from it while the program runs"))
         };
@@ -268,14 +349,22 @@ impl<'a> Place<'a> {
                 if name == "NET_RX" { "r" } else { "x" }
             )),
             "TIMER" | "HRTIMER" => {
-                let isolate =
-                    Advice::plan(format!("timers expire on {off}: isolate it before what arms them starts"));
-                match SettingId::NohzFull.is_planned(aim) {
+                let isolate = match SettingId::Isolcpus.is_so(aim, self.set) {
+                    true => Manual::Program
+                        .advice(format!("timers expire on {off}: start what arms them on other cpus")),
+                    false => Advice::plan(format!(
+                        "timers expire on {off}: isolate it before what arms them starts"
+                    )),
+                };
+                match SettingId::NohzFull.is_planned(aim) && !SettingId::NohzFull.is_so(aim, self.set) {
                     true => isolate.then(format!("; boot with {}", SettingId::NohzFull.word(aim))),
                     false => isolate,
                 }
             }
             "RCU" => self.callbacks(),
+            "SCHED" if SettingId::Isolcpus.is_so(aim, self.set) => Manual::Program.advice(format!(
+                "{off} is isolated, and balances only tasks that were put there: leave one alone on each"
+            )),
             "SCHED" => {
                 let word = SettingId::Isolcpus.word(aim);
                 let text = format!("take {off} out of load balancing: a cpuset partition, or {word}");
@@ -288,15 +377,15 @@ impl<'a> Place<'a> {
 
     fn callbacks(&self) -> Advice {
         let text = format!("move RCU's callbacks off {}: ", self.off);
-        SettingId::RcuNocbs.advice(&self.aim).after(text)
+        self.set(SettingId::RcuNocbs).after(text)
     }
 
     fn workqueue(&self, name: &str) -> Advice {
-        let Place { off, aim, .. } = self;
+        let Place { off, .. } = self;
         let has = |word: &str| name.contains(word);
         if has("vmstat") {
-            return SettingId::StatInterval
-                .advice(aim)
+            return self
+                .set(SettingId::StatInterval)
                 .after("make it rare: ")
                 .then(format!(" ({off} does it while it runs something)"));
         }
@@ -305,8 +394,7 @@ impl<'a> Place<'a> {
                 "a program drains per-cpu lists (drop_caches, mlock, compaction, memory hotplug): stop it while yours runs",
             );
         }
-        SettingId::Workqueues
-            .advice(aim)
+        self.set(SettingId::Workqueues)
             .after("unbound work: ")
             .then(format!("; work queued on {off} itself goes only where what queues it ({name}) goes"))
     }
@@ -315,8 +403,8 @@ impl<'a> Place<'a> {
         let Place { off, aim, .. } = self;
         let is = |stem: &str| name.starts_with(stem);
         if is("kworker") {
-            return SettingId::Workqueues
-                .advice(aim)
+            return self
+                .set(SettingId::Workqueues)
                 .after(format!("a kernel worker ran on {off}: "))
                 .then(", and move the interrupts that queue its work");
         }
@@ -333,8 +421,8 @@ impl<'a> Place<'a> {
             ));
         }
         if is("watchdog") || is("cpuhp") {
-            return SettingId::WatchdogCpumask
-                .advice(aim)
+            return self
+                .set(SettingId::WatchdogCpumask)
                 .then(", and leave cpus online as they are while the program runs");
         }
         SettingId::KernelThreads
@@ -353,11 +441,25 @@ impl<'a> Place<'a> {
             "the tick runs in spite of nohz_full{keeps}: let one task alone run there, with no POSIX cpu timer and no perf \
              session"
         );
+        let is_open = SettingId::FairServer.can_be_set(aim, set) && !SettingId::FairServer.is_so(aim, set);
         match SettingId::FairServer.why_not(aim) {
-            None => SettingId::FairServer.advice_on(aim, set).after(format!("{text}; end the fair server: ")),
-            Some(_) => Manual::Program.advice(text),
+            None if is_open => {
+                SettingId::FairServer.advice_on(aim, set).after(format!("{text}; end the fair server: "))
+            }
+            _ => Manual::Program.advice(text),
         }
     }
+}
+
+/// How a cause's detail begins where its thread has no real-time priority.
+const ORDINARY: &str = "ordinary";
+
+fn is_one(cpus: &CpuSet) -> bool {
+    cpus.len() == 1
+}
+
+fn is_real_time(granted: &Granted) -> bool {
+    granted.policy.as_deref().is_some_and(|policy| matches!(policy, "fifo" | "rr" | "deadline"))
 }
 
 /// The number that a name begins with, or that of a thread `irq/45-nvme0q3`.

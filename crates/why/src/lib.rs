@@ -115,6 +115,9 @@ pub struct ExplainedSpike {
     pub unexplained_ns: Option<u64>,
     /// Whether that is more than a tenth of the row.
     pub much_unexplained: bool,
+    /// The evidence about that part: it names no thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unexplained_detail: Option<String>,
     /// The causes, in the order of their begin; suspects last.
     pub causes: Vec<Cause>,
     /// Activity of the CPU's siblings meanwhile.
@@ -263,6 +266,7 @@ fn explained(spike: &Spike, alike: &CpuSet, kept: &KeptIn<'_>, manifest: &Manife
         latency_ns: spike.latency_ns,
         missed: spike.missed,
         much_unexplained: unexplained_ns.is_some_and(much),
+        unexplained_detail: spike.unexplained_detail.clone(),
         unexplained_ns,
         advice: advised(spike, alike, kept, manifest),
         mostly: mostly(spike),
@@ -282,7 +286,7 @@ fn advised(spike: &Spike, cpus: &CpuSet, kept: &KeptIn<'_>, manifest: &Manifest)
         advice.extend(advice::on_waker(cause, cpus, manifest));
     }
     if spike.remainder_ns().is_some_and(|ns| ns as f64 > MUCH_UNEXPLAINED * spike.latency_ns as f64) {
-        advice.extend(advice::on(&unexplained(), cpus, kept, manifest));
+        advice.extend(advice::on(&unexplained(spike), cpus, kept, manifest));
     }
     let mut seen = Vec::new();
     advice.retain(|line| {
@@ -294,8 +298,9 @@ fn advised(spike: &Spike, cpus: &CpuSet, kept: &KeptIn<'_>, manifest: &Manifest)
     advice
 }
 
-fn unexplained() -> Cause {
-    Cause::timed(CauseKind::Unexplained, "", 0, 0)
+/// The remainder of a spike as a cause. It never has a name.
+fn unexplained(spike: &Spike) -> Cause {
+    Cause { detail: spike.unexplained_detail.clone(), ..Cause::timed(CauseKind::Unexplained, "", 0, 0) }
 }
 
 /// A sum over spikes, with the longest of its causes to take advice from.
@@ -309,13 +314,13 @@ struct Sum<'a> {
 }
 
 fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<CauseTotal> {
-    let rest = unexplained();
+    let rests: Vec<Cause> = spikes.iter().map(|spike| unexplained(spike)).collect();
     let mut sums = BTreeMap::<(bool, CauseKind, &str), Sum>::new();
     for (place, spike) in spikes.iter().enumerate() {
         let mostly = mostly(spike);
         let causes = spike.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
         let causes = causes.map(|cause| (cause, cause.duration_ns.unwrap_or(0), cause.count.unwrap_or(1)));
-        let remainder = spike.remainder_ns().filter(|ns| *ns > 0).map(|ns| (&rest, ns, 1));
+        let remainder = spike.remainder_ns().filter(|ns| *ns > 0).map(|ns| (&rests[place], ns, 1));
         for (rank, (cause, ns, count)) in (1..).zip(causes.chain(remainder)) {
             let key = (cause.is_suspect(), cause.kind, cause.name.as_str());
             let sum = sums.entry(key).or_insert_with(|| Sum::of(cause));

@@ -29,6 +29,7 @@ fn pictured() -> Spike {
     worker.detail = Some("fifo 50, woken by irq 45".into());
     let mut ipi = Cause::timed(CauseKind::Ipi, "call function do_sync_core", 407_300, 1_200);
     ipi.sender = Some(Sender {
+        context: None,
         cpu: Some(0),
         pid: Some(4211),
         comm: Some("echo".into()),

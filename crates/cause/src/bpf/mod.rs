@@ -6,9 +6,11 @@
 
 mod bytes;
 mod load;
+mod per_cpu;
 mod ring;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use aya::maps::{Array, MapData};
 use aya::programs::RawTracePoint;
@@ -20,6 +22,7 @@ use crate::{Error, Result};
 
 pub use bytes::RecordBytes;
 pub use load::{KernelPart, LoadedPart};
+pub use per_cpu::PerCpu;
 pub use ring::{CHUNK_WORDS, CHUNKS};
 
 static COLLECTOR: KernelPart = KernelPart {
@@ -37,7 +40,7 @@ const CPUS: usize = 1024;
 const SLOTS: usize = 64;
 const OWN: usize = 4;
 /// Sizes of `struct own` and `struct slot`, in words of 64 bits.
-const OWN_WORDS: usize = 23;
+const OWN_WORDS: usize = 24;
 const SLOT_WORDS: usize = 8;
 
 /// A tracepoint, and the events that are not seen without it; empty for the other architecture's and for rare
@@ -160,9 +163,12 @@ impl Bpf {
         }
         let used = watched.len() as u32;
         let cpu_of: Vec<u8> = cpu_of.iter().flat_map(|cpu| cpu.to_ne_bytes()).collect();
+        let used_bytes = used.to_ne_bytes();
         let globals: [(&str, &[u8]); 3] =
-            [("slot_of", &slot_of), ("cpu_of", &cpu_of), ("slots_used", &used.to_ne_bytes())];
-        let mut part = COLLECTOR.load(&globals, &[("ring", used * CHUNKS)])?;
+            [("slot_of", &slot_of), ("cpu_of", &cpu_of), ("slots_used", &used_bytes)];
+        let per_cpu = PerCpu::of(Path::new("/"));
+        let mut part =
+            COLLECTOR.load(&[&globals[..], &per_cpu.globals()].concat(), &[("ring", used * CHUNKS)])?;
         let mut bpf = Bpf {
             ring: part.map("ring")?,
             slots: part.map(".bss")?,

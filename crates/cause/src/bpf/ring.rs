@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use evidence::cause::Collector;
+use evidence::cause::{Collector, Context};
 
 use super::{Bpf, OWN, OWN_WORDS, SLOT_WORDS, unread};
 use crate::Result;
 use crate::collect::{BEFORE, Collect};
-use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
+use crate::event::{ContextKind, Event, EventKind, Kept, Sent, Task, Vector};
 
 /// Events in a chunk.
 const CHUNK_EVENTS: u64 = 256;
@@ -26,12 +26,15 @@ pub const CHUNK_WORDS: usize = CHUNK_EVENTS as usize * WORDS;
 /// PF_KTHREAD of the kernel.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
+const VECTOR_EXIT: u64 = 4;
+const SWITCH: u64 = 10;
 const SENT_CALL: u64 = 22;
 const SENT: u64 = 23;
 const STACK: u64 = 24;
 const KEPT: u64 = 27;
 const RENAMED: u64 = 28;
 const WOKEN: u64 = 29;
+const LEFT: u64 = 30;
 
 /// The most places between the claim of an interrupted program and its write.
 const OPEN: u64 = 16;
@@ -180,7 +183,7 @@ fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
             let stack = last.find_map(|event| match &mut event.kind {
                 _ if event.monotonic_ns != monotonic_ns || event.cpu != cpu => None,
                 EventKind::Sent(sent) => Some(&mut sent.stack),
-                EventKind::Kept { stack, .. } => Some(stack),
+                EventKind::Kept(kept) => Some(&mut kept.stack),
                 _ => None,
             });
             if let Some(stack) = stack {
@@ -189,6 +192,7 @@ fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
         } else if code(words) == WOKEN {
             events.extend(quiet_cycle(words));
         } else if let Some(kind) = kind(words) {
+            events.extend(stolen(words).map(|ns| Event { monotonic_ns, cpu, kind: EventKind::Stolen(ns) }));
             events.push(Event { monotonic_ns, cpu, kind });
         }
     }
@@ -210,7 +214,30 @@ fn quiet_cycle(words: &[u64; WORDS]) -> impl Iterator<Item = Event> {
 }
 
 fn code(words: &[u64; WORDS]) -> u64 {
-    words[2] & 0xffff
+    words[2] & 0xff
+}
+
+/// `enum context` of the C part.
+fn context(words: &[u64; WORDS]) -> Option<Context> {
+    Some(match words[2] >> 8 & 0xff {
+        1 => Context::Task,
+        2 => Context::Softirq,
+        3 => Context::Hardirq,
+        4 => Context::Nmi,
+        _ => return None,
+    })
+}
+
+/// The hypervisor's clock in an event that read it.
+fn stolen(words: &[u64; WORDS]) -> Option<u64> {
+    let and_one = match code(words) {
+        VECTOR_EXIT => words[4],
+        SWITCH => words[5],
+        KEPT => words[6],
+        _ => 0,
+    };
+    // One that never counted is none: a kernel has its place also where no hypervisor writes there.
+    and_one.checked_sub(1).filter(|ns| *ns > 0)
 }
 
 fn cpu(words: &[u64; WORDS]) -> u32 {
@@ -228,15 +255,15 @@ fn kind(words: &[u64; WORDS]) -> Option<EventKind> {
         1 => EventKind::Enter(ContextKind::Irq(number)),
         2 => EventKind::Exit(ContextKind::Irq(number)),
         3 => EventKind::Enter(ContextKind::Vector(vector(first))),
-        4 => EventKind::Exit(ContextKind::Vector(vector(first))),
+        VECTOR_EXIT => EventKind::Exit(ContextKind::Vector(vector(first))),
         5 => EventKind::Enter(ContextKind::Softirq(number)),
         6 => EventKind::Exit(ContextKind::Softirq(number)),
         7 => EventKind::Enter(ContextKind::Call { function: first, request: second }),
         8 => EventKind::Exit(ContextKind::Call { function: first, request: second }),
         9 => EventKind::Nmi { handler: first, duration_ns: second },
-        10 => EventKind::Switch { from: pid(words), to: task(words) },
+        SWITCH => EventKind::Switch { from: pid(words), to: task(words) },
         11 => {
-            let waker = Task { pid: pid(words), comm: text(words), ..Task::default() };
+            let waker = by(words);
             EventKind::Waking { woken: number, waker }
         }
         12 => EventKind::Enter(ContextKind::Work(first)),
@@ -253,7 +280,13 @@ fn kind(words: &[u64; WORDS]) -> Option<EventKind> {
         SENT => EventKind::Sent(Box::new(sent(words, None, first, third))),
         25 => EventKind::Enter(ContextKind::Vector(Vector::of_arm(&text(words)))),
         26 => EventKind::Exit(ContextKind::Vector(Vector::of_arm(&text(words)))),
-        KEPT => EventKind::Kept { woken: Some(number).filter(|pid| *pid != 0), stack: Vec::new() },
+        KEPT => EventKind::Kept(Box::new(Kept {
+            woken: Some(number).filter(|pid| *pid != 0),
+            priorities: (Some(second as i32), (number != 0).then_some((second >> 32) as i32)),
+            in_user_mode: third != 0,
+            ..Kept::default()
+        })),
+        LEFT => EventKind::Left { pid: number, prio: Some((first >> 32) as i32), is_stopped: second != 0 },
         RENAMED => EventKind::Renamed { pid: number, comm: text(words) },
         _ => return None,
     })
@@ -284,12 +317,17 @@ fn task(words: &[u64; WORDS]) -> Task {
         comm,
         prio: known.then_some((words[3] >> 32) as i32),
         kernel: known.then_some(words[4] & KERNEL_THREAD != 0),
+        context: None,
     }
 }
 
+/// What woke or sent.
+fn by(words: &[u64; WORDS]) -> Task {
+    Task { pid: pid(words), comm: text(words), context: context(words), ..Task::default() }
+}
+
 fn sent(words: &[u64; WORDS], request: Option<u64>, function: u64, call_site: u64) -> Sent {
-    let by = Task { pid: pid(words), comm: text(words), ..Task::default() };
-    Sent { by, cpu: cpu(words), request, function, stack: vec![call_site] }
+    Sent { by: by(words), cpu: cpu(words), request, function, stack: vec![call_site] }
 }
 
 /// The last two words as a name.
@@ -329,6 +367,11 @@ mod tests {
         let number = |name: &str| names.iter().position(|one| *one == name).unwrap() as u64 + 1;
         assert_eq!((number("SENT_CALL"), number("SENT"), number("STACK")), (SENT_CALL, SENT, STACK));
         assert_eq!((number("KEPT"), number("RENAMED"), number("WOKEN")), (KEPT, RENAMED, WOKEN));
+        assert_eq!((number("VECTOR_EXIT"), number("SWITCH"), number("LEFT")), (VECTOR_EXIT, SWITCH, LEFT));
+        let source = include_str!("../../../../tools/per_cpu.h");
+        let contexts = source.split_once("enum context {").unwrap().1.split_once("};").unwrap().0;
+        let names = contexts.split(',').map(str::trim).filter(|name| !name.is_empty()).collect::<Vec<_>>();
+        assert_eq!(names, ["UNKNOWN_CONTEXT", "IN_TASK", "IN_SOFTIRQ", "IN_HARDIRQ", "IN_NMI"]);
         let story = [
             ("IRQ_ENTER", EventKind::Enter(ContextKind::Irq(0))),
             ("SOFTIRQ_EXIT", EventKind::Exit(ContextKind::Softirq(0))),
@@ -390,14 +433,26 @@ mod tests {
     #[test]
     fn callers_belong_to_the_delayed_wakeup() {
         let raw = [
-            raw(0, 100, KEPT, 1, 42, [7, 0, 0, 0, 0]),
+            raw(0, 100, KEPT, 1, 42, [7, 19 << 32 | 120, 0, 1_001, 0]),
             raw(1, 100, STACK, 1, 0, [1, 2, 3, 4, 5]),
             raw(2, 100, STACK, 1, 1, [6, 0, 0, 0, 0]),
             raw(3, 101, STACK, 1, 1, [9, 0, 0, 0, 0]),
         ];
         let (found, _) = read(chunks(&raw), 0..4);
-        let kept = EventKind::Kept { woken: Some(7), stack: (1..=6).collect() };
-        assert_eq!(found, [Event { monotonic_ns: 100, cpu: 1, kind: kept }]);
+        let priorities = (Some(120), Some(19));
+        let kept = Kept { woken: Some(7), priorities, stack: (1..=6).collect(), ..Kept::default() };
+        let kinds = [EventKind::Stolen(1_000), EventKind::Kept(Box::new(kept))];
+        assert_eq!(found, kinds.map(|kind| Event { monotonic_ns: 100, cpu: 1, kind }));
+    }
+
+    #[test]
+    fn a_waker_and_a_sender_have_their_context() {
+        let raw =
+            [raw(0, 100, 11 | 3 << 8, 2, 42, [7, 0, 0, 0, 0]), raw(1, 101, SENT | 1 << 8, 2, 42, [0; 5])];
+        let (found, _) = read(chunks(&raw), 0..2);
+        let EventKind::Waking { waker, .. } = &found[0].kind else { panic!("{found:?}") };
+        let EventKind::Sent(sent) = &found[1].kind else { panic!("{found:?}") };
+        assert_eq!((waker.context, sent.by.context), (Some(Context::Hardirq), Some(Context::Task)));
     }
 
     #[test]

@@ -10,20 +10,22 @@
 //! when it has ended ([`By::Osnoise`], `osnoise`).
 
 mod instance;
+mod numbers;
 mod osnoise;
 mod page;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use evidence::cause::Collector;
+use evidence::cause::{Collector, Context};
 use machine::CpuSet;
 
 use crate::collect::{BEFORE, Collect};
 use crate::depth::Depth;
-use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
+use crate::event::{ContextKind, Event, EventKind, Kept, Sent, Task, Vector};
 use crate::{Error, Result};
 use instance::Instance;
+use numbers::{call, context, texts, vector};
 use page::Format;
 
 pub use instance::remove_leftovers;
@@ -115,6 +117,10 @@ const SENDERS: usize = 2;
 /// A wakeup. It has a stack if the woken thread measures and another thread has the CPU.
 const WAKING: &str = "sched/sched_waking";
 
+/// The states of a thread that leaves its CPU (`TASK_REPORT`; none: it is ready), and those in which it was stopped.
+const STATES: u32 = 0x7f;
+const STOPPED: u32 = 0x0c;
+
 /// The number of the event that a `stacktrace` trigger writes (TRACE_STACK).
 const STACK: u16 = 4;
 
@@ -122,6 +128,14 @@ const STACK: u16 = 4;
 /// known threads.
 const KEPT: usize = 32_768;
 const TASKS: usize = 4_096;
+
+/// The event that the next stack belongs to: the CPU that it is about, and the priority of the thread that it wakes.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    of: u32,
+    monotonic_ns: u64,
+    prio: Option<i32>,
+}
 
 /// The running collector.
 #[derive(Debug)]
@@ -288,11 +302,11 @@ impl Tracefs {
         overwritten.saturating_sub(self.overwritten.insert(cpu, overwritten).unwrap_or(0))
     }
 
-    fn keep(&mut self, of: u32, cpu: u32, raw: page::Raw<'_>, last: &mut Option<(u32, u64)>) {
+    fn keep(&mut self, of: u32, cpu: u32, raw: page::Raw<'_>, last: &mut Option<Last>) {
         let Some(id) = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]])) else { return };
         if id == STACK {
             // The stack of the CPU's last request, or of the thread that it woke.
-            let Some((of, monotonic_ns)) = *last else { return };
+            let Some(Last { of, monotonic_ns, prio }) = *last else { return };
             let stack = self.stack.array(raw.data, "caller").into_iter().filter(|word| *word > 1 << 32);
             let Some(events) = self.read.get_mut(&of) else { return };
             let mut events_then = events.iter_mut().rev();
@@ -300,7 +314,9 @@ impl Tracefs {
                 Some(Event { kind: EventKind::Sent(sent), .. }) => sent.stack.extend(stack),
                 // A stack of another CPU is not that of the occupant.
                 Some(Event { kind: EventKind::Waking { woken, .. }, .. }) if of == cpu => {
-                    let kind = EventKind::Kept { woken: Some(*woken), stack: stack.collect() };
+                    let (woken, priorities, stack) = (Some(*woken), (None, prio), stack.collect());
+                    let kind =
+                        EventKind::Kept(Box::new(Kept { woken, priorities, stack, ..Kept::default() }));
                     events.push(Event { monotonic_ns, cpu, kind });
                 }
                 _ => {}
@@ -309,18 +325,37 @@ impl Tracefs {
         }
         let Some(kind) = self.kind(of, cpu, id, raw.data) else { return };
         let has_stack = matches!(kind, EventKind::Sent(_) | EventKind::Waking { .. });
-        *last = has_stack.then_some((of, raw.monotonic_ns));
+        let prio = self.prio(id, raw.data).filter(|_| matches!(kind, EventKind::Waking { .. }));
+        *last = has_stack.then_some(Last { of, monotonic_ns: raw.monotonic_ns, prio });
         let duration_ns = match self.by {
             By::Events => None,
             By::Osnoise => self.duration_ns(id, raw.data),
         };
+        let left = self.left(of, id, raw.data);
         if let Some(events) = self.read.get_mut(&of) {
             if let (EventKind::Exit(context), Some(duration_ns)) = (&kind, duration_ns) {
                 let monotonic_ns = osnoise::began_ns(events, raw.monotonic_ns, duration_ns);
                 events.push(Event { monotonic_ns, cpu, kind: EventKind::Enter(*context) });
             }
+            events.extend(left.map(|kind| Event { monotonic_ns: raw.monotonic_ns, cpu, kind }));
             events.push(Event { monotonic_ns: raw.monotonic_ns, cpu, kind });
         }
+    }
+
+    /// How a measuring thread leaves its CPU in the event of a switch, where it does not sleep.
+    fn left(&self, cpu: u32, id: u16, data: &[u8]) -> Option<EventKind> {
+        let (_, format) = self.formats.get(&id)?;
+        let number = |field| format.number(data, field).map(|number| number as u32);
+        let (pid, prio, state) = (number("prev_pid")?, number("prev_prio")?, number("prev_state")?);
+        let is_own = self.own.get(&cpu).is_some_and(|own| own.contains(&pid));
+        let is_stopped = state & STOPPED != 0;
+        let left = EventKind::Left { pid, prio: Some(prio as i32), is_stopped };
+        (is_own && (is_stopped || state & STATES == 0)).then_some(left)
+    }
+
+    /// The kernel's priority of the thread that an event of a wakeup is about.
+    fn prio(&self, id: u16, data: &[u8]) -> Option<i32> {
+        self.formats.get(&id)?.1.number(data, "prio").map(|prio| prio as u32 as i32)
     }
 
     /// The duration in an event of the osnoise tracer.
@@ -329,7 +364,7 @@ impl Tracefs {
         (name == osnoise::IRQ).then(|| format.number(data, "duration")).flatten()
     }
 
-    fn keep_sent(&mut self, sender: u32, raw: page::Raw<'_>, last: &mut Option<(u32, u64)>) {
+    fn keep_sent(&mut self, sender: u32, raw: page::Raw<'_>, last: &mut Option<Last>) {
         let id = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]]));
         let Some(id) = id else { return };
         let to = self.formats.get(&id).and_then(|(name, format)| {
@@ -373,12 +408,13 @@ impl Tracefs {
                 let comm = format.text(data, "next_comm")?;
                 let (prio, kernel) = (number("next_prio")? as u32 as i32, self.task(next).1);
                 let comm = if next == 0 { String::new() } else { comm };
-                let to = Task { pid: next, comm, prio: Some(prio), kernel: Some(kernel) };
+                let to = Task { pid: next, comm, prio: Some(prio), kernel: Some(kernel), context: None };
                 EventKind::Switch { from: small("prev_pid")?, to }
             }
             "sched_waking" => {
-                let comm = self.task(pid).0;
-                EventKind::Waking { woken: small("pid")?, waker: Task { pid, comm, ..Task::default() } }
+                let (comm, context) = (self.task(pid).0, number("common_flags").map(context));
+                let waker = Task { pid, comm, context, ..Task::default() };
+                EventKind::Waking { woken: small("pid")?, waker }
             }
             // Later kernels name the thread that renames, mostly the same.
             "task_rename" => {
@@ -396,14 +432,14 @@ impl Tracefs {
             "sys_exit" if is_own() => EventKind::Exit(ContextKind::Syscall(0)),
             "csd_queue_cpu" => EventKind::Sent(Box::new(self.sender(
                 cpu_of_sender,
-                pid,
+                (pid, number("common_flags").map(context)),
                 Some(number("csd")?),
                 number("func")?,
                 number("callsite")?,
             ))),
             "ipi_send_cpu" => EventKind::Sent(Box::new(self.sender(
                 cpu_of_sender,
-                pid,
+                (pid, number("common_flags").map(context)),
                 None,
                 number("callback")?,
                 number("callsite")?,
@@ -413,15 +449,21 @@ impl Tracefs {
                     Some(vector) => (vector, true),
                     None => (name.strip_suffix("_exit")?, false),
                 };
-                let context = ContextKind::Vector(self::vector(vector)?);
+                let context = ContextKind::Vector(numbers::vector(vector)?);
                 if is_entry { EventKind::Enter(context) } else { EventKind::Exit(context) }
             }
         })
     }
 
-    fn sender(&mut self, cpu: u32, pid: u32, request: Option<u64>, function: u64, call_site: u64) -> Sent {
-        let comm = self.task(pid).0;
-        let by = Task { pid, comm, ..Task::default() };
+    fn sender(
+        &mut self,
+        cpu: u32,
+        (pid, context): (u32, Option<Context>),
+        request: Option<u64>,
+        function: u64,
+        call_site: u64,
+    ) -> Sent {
+        let by = Task { pid, comm: self.task(pid).0, context, ..Task::default() };
         Sent { by, cpu, request, function, stack: vec![call_site] }
     }
 
@@ -483,36 +525,6 @@ impl Collect for Tracefs {
     }
 }
 
-fn call(function: u64, request: u64) -> ContextKind {
-    ContextKind::Call { function, request }
-}
-
-fn vector(name: &str) -> Option<Vector> {
-    Some(match name {
-        "local_timer" => Vector::LocalTimer,
-        "reschedule" => Vector::Reschedule,
-        "call_function" | "call_function_single" => Vector::CallFunction,
-        "irq_work" => Vector::IrqWork,
-        "x86_platform_ipi" => Vector::PlatformIpi,
-        "thermal_apic" => Vector::Thermal,
-        "threshold_apic" => Vector::Threshold,
-        "deferred_error_apic" => Vector::DeferredError,
-        "error_apic" => Vector::Error,
-        "spurious_apic" => Vector::Spurious,
-        _ => return None,
-    })
-}
-
-/// Reads `printk_formats`: `0xffff800081a2b3c8 : "Rescheduling interrupts"`.
-fn texts(formats: &str) -> HashMap<u64, String> {
-    let text = |line: &str| {
-        let (address, text) = line.split_once(" : ")?;
-        let address = u64::from_str_radix(address.trim().strip_prefix("0x")?, 16).ok()?;
-        Some((address, text.trim().trim_matches('"').to_string()))
-    };
-    formats.lines().filter_map(text).collect()
-}
-
 /// The mount point of tracefs.
 fn folder(root: &Path) -> Result<PathBuf> {
     let at = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|path| root.join(path));
@@ -528,14 +540,6 @@ fn folder(root: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
     use std::fs;
-
-    #[test]
-    fn finds_texts_by_address() {
-        let texts =
-            texts("0xffff800081a2b3c8 : \"Rescheduling interrupts\"\n0x1 : \"%s: 0x%x\\n\"\nnonsense\n");
-        assert_eq!(texts.len(), 2);
-        assert_eq!(Vector::of_arm(&texts[&0xffff_8000_81a2_b3c8]), Vector::Reschedule);
-    }
 
     #[test]
     fn without_tracefs_the_error_has_the_cure() {

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 mod setting_id;
+mod so;
 #[cfg(test)]
 mod tests;
 

@@ -110,6 +110,68 @@ fn a_value_follows_the_machine_and_the_profile() {
     );
 }
 
+/// The machine with each setting that it can have already.
+fn ready(profile: Profile) -> Snapshot {
+    let mut machine = machine();
+    machine.isolation.isolated = "6-7".parse().unwrap();
+    machine.isolation.nohz_full = "6-7".parse().unwrap();
+    machine.kernel.command_line = Some("quiet rcu_nocbs=4-7".into());
+    machine.scheduler.rt_runtime_us = Some(-1);
+    for cpu in &mut machine.cpus {
+        cpu.governor = Some("performance".into());
+        cpu.idle_latency_limit_us = Some(2);
+        cpu.fair_server_runtime_ns = Some(0);
+    }
+    let plain = machine.clone();
+    for knob in SettingId::ALL {
+        machine.settings.insert(knob.file(), knob.value(&aim(&plain, profile), None).unwrap_or_default());
+    }
+    machine
+}
+
+#[test]
+fn no_advice_asks_for_what_is_already_so() {
+    let cpus: CpuSet = "6-7".parse().unwrap();
+    let (bare, ready) = (machine(), ready(Profile::Poll));
+    let (bare, ready) = (aim(&bare, Profile::Poll), aim(&ready, Profile::Poll));
+    for knob in [
+        SettingId::Isolcpus,
+        SettingId::NohzFull,
+        SettingId::RcuNocbs,
+        SettingId::RtRuntime,
+        SettingId::Governor,
+        SettingId::FairServer,
+        SettingId::ResumeLatency,
+        SettingId::NmiWatchdog,
+        SettingId::StatInterval,
+        SettingId::Workqueues,
+        SettingId::RcuNormal,
+        SettingId::WatchdogCpumask,
+    ] {
+        assert!(knob.is_so(&ready, &cpus), "{knob:?}");
+        assert!(!knob.is_so(&bare, &cpus), "{knob:?}");
+        let said = knob.advice_unless_so(&ready, &cpus).to_string();
+        assert_eq!(said, format!("{} is as it should be", knob.name()));
+        assert!(!knob.advice_unless_so(&bare, &cpus).to_string().contains("as it should"));
+    }
+    assert!(SettingId::Preempt.is_so(&bare, &cpus), "this kernel is preemptible");
+    assert!(!SettingId::Governor.is_so(&ready, &CpuSet::new()), "of no CPU nothing is known");
+    assert!(
+        SettingId::RcuNocbs.is_so(&ready, &cpus)
+            && !SettingId::RcuNocbs.is_so(&ready, &"3,6".parse().unwrap())
+    );
+}
+
+#[test]
+fn no_advice_leads_through_what_is_not_mounted() {
+    let cpus: CpuSet = "6-7".parse().unwrap();
+    let mut machine = machine();
+    assert!(SettingId::FairServer.can_be_set(&aim(&machine, Profile::Poll), &cpus));
+    machine.cpus[7].fair_server_runtime_ns = None;
+    assert!(!SettingId::FairServer.can_be_set(&aim(&machine, Profile::Poll), &cpus));
+    assert!(SettingId::Governor.can_be_set(&aim(&machine, Profile::Poll), &cpus));
+}
+
 #[test]
 fn no_plan_has_a_file_that_is_not_there() {
     let machine = Snapshot::default();

@@ -6,6 +6,8 @@
 //! timing itself. The spin probe must report each stall as a gap; the wakeup probe must report each stall in
 //! which its timer was due as late by what was left of it.
 //!
+//! Bystanders run meanwhile (`bystanders`): the causes of a spike must name the injector, and none of them.
+//!
 //! A SCHED_IDLE thread keeps the measured CPU from halting: what a virtual machine's host takes to wake a
 //! halted CPU (tens of microseconds, many times a second where it is busy) would be spikes that were not
 //! injected.
@@ -15,11 +17,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cause::Explainer;
+use cause::{Depth, Explainer, WatchSpec};
 use evidence::Bundle;
+use evidence::cause::Choice;
 use evidence::kind::RowKind;
 use evidence::manifest::{Asked, Manifest, RowKey, Spike};
 use evidence::writer::BundleWriter;
+use machine::CpuSet;
 use measure::probe::Probe;
 use measure::recording::Recording;
 use measure::row::{MeasuringThread, RowPlan, RowSpec};
@@ -32,6 +36,8 @@ use rand::{RngExt, SeedableRng};
 use rt::Policy;
 use rt::clock::{Calibration, monotonic_ns, timespec};
 use rt::setup::Setup;
+
+use crate::bystanders::{self, Places};
 
 /// A stall as the injector timed it, on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy)]
@@ -58,11 +64,20 @@ pub struct StallDetection {
     pub right: usize,
     /// Largest error of a clean one's reported length beyond the allowance, ns.
     pub worst_beyond_ns: u64,
+    /// Clean ones whose longest cause is the injector; none without a collector of events.
+    pub named: usize,
+    /// Spikes of both runs with causes.
+    pub explained: usize,
+    /// Of these, those that name a bystander.
+    pub bystander: usize,
     /// Spikes at whose time nothing was injected.
     pub foreign: usize,
     /// Spikes of a run of the same length without injection.
     pub foreign_at_rest: usize,
 }
+
+/// The injector's name.
+const INJECTOR: &str = "injector";
 
 /// Spikes above this are listed; stalls are longer.
 const THRESHOLD_NS: u64 = 40_000;
@@ -87,6 +102,13 @@ pub fn run(
     let rest = measure(probe, cpu, seconds, None)?;
     let (spikes, stalls) = measure(probe, cpu, seconds, Some(seed))?;
     let mut outcome = StallDetection { foreign_at_rest: rest.0.len(), ..StallDetection::default() };
+    let is_explained = |spike: &&Spike| spike.unexplained_ns.is_some();
+    let explained = rest.0.iter().chain(&spikes).filter(is_explained).collect::<Vec<_>>();
+    let named = explained.iter().filter(|spike| bystanders::are_named(spike));
+    for spike in named.clone() {
+        eprintln!("ground truth: a bystander is named: {:?}", spike.causes);
+    }
+    (outcome.explained, outcome.bystander) = (explained.len(), named.count());
     let mut matched = vec![false; spikes.len()];
     // On a busy machine the probe may be armed after the first stalls, which it need not see.
     let start_ns = spikes.first().map_or(0, |spike| spike.monotonic_ns.saturating_sub(spike.at_ns));
@@ -117,6 +139,8 @@ pub fn run(
             continue;
         }
         outcome.clean += 1;
+        let longest = spike.causes.iter().max_by_key(|cause| cause.duration_ns);
+        outcome.named += usize::from(longest.is_some_and(|cause| cause.name == INJECTOR));
         let beyond = spike.latency_ns.abs_diff(length_ns).saturating_sub(length_ns / 20 + 5_000);
         outcome.right += usize::from(beyond == 0);
         outcome.worst_beyond_ns = outcome.worst_beyond_ns.max(beyond);
@@ -153,6 +177,7 @@ fn measure(
         _ => Box::new(WakeupProbe { timer: TimerKind::Nanosleep, period: PERIOD }),
     };
     let period_ns = thread.schedule().period_ns();
+    let depth = Depth::of(period_ns.is_some());
     let thread = MeasuringThread {
         probe: thread,
         series: SeriesSpec {
@@ -168,6 +193,8 @@ fn measure(
     let spec = RowSpec { warm_up_ns: 200_000_000, length, lock_memory: true, isolate: None };
     let row = RowPlan { threads: vec![thread], spec };
     let over = AtomicBool::new(false);
+    let mut explainer = explainer(cpu, depth)?;
+    let places = Places { measured: Some(cpu), elsewhere: u32::from(cpu == 0) };
     let stalls = std::thread::scope(|scope| {
         scope.spawn(|| keep_awake(cpu, &over));
         let injector = seed.map(|seed| {
@@ -176,13 +203,15 @@ fn measure(
                 move || inject(cpu, seconds, seed, over)
             })
         });
-        let measured = row.measure(&mut Recording {
-            bundle: &mut bundle,
-            manifest: &mut manifest,
-            stop: &AtomicBool::new(false),
-            explainer: &mut Explainer::default(),
-            wants_latency: false,
-            observe: &mut |_| {},
+        let measured = bystanders::beside(places, || {
+            row.measure(&mut Recording {
+                bundle: &mut bundle,
+                manifest: &mut manifest,
+                stop: &AtomicBool::new(false),
+                explainer: &mut explainer,
+                wants_latency: false,
+                observe: &mut |_| {},
+            })
         });
         over.store(true, Ordering::SeqCst);
         let stalls = injector.map_or(Ok(Ok(Vec::new())), |thread| thread.join());
@@ -191,6 +220,15 @@ fn measure(
         Ok::<_, Box<dyn std::error::Error>>(stalls?)
     })?;
     Ok((spikes(folder.path())?, stalls))
+}
+
+/// The best collector that this machine allows, calibrated as before a row.
+fn explainer(cpu: u32, depth: Depth) -> Result<Explainer, Box<dyn std::error::Error>> {
+    let cpus: CpuSet = [cpu].into_iter().collect();
+    let machine = inspect::read(Path::new("/"));
+    let mut explainer = Explainer::start(Choice::Auto, &WatchSpec { cpus: cpus.clone(), depth }, &machine)?;
+    explainer.calibrate(&cpus);
+    Ok(explainer)
 }
 
 fn spikes(folder: &Path) -> Result<Vec<Spike>, evidence::Error> {
@@ -208,6 +246,7 @@ fn keep_awake(cpu: u32, over: &AtomicBool) -> rt::Result<()> {
 
 /// Stalls `cpu` at random times, well inside the measured span.
 fn inject(cpu: u32, seconds: u64, seed: u64, over: &AtomicBool) -> rt::Result<Vec<Stall>> {
+    let _ = std::fs::write("/proc/thread-self/comm", INJECTOR);
     let setup = Setup { cpus: vec![cpu], policy: Policy::Fifo(99), lock_memory: true };
     let mut random = SmallRng::seed_from_u64(seed);
     let mut stalls = Vec::with_capacity(100 * seconds as usize);

@@ -109,11 +109,13 @@ pub fn program(figures: &PageFigures) -> String {
     );
     out.push_str(TRUTH);
     for (probe, outcome) in &figures.truth {
-        let StallDetection { due, seen, clean, right, worst_beyond_ns, foreign, foreign_at_rest } = outcome;
+        let StallDetection { due, seen, clean, right, worst_beyond_ns, named, .. } = outcome;
+        let StallDetection { explained, bystander, foreign, foreign_at_rest, .. } = outcome;
         let beyond = *worst_beyond_ns as f64 / 1e3;
         let _ = writeln!(
             out,
-            "| {probe} | {due} | {seen} | {clean} | {right} | {beyond:.1} us | {foreign} | {foreign_at_rest} |"
+            "| {probe} | {due} | {seen} | {clean} | {right} | {beyond:.1} us | {named} | {bystander} of {explained} | \
+             {foreign} | {foreign_at_rest} |"
         );
     }
     out
@@ -258,8 +260,10 @@ stalls that the probe must see (the spin probe all, the wakeup probe those in wh
 its threshold). *Clean* are those that were seen and in which the injector itself was left alone by the host; *right*
 those of them whose reported length is within 5 % + 5 us of the injector's own. A SCHED_IDLE thread keeps the CPU from
 halting, since what a host takes to wake a halted CPU would be a spike that was not injected.
+*Right cause* are the clean ones whose longest cause is the injector. Bystanders spin, wake each other, move and start
+programs meanwhile: no spike may name one, except in a function of the kernel.
 Spikes without a stall come from the machine: the last column counts those of an equally long run without injection.
 
-| probe | due | seen | clean | right | worst beyond the allowance | spikes without a stall | at rest |
-|---|---|---|---|---|---|---|---|
+| probe | due | seen | clean | right | worst beyond the allowance | right cause | a bystander named | spikes without a stall | at rest |
+|---|---|---|---|---|---|---|---|---|---|
 ";

@@ -20,6 +20,7 @@ use rt::{Policy, thread};
 
 use super::outcome::{InterruptionResult, Round};
 use super::source::{CPU, Interruption, Method, Repeat};
+use crate::bystanders::{self, Places};
 
 /// The interval at which the collector is read.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -43,27 +44,32 @@ pub fn interrupted(
     thread::set_affinity(&[0])?;
     // Before any program runs on that CPU.
     explainer.calibrate(&asked.cpus);
-    let (made, spikes) = std::thread::scope(|scope| {
-        let looks = scope.spawn(|| look(source, rounds, &over, &own, &mut send));
-        while own.load(Ordering::SeqCst) == 0 && !looks.is_finished() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        explainer.arm(&[(CPU, own.load(Ordering::SeqCst))]);
-        let made = match &source.make {
-            Method::Inside(_) => None,
-            Method::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
-        };
-        let spikes = explained(&mut explainer, &mut gaps, &over);
-        // Also after a failure of the collector: the loop has no other end.
-        over.store(true, Ordering::SeqCst);
-        let inside = looks.join().map_err(|_| "the loop panicked")?;
-        let made = made.map(|made| made.join().map_err(|_| "the source panicked"));
-        let made = match made {
-            Some(made) => made?,
-            None => inside,
-        };
-        Ok::<_, Box<dyn Error>>((made, spikes?))
-    })?;
+    // An ordinary loop would have to share its CPU with them.
+    let places = Places { measured: (!source.is_other).then_some(CPU), elsewhere: 0 };
+    let measured = bystanders::beside(places, || {
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| look(source, rounds, &over, &own, &mut send));
+            while own.load(Ordering::SeqCst) == 0 && !looks.is_finished() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            explainer.arm(&[(CPU, own.load(Ordering::SeqCst))]);
+            let made = match &source.make {
+                Method::Inside(_) => None,
+                Method::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
+            };
+            let spikes = explained(&mut explainer, &mut gaps, &over);
+            // Also after a failure of the collector: the loop has no other end.
+            over.store(true, Ordering::SeqCst);
+            let inside = looks.join().map_err(|_| "the loop panicked")?;
+            let made = made.map(|made| made.join().map_err(|_| "the source panicked"));
+            let made = match made {
+                Some(made) => made?,
+                None => inside,
+            };
+            Ok::<_, Box<dyn Error>>((made, spikes?))
+        })
+    });
+    let (made, spikes) = measured?;
     drop(another);
     Ok(match made {
         Ok(rounds) => InterruptionResult::of(source, &rounds, &spikes),

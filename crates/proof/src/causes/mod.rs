@@ -2,7 +2,7 @@
 //! Tests that the collectors name provoked interruptions and their senders.
 //!
 //! One thread reads the clock without pause on the watched CPU; each late read is a gap. Another one
-//! interrupts it at random times (`source`). A round counts as named if a gap that overlaps it has the cause
+//! interrupts it at random times (`source`), beside bystanders that no gap may name. A round counts as named if a gap that overlaps it has the cause
 //! of the round. Runs in a guest only ([`in_guest`]), with a guest for each kind of interruption; [`run`]
 //! starts the guests and writes the tables.
 
@@ -160,6 +160,9 @@ fn short_of(one: &InterruptionResult) -> Option<String> {
         if let Some(sent) = one.sent.filter(|sent| share(*sent, *named) < RIGHT) {
             words.push(format!("the right sender in {sent} of {named}"));
         }
+        if one.bystander > 0 {
+            words.push(format!("a bystander named {} times", one.bystander));
+        }
         if *remainder >= REMAINDER {
             words.push(format!("{:.1} % unexplained", remainder * 100.0));
         }
@@ -168,8 +171,8 @@ fn short_of(one: &InterruptionResult) -> Option<String> {
 }
 
 fn table(outcomes: &[InterruptionResult]) -> String {
-    let mut text = "| interruption | expected | rounds | seen as gaps | right cause | right sender | median remainder | named elsewhere |\n\
-         |---|---|--:|--:|--:|--:|--:|--:|\n"
+    let mut text = "| interruption | expected | rounds | seen as gaps | right cause | right sender | median remainder | named elsewhere | a bystander named |\n\
+         |---|---|--:|--:|--:|--:|--:|--:|--:|\n"
         .to_string();
     let share = |part: usize, of: usize| match of {
         0 => "–".to_string(),
@@ -178,14 +181,15 @@ fn table(outcomes: &[InterruptionResult]) -> String {
     for one in outcomes {
         let InterruptionResult { name, expected, rounds, seen, named, .. } = one;
         let _ = match &one.skipped {
-            Some(why) => writeln!(text, "| {name} | {expected} | {why} | | | | | |"),
+            Some(why) => writeln!(text, "| {name} | {expected} | {why} | | | | | | |"),
             None => writeln!(
                 text,
-                "| {name} | {expected} | {rounds} | {seen} | {} | {} | {:.1} % | {} |",
+                "| {name} | {expected} | {rounds} | {seen} | {} | {} | {:.1} % | {} | {} |",
                 share(*named, *seen),
                 one.sent.map_or("–".to_string(), |sent| share(sent, *named)),
                 one.remainder * 100.0,
-                one.elsewhere
+                one.elsewhere,
+                one.bystander
             ),
         };
     }
@@ -232,7 +236,7 @@ mod tests {
         let said = short_of(&outcome).unwrap();
         assert_eq!(said, "membarrier storm: named 2 of 3, the right sender in 1 of 2, 20.0 % unexplained");
         let row = table(&[outcome]);
-        assert!(row.ends_with("| 4 | 3 | 66.7 % | 50.0 % | 20.0 % | 1 |\n"), "{row}");
+        assert!(row.ends_with("| 4 | 3 | 66.7 % | 50.0 % | 20.0 % | 1 | 0 |\n"), "{row}");
     }
 
     #[test]

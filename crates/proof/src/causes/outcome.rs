@@ -8,6 +8,7 @@ use evidence::manifest::Spike;
 use serde::{Deserialize, Serialize};
 
 use super::source::Interruption;
+use crate::bystanders;
 
 /// The result of one kind of interruption.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -30,7 +31,9 @@ pub struct InterruptionResult {
     pub remainder: f64,
     /// Gaps far from any round with the same cause.
     pub elsewhere: usize,
-    /// The causes of the first wrong gaps.
+    /// Gaps that name a bystander.
+    pub bystander: usize,
+    /// The causes of the first wrong gaps, and of those that name a bystander.
     pub wrong: Vec<String>,
 }
 
@@ -63,6 +66,7 @@ impl InterruptionResult {
             sent: source.has_sender.then_some(0),
             remainder: 0.0,
             elsewhere: 0,
+            bystander: 0,
             wrong: Vec::new(),
         };
         let mut shares = Vec::new();
@@ -88,6 +92,9 @@ impl InterruptionResult {
         let elsewhere = |spike: &&Spike| !rounds.iter().any(|round| overlaps(round, spike));
         let given = |spike: &&Spike| spike.causes.iter().any(|cause| is_right(&cause));
         outcome.elsewhere = spikes.iter().filter(elsewhere).filter(given).count();
+        let named = spikes.iter().filter(|spike| bystanders::are_named(spike));
+        outcome.wrong.extend(named.clone().take(5).map(summary));
+        outcome.bystander = named.count();
         outcome
     }
 }

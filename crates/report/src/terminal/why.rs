@@ -323,7 +323,9 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
     let fits = runs.chars().count() + 3 + rest.chars().count() <= style.width();
     let between = if fits { "   ".to_string() } else { format!("\n{:NAMES$}", "") };
     out.push_str(&format!("{runs}{between}{}\n", style.paint(paint, &rest)));
-    if spike.much_unexplained {
+    if let Some(detail) = &spike.unexplained_detail {
+        within(out, "unexplained: ", &text::clean(detail), paint, style);
+    } else if spike.much_unexplained {
         within(out, "", "more than a tenth of this spike is unexplained", paint, style);
     }
     for line in why::siblings(spike, Sign::Plain) {

@@ -43,6 +43,7 @@ fn a_sender_is_said_as_far_as_it_is_known() {
         comm: Some("ec\u{1b}ho".into()),
         pid: Some(4211),
         call_site: Some("text_poke_bp_batch".into()),
+        context: None,
         function: None,
     };
     assert_eq!(
@@ -66,6 +67,7 @@ fn a_late_cycle_names_its_row_and_ends_with_its_work() {
         missed: 0,
         unexplained_ns: None,
         much_unexplained: false,
+        unexplained_detail: None,
         causes: Vec::new(),
         siblings: Vec::new(),
         mostly: None,

@@ -363,6 +363,7 @@ fn spikes(row: &Row) -> Vec<Spike> {
         causes: causes(second.second, second.max_ns),
         unexplained_ns: (second.second % 3 < 2)
             .then_some(second.max_ns / [50, 5][second.second as usize % 2]),
+        unexplained_detail: None,
         siblings: vec![OnSibling {
             cpu: 7,
             cause: Cause::timed(CauseKind::Thread, "stress-ng-cpu", 0, second.max_ns),
@@ -385,6 +386,7 @@ fn causes(which: u32, latency_ns: u64) -> Vec<Cause> {
                 cpu: Some(0),
                 pid: Some(4211),
                 comm: Some("echo".into()),
+                context: None,
                 function: Some("do_sync_core".into()),
                 call_site: Some("text_poke_bp_batch".into()),
             });

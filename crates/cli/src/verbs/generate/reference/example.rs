@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evidence::Bundle;
-use evidence::cause::{Cause, CauseKind};
+use evidence::cause::{Cause, CauseKind, QUOTA, RETURN, RT_LIMIT, STOPPED};
 use evidence::manifest::{Asked, Manifest, RowKey, Spike};
 use machine::advice::SettingId;
 use machine::snapshot::{Cpu, IdleState, Kernel, Preemption};
@@ -74,9 +74,12 @@ const NAMES: &[(CauseKind, &[&str])] = &[
     (CauseKind::Workqueue, &["vmstat_update", "lru_add_drain_per_cpu", "wb_workfn"]),
     (CauseKind::Kthread, &["kworker/3:1", "ksoftirqd/3", "rcuc/3", "migration/3"]),
     (CauseKind::Thread, &["cc"]),
-    (CauseKind::Syscall, &["write", evidence::cause::RETURN]),
+    (CauseKind::Syscall, &["write", RETURN]),
     (CauseKind::IdleExit, &["C6"]),
     (CauseKind::Timer, &["it_real_fn"]),
+    (CauseKind::Throttled, &[QUOTA, RT_LIMIT]),
+    (CauseKind::Stopped, &[STOPPED]),
+    (CauseKind::Interrupt, &["virtio0-req"]),
     (CauseKind::Lock, &["servo!buffer_lock"]),
     (CauseKind::Wait, &["read (descriptor 5)"]),
 ];

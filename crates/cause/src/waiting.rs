@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether the measured thread of a CPU waits for it, and what may be said to keep it.
+//!
+//! A thread that has to give way keeps the CPU only in the kernel. Where it was not found there, or where the
+//! measured thread is ready and is passed over at a switch, the reason is another one than the thread that runs.
+
+use crate::event::{Kept, ORDINARY, Task};
+use crate::span::{Occupant, Span, Withheld};
+
+/// The measured thread of a CPU while it does not have it.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    /// How it leaves the CPU with the next switch: its priority, and whether it was stopped.
+    leaves: Option<(Option<i32>, bool)>,
+    /// Its priority, where it is known to be ready.
+    ready: Option<i32>,
+    /// Its priority, as its last wakeup or its last leave showed it.
+    prio: Option<i32>,
+    /// Why it cannot have the CPU.
+    withheld: Option<Withheld>,
+}
+
+impl Waiting {
+    /// Why it cannot have the CPU, whatever runs.
+    pub fn withheld(&self) -> Option<Withheld> {
+        self.withheld
+    }
+
+    /// It leaves the CPU with the next switch, and does not sleep.
+    pub fn leaves(&mut self, prio: Option<i32>, is_stopped: bool) {
+        self.leaves = Some((prio, is_stopped));
+        self.prio = prio.or(self.prio);
+    }
+
+    /// It was woken, and another thread has the CPU.
+    pub fn woken(&mut self, kept: &Kept) {
+        self.ready = kept.priorities.1.or(self.ready);
+        self.prio = kept.priorities.1.or(self.prio);
+    }
+
+    /// It has the CPU. What was known of it before the window says nothing of a later wakeup.
+    pub fn runs(&mut self, is_before_the_window: bool) {
+        (self.leaves, self.ready, self.withheld) = (None, None, None);
+        if is_before_the_window {
+            self.prio = None;
+        }
+    }
+
+    /// Another thread gets the CPU, and it could not: it was stopped, or it is ready and `to` would have to give
+    /// way to it.
+    pub fn passed_over_for(&mut self, to: &Task) {
+        match self.leaves.take() {
+            Some((_, true)) => self.withheld = Some(Withheld::Stopped),
+            Some((prio, false)) => self.ready = prio,
+            None => {}
+        }
+        if self.withheld != Some(Withheld::Stopped) {
+            self.withheld = self.ready.and_then(|prio| {
+                let is_real_time = prio < ORDINARY;
+                (to.pid == 0 || yields(to, prio)).then_some(Withheld::Throttled { is_real_time })
+            });
+        }
+    }
+
+    /// Takes the time of threads that have to give way to it, and were not found in the kernel by its wakeup.
+    pub fn acquit(&self, spans: &mut [Span]) {
+        let Some(prio) = self.prio else { return };
+        for span in spans.iter_mut().filter(|span| span.kept.is_none()) {
+            if matches!(&span.occupant, Occupant::Thread(task) if yields(task, prio)) {
+                span.occupant = Occupant::Nobody;
+            }
+        }
+    }
+}
+
+/// Whether a thread gives way to one of this priority. Of two ordinary threads the scheduler chooses by other
+/// rules.
+fn yields(task: &Task, prio: i32) -> bool {
+    prio < ORDINARY && task.prio.is_some_and(|other| prio < other)
+}
