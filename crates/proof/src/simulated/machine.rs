@@ -86,6 +86,18 @@ impl SimulatedMachine {
         limit as u64
     }
 
+    /// The latency that a cycle exceeds once in so many, of a family with one continuous distribution.
+    pub fn once_in_ns(&self, cycles: f64) -> f64 {
+        match self.family {
+            LateFamily::Autoregressive(_) => 20_000.0 + 2_000.0 * upper_normal(1.0 / cycles),
+            LateFamily::Bursts(length) => {
+                let in_bursts = bursts(length) * length as f64 / CYCLES as f64;
+                20_000.0 + 10_000.0 * (cycles * in_bursts / (1.0 + in_bursts)).ln()
+            }
+            _ => 2_000.0 + 1_000.0 * cycles.ln(),
+        }
+    }
+
     /// The machine as it is in one boot.
     pub fn booted(self, rng: &mut Xoshiro256PlusPlus) -> SimulatedMachine {
         match self.family {

@@ -16,6 +16,7 @@ pub use machine::{LateFamily, SimulatedMachine};
 pub use trial::{ClaimTally, Claims};
 
 use evidence::claim::{THREE, spelled};
+use evidence::tail::Tail;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -35,6 +36,9 @@ const OFTEN: [f64; 7] = [1.0, 2.0, 3.0, 3.5, 4.0, 5.0, 7.0];
 
 /// The same of a process whose late cycles have clusters of any length.
 const CYCLES_OFTEN: [f64; 8] = [3.0, 6.0, 12.0, 25.0, 60.0, 150.0, 400.0, 1_000.0];
+
+/// The rare latency that is compared: once in so many cycles.
+const RARE: u64 = 1_000_000;
 
 /// After how many runs a cause comes again.
 const AGAIN: [f64; 7] = [0.2, 0.33, 0.5, 1.05, 2.0, 5.0, 24.0];
@@ -174,11 +178,51 @@ fn power(runs: u64) -> String {
     out
 }
 
+/// How often the tail of a run is estimated, its interval has the latency that is true, and the bound without
+/// a model is above it.
+fn tails(runs: u64) -> String {
+    let mut out = String::from(
+        "| Latencies | Estimated in | Interval has the truth in | Bound by moments above it in |\n|---|--:|--:|--:|\n",
+    );
+    use LateFamily::{Autoregressive, Bursts, Independent};
+    let families = [
+        ("independent", Independent),
+        ("AR(1), 0.9", Autoregressive(0.9)),
+        ("AR(1), 0.99", Autoregressive(0.99)),
+        ("bursts of 10", Bursts(10)),
+        ("bursts of 40", Bursts(40)),
+    ];
+    for (name, family) in families {
+        // So rare that no run ends early.
+        let machine = SimulatedMachine { family, often: 1e-9 };
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(runs);
+        let (mut latencies, mut estimated, mut has, mut above) = (Vec::new(), 0u64, 0u64, 0u64);
+        for _ in 0..runs {
+            machine.run(&mut rng, true, &mut latencies);
+            let row = trial::row(&latencies, machine.limit_ns());
+            let Tail::Estimate(estimate) = row.tail() else { continue };
+            let Some(level) = estimate.levels.iter().find(|level| level.once_in == RARE) else { continue };
+            let truth_ns = machine.once_in_ns(RARE as f64) as u64;
+            estimated += 1;
+            has += u64::from((level.low_ns..=level.high_ns).contains(&truth_ns));
+            above += u64::from(level.model_free_ns.is_some_and(|bound_ns| bound_ns >= truth_ns));
+        }
+        let of = |part: u64, whole: u64| match whole {
+            0 => "–".to_string(),
+            _ => format!("{:.0} %", 100.0 * part as f64 / whole as f64),
+        };
+        let (all, has, above) = (of(estimated, runs), of(has, estimated), of(above, estimated));
+        let _ = writeln!(out, "| {name} | {all} | {has} | {above} |");
+    }
+    out
+}
+
 /// Tries all families and puts the tables into the page; fails where a claim is false too often.
 pub fn run(page: &Path, runs: u64) -> Result<(), Box<dyn Error>> {
     const FAMILIES: &str = "proof-claims";
     const POWER: &str = "proof-claims, power";
-    [FAMILIES, POWER].into_iter().try_for_each(|name| page::has_place(page, name))?;
+    const TAILS: &str = "proof-claims, tails";
+    [FAMILIES, POWER, TAILS].into_iter().try_for_each(|name| page::has_place(page, name))?;
     let tried = tried(runs);
     let families = table(&tried);
     print!("{families}");
@@ -186,6 +230,9 @@ pub fn run(page: &Path, runs: u64) -> Result<(), Box<dyn Error>> {
     let power = power(runs);
     print!("{power}");
     page::put(page, POWER, &power)?;
+    let tails = tails(runs / 40);
+    print!("{tails}");
+    page::put(page, TAILS, &tails)?;
     let wrong = tried.iter().flat_map(TriedFamily::wrong).collect::<Vec<_>>();
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ").into()) }
 }
