@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use evidence::cause::Choice;
-use evidence::weakly_hard::Allowance;
+use evidence::limit::Until;
+use evidence::weakly_hard::LateAllowance;
 use machine::{CpuSet, Use};
 
-use crate::values::{allowance, causes, claim_per, cpus, duration, interval, policy, purpose, taint, timer};
+use crate::values::{
+    allowance, causes, claim_per, cpus, duration, interval, policy, purpose, taint, timer, until,
+};
 
 mod compare;
 mod doctor;
@@ -219,6 +222,17 @@ pub struct SpikeOptions {
     pub on_spike_every: Option<Duration>,
 }
 
+/// Runs of other boots.
+#[derive(Debug, Clone, Default, Args)]
+pub struct BootOptions {
+    /// Judge so many boots, of which this run is one: without a bad one, fewer than 3/N of boots are bad
+    #[arg(hide_short_help = true, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), help_heading = CLAIM)]
+    pub boots: Option<u64>,
+    /// Earlier runs of the same options, from other boots, to judge together with this one
+    #[arg(hide_short_help = true, long, value_name = "RUN,…", value_delimiter = ',', help_heading = CLAIM)]
+    pub join: Vec<PathBuf>,
+}
+
 /// Options of the response probe.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ResponseOptions {
@@ -331,11 +345,11 @@ pub struct RunOptions {
     /// your word that late cycles are independent.
     #[arg(hide_short_help = true, long, value_name = "UNIT", value_parser = claim_per(), hide_possible_values = true, help_heading = CLAIM)]
     pub claim_per: Option<String>,
-    /// Late cycles allowed in any K consecutive ones, as 1in10
+    /// Allow M late cycles in any K, as 1in10
     ///
-    /// A missed period is a late cycle. Every window of K cycles is judged.
+    /// K are consecutive. A missed period is a late cycle. Every window of K cycles is judged.
     #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true, help_heading = CLAIM)]
-    pub allow: Option<Allowance>,
+    pub allow: Option<LateAllowance>,
     /// Taints without effect on the verdict
     ///
     /// They are shown all the same: not-real-time-kernel,steal.
@@ -346,6 +360,13 @@ pub struct RunOptions {
     /// As --on-threshold. By default it is the limit.
     #[arg(long, alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
+    /// End each row early, once the claim is reached (held), or a cycle is late (exceeded); at most
+    /// --duration
+    #[arg(hide_short_help = true, long, value_name = "held|exceeded", value_parser = until(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
+    pub until: Vec<Until>,
+    /// Runs of other boots that are judged together with this one.
+    #[command(flatten)]
+    pub boots: BootOptions,
     /// Actions on spikes.
     #[command(flatten)]
     pub spikes: SpikeOptions,

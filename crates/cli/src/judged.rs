@@ -11,7 +11,8 @@ use evidence::document::ProveDocument;
 use evidence::manifest::WrittenBy;
 use run::{RunSpec, SessionContext};
 
-use crate::args::{Detail, Output};
+use crate::args::{Detail, Output, RunOptions};
+use crate::boots;
 use crate::live::page::LivePage;
 use crate::next;
 use crate::outcome::{Document, VerbResult};
@@ -48,17 +49,17 @@ pub fn title() -> String {
     format!("{} {rest}", program.rsplit('/').next().unwrap_or(program))
 }
 
-/// Measures `spec` into `folder`; prints the table, and says whether the limit holds. A page gets the verdict
-/// too.
+/// Measures `spec` into a new folder; prints the table, and says whether the limit holds, with the runs of
+/// other boots where the options name them. A page gets the verdict too.
 pub fn judged(
     setting: SessionContext<'_>,
     spec: &RunSpec,
-    folder: Option<&Path>,
     page: Option<&LivePage>,
-    detail: Detail,
+    options: &RunOptions,
     out: &Output,
 ) -> VerbResult {
-    let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
+    let others = boots::opened(&options.boots)?;
+    let folder = options.output.clone().unwrap_or_else(run::default_folder);
     // A run that is refused since the folder holds another one has saved nothing.
     let is_new = !untrusted::is_there(folder.join(MANIFEST));
     let bundle = run::prove_in(setting, spec, &folder).inspect_err(|_| {
@@ -66,10 +67,10 @@ pub fn judged(
             kept(&folder, out)
         }
     })?;
-    let document = ProveDocument::of(&bundle);
+    let document = boots::judged(&bundle, ProveDocument::of(&bundle), &others, &options.boots);
     let report = report::write_into(&bundle, &document);
     // What was measured is shown even where no more can be written.
-    show(&document, detail, out);
+    show(&document, options.detail, out);
     out.json(&document)?;
     let report = report?;
     out.print_text(&format!("Report: {}", report.display()));

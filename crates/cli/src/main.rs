@@ -4,6 +4,7 @@
 
 mod again;
 mod args;
+mod boots;
 mod guide;
 mod hidden;
 mod judged;

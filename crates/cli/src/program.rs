@@ -141,7 +141,7 @@ pub fn measure(
         on_spike,
         written_by: this_program(),
     };
-    judged(setting, &spec, options.output.as_deref(), page.as_ref(), options.detail, out)
+    judged(setting, &spec, page.as_ref(), options, out)
 }
 
 /// `asked` for a program's loops: the program's own settings replace the options.

@@ -10,7 +10,8 @@ use clap::{Arg, Command};
 use error::Error;
 use evidence::cause::Choice;
 use evidence::claim::ClaimPer;
-use evidence::weakly_hard::Allowance;
+use evidence::limit::Until;
+use evidence::weakly_hard::LateAllowance;
 use machine::purpose::FORMS;
 use machine::{CpuSet, Profile, Use};
 use measure::wakeup::TimerKind;
@@ -157,8 +158,13 @@ fn claim_unit(text: &str) -> Result<String, String> {
     names.contains(&text).then(|| text.to_string()).ok_or_else(|| format!("choose from {}", names.join(", ")))
 }
 
+/// When a row ends early.
+pub fn until() -> Offered<Parse<Until>> {
+    Offered { parse: str::parse::<Until>, values: || named(Until::NAMES.map(|(name, _)| name)) }
+}
+
 /// Late cycles that are allowed: `1in10`.
-pub fn allowance(text: &str) -> Result<Allowance, String> {
+pub fn allowance(text: &str) -> Result<LateAllowance, String> {
     text.parse()
 }
 

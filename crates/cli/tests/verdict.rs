@@ -62,6 +62,29 @@ fn too_few_samples_for_the_claim_prove_nothing() {
 }
 
 #[test]
+fn until_held_measures_the_cycles_that_the_claim_needs() {
+    skip_if!(skipped_for_lack_of_cpus());
+    let folder = folder();
+    // 3 / 0.7 cycles.
+    let args = [&EASY[..], &["--until", "held", "--json", "-"]].concat();
+    let args = [&["prove", "-o", "b", "--warm-up", "0", "--causes", "off"], &args[..]].concat();
+    let document = isolator(folder.path(), &args).judged().json();
+    let row = &document["rows"][0];
+    assert_eq!(row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap(), 5, "{document:#}");
+}
+
+#[test]
+fn two_runs_of_one_boot_are_one_boot() {
+    skip_if!(skipped_for_lack_of_cpus());
+    let folder = folder();
+    isolator(folder.path(), &short("a", &EASY)).judged();
+    let args = [&EASY[..], &["--boots", "2", "--join", "a", "--json", "-"]].concat();
+    let claim = isolator(folder.path(), &short("b", &args)).judged().json()["verdict"]["claim"].clone();
+    assert_eq!((&claim["unit"], &claim["per"]), (&"boot".into(), &"boot".into()), "{claim}");
+    assert!(claim["boots"].as_u64().unwrap() <= 1 && claim["more_boots"].as_u64().unwrap() >= 1, "{claim}");
+}
+
+#[test]
 fn what_cannot_run_here_is_said_and_nothing_is_proven() {
     skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();

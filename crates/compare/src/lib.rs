@@ -7,5 +7,5 @@ pub mod gate;
 mod likeness;
 mod runs;
 
-pub use likeness::Difference;
+pub use likeness::{Difference, asked as asked_differences, machine as machine_differences};
 pub use runs::{Change, ComparedFigure, ComparedRun, Comparison, compare};

@@ -18,8 +18,18 @@ use evidence::manifest::Manifest;
 
 /// Fields of what was asked that do not make runs unlike: they judge what was measured, or say how much of
 /// it is kept, and do not change it.
-const JUDGE_ONLY: [&str; 9] =
-    ["limit", "threshold_ns", "claim", "claim_per", "allow", "accept", "flight", "loads_if_available", "use"];
+const JUDGE_ONLY: [&str; 10] = [
+    "limit",
+    "threshold_ns",
+    "claim",
+    "claim_per",
+    "allow",
+    "until",
+    "accept",
+    "flight",
+    "loads_if_available",
+    "use",
+];
 
 /// A field in which two runs differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,13 +68,13 @@ fn with_units(list: &str) -> String {
 }
 
 /// Where what was asked differs. A field that one run states and the other does not is a difference.
-pub(crate) fn asked(before: &Manifest, after: &Manifest) -> Vec<Difference> {
+pub fn asked(before: &Manifest, after: &Manifest) -> Vec<Difference> {
     differ(&asked_fields(before), &asked_fields(after))
 }
 
 /// Where the machines, or the versions of the program that measured, differ. What holds for several CPUs is
 /// said once.
-pub(crate) fn machine(before: &Manifest, after: &Manifest) -> Vec<Difference> {
+pub fn machine(before: &Manifest, after: &Manifest) -> Vec<Difference> {
     let mut differences = differ(&machine_fields(before), &machine_fields(after));
     let mut by_cpu = BTreeMap::<_, CpuSet>::new();
     for was in &before.machine.cpus {
@@ -116,6 +126,8 @@ fn machine_fields(manifest: &Manifest) -> BTreeMap<String, String> {
     let mut machine = manifest.machine.clone();
     let cpus = std::mem::take(&mut machine.cpus).iter().map(|cpu: &Cpu| cpu.id).collect::<CpuSet>();
     machine.unread.clear();
+    // Another one at each boot.
+    machine.boot_id = None;
     let mut fields = fields(&machine);
     let written_by = &manifest.written_by;
     let also = [

@@ -64,6 +64,9 @@ pub struct Claim {
     pub rate_below: Option<f64>,
     /// Boots that it rests on.
     pub boots: u64,
+    /// Boots that are still needed for those that were wanted; absent where none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_boots: Option<u64>,
     /// The chance that the next spike has a cause that no listed spike had (Good-Turing); absent without
     /// spikes whose cause is named.
     pub next_cause_unseen: Option<f64>,
@@ -93,6 +96,7 @@ impl Claim {
             cluster_factor_interval: factor.map(|factor| [factor.low, factor.high]),
             rate_below,
             boots: 1,
+            more_boots: None,
             next_cause_unseen,
         };
         Some(match rate_below.filter(|_| per != ClaimPer::Episode) {

@@ -16,8 +16,8 @@
 //!   of several thresholds; and never below a tenth of the row, since the cause of late cycles may not have
 //!   come in a row without one. With that a cause that is there for less than 3/10 of the time has fewer than
 //!   3 episodes in the row, however its late cycles lie; one whose late cycles come at random while it is
-//!   there has so few, too, unless it is there for 8/10 of the time (a gap of `g` on average is above `h` with
-//!   a chance of exp(-h/g), so that such gaps come at most once in e·h).
+//!   there has so few, too, unless it is there for 8/10 of the time (a gap of `g` on average is above `h`
+//!   with a chance of exp(-h/g), so that such gaps come at most once in e·h).
 //! - **Cluster factor**: exceedances of a threshold in one cluster, on average. It is known only where
 //!   samples came near the limit: causes that did not occur have a factor of their own. Its interval takes
 //!   sizes as geometric, the spread of a cluster Poisson process whose sizes have no memory (delta method).

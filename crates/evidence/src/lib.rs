@@ -8,7 +8,8 @@
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off; [`snapshot`]
 //!   copies one that is being written.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`claim`], by [`episode`]s, what they
-//!   claim beyond themselves; [`weakly_hard`] judges limits that allow some late cycles.
+//!   claim beyond themselves; [`boots`] joins runs; [`weakly_hard`] judges limits that allow some late
+//!   cycles.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on;
 //!   [`fitness`]: what they say of the use that was asked. [`store()`] writes a bundle that is in memory.
 //!
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod boots;
 pub mod cause;
 pub mod claim;
 mod clock;

@@ -152,17 +152,17 @@ fn wrong_each(text: &str, why: &str) -> Error {
 
 /// At most so many late cycles in so many consecutive ones: `1in10`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
+pub struct LateAllowance {
     /// Late cycles.
     pub m: u64,
     /// Of so many consecutive ones.
     pub k: u64,
 }
 
-impl FromStr for Allowance {
+impl FromStr for LateAllowance {
     type Err = String;
 
-    fn from_str(text: &str) -> std::result::Result<Allowance, String> {
+    fn from_str(text: &str) -> std::result::Result<LateAllowance, String> {
         let wrong = || format!("'{text}' is no number of late cycles in so many; give one such as 1in10");
         let (m, k) = text.split_once("in").ok_or_else(wrong)?;
         let [m, k] = [m, k].map(|number| number.trim().parse::<u64>().map_err(|_| wrong()));
@@ -170,13 +170,38 @@ impl FromStr for Allowance {
         if m >= k {
             return Err(format!("'{text}' allows every cycle to be late; give fewer, such as 1in10"));
         }
-        Ok(Allowance { m, k })
+        Ok(LateAllowance { m, k })
     }
 }
 
-impl fmt::Display for Allowance {
+impl fmt::Display for LateAllowance {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}in{}", self.m, self.k)
+    }
+}
+
+/// When a row ends before its time, by a rule that is set before it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// Once it has the cycles that its claim needs. Their number is known before the row, so that the claim
+    /// is judged once, and its confidence stays.
+    Held,
+    /// Once a cycle was late: then the verdict is known.
+    Exceeded,
+}
+
+impl Until {
+    /// All of them, as they are asked for.
+    pub const NAMES: [(&'static str, Until); 2] = [("held", Until::Held), ("exceeded", Until::Exceeded)];
+}
+
+impl FromStr for Until {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Until, String> {
+        let known = Until::NAMES.iter().find(|(name, _)| *name == text);
+        known.map(|(_, until)| *until).ok_or_else(|| "choose from held, exceeded".to_string())
     }
 }
 

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Causes, Choice, OnSibling};
-use crate::limit::{Allowance, ClaimPer};
+use crate::limit::{ClaimPer, LateAllowance, Until};
 use crate::taint::Taint;
 
 /// Version of every file of a bundle and of every JSON document made from one.
@@ -78,7 +78,7 @@ impl Manifest {
     }
 
     /// The late cycles that are allowed; what cannot be read allows none.
-    pub fn allowed(&self) -> Option<Allowance> {
+    pub fn allowed(&self) -> Option<LateAllowance> {
         self.asked.allow.as_deref()?.parse().ok()
     }
 
@@ -164,6 +164,9 @@ pub struct Asked {
     /// Late cycles that are allowed in any so many consecutive ones: `1in10`; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<String>,
+    /// When rows end early; empty: never.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub until: Vec<Until>,
     /// `/dev/cpu_dma_latency` that was requested while measuring, in microseconds; absent: left alone.
     pub dma_latency_us: Option<u32>,
     /// The kinds of work that the kernel part was asked to defer on the measured CPUs: `default,ktlb`;

@@ -21,7 +21,7 @@ use crate::starved::starved;
 use crate::tail::Tail;
 use crate::taint;
 use crate::unseen::next_cause_unseen;
-use crate::weakly_hard::{Allowance, WeaklyHard};
+use crate::weakly_hard::{LateAllowance, WeaklyHard};
 use machine::quantity::{Count, Cycles, Say, Sentence, Sign, Time};
 use machine::sentence;
 
@@ -314,11 +314,11 @@ fn untold(manifest: &Manifest) -> Vec<Sentence> {
     reasons
 }
 
-fn supported(claim: Option<&Claim>, allowed: Option<Allowance>) -> Sentence {
+fn supported(claim: Option<&Claim>, allowed: Option<LateAllowance>) -> Sentence {
     let Some(claim) = claim else { return "no gap above the limit was seen".into() };
     let seen = match allowed {
         None => "no late cycle in any row".to_string(),
-        Some(Allowance { m, k }) => format!("no {k} cycles with more than {m} late in any row"),
+        Some(LateAllowance { m, k }) => format!("no {k} cycles with more than {m} late in any row"),
     };
     sentence![
         seen,

@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::limit::Allowance;
+pub use crate::limit::LateAllowance;
 use crate::manifest::Spike;
 use crate::row::Row;
 
@@ -29,8 +29,8 @@ pub struct WeaklyHard {
 
 impl WeaklyHard {
     /// How `row` kept the limit, by the spikes of its bundle.
-    pub fn of(row: &Row, spikes: &[Spike], allowed: Allowance) -> WeaklyHard {
-        let Allowance { m, k } = allowed;
+    pub fn of(row: &Row, spikes: &[Spike], allowed: LateAllowance) -> WeaklyHard {
+        let LateAllowance { m, k } = allowed;
         let late = Places::of(row, spikes);
         let seen = late.violations(allowed, row.due().most());
         WeaklyHard { m, k, violations: (seen > 0 || late.are_all).then_some(seen) }
@@ -69,7 +69,7 @@ impl Places {
     }
 
     /// Windows with more late cycles than are allowed, of a row of so many cycles.
-    fn violations(&self, Allowance { m, k }: Allowance, cycles: u64) -> u64 {
+    fn violations(&self, LateAllowance { m, k }: LateAllowance, cycles: u64) -> u64 {
         let last = cycles.saturating_sub(k);
         let (mut windows, mut before) = (0u64, None);
         for (n, first) in self.at.iter().enumerate() {
@@ -92,15 +92,15 @@ mod tests {
 
     #[test]
     fn reads_what_is_allowed() {
-        assert_eq!("1in10".parse(), Ok(Allowance { m: 1, k: 10 }));
-        assert_eq!("0in5".parse::<Allowance>().unwrap().to_string(), "0in5");
+        assert_eq!("1in10".parse(), Ok(LateAllowance { m: 1, k: 10 }));
+        assert_eq!("0in5".parse::<LateAllowance>().unwrap().to_string(), "0in5");
         for wrong in ["", "1", "10in10", "3in2", "1in", "in10", "-1in10", "1 of 10"] {
-            assert!(wrong.parse::<Allowance>().is_err(), "{wrong}");
+            assert!(wrong.parse::<LateAllowance>().is_err(), "{wrong}");
         }
     }
 
     /// Counted window by window.
-    fn counted(at: &[u64], Allowance { m, k }: Allowance, cycles: u64) -> u64 {
+    fn counted(at: &[u64], LateAllowance { m, k }: LateAllowance, cycles: u64) -> u64 {
         let late = |from: u64| at.iter().filter(|place| (from..from + k).contains(place)).count() as u64;
         (0..=cycles.saturating_sub(k)).filter(|from| late(*from) > m).count() as u64
     }
@@ -110,7 +110,7 @@ mod tests {
         let places = [vec![], vec![3], vec![3, 4], vec![0, 9, 10, 25, 26, 27], vec![1, 11, 21, 29], vec![29]];
         for at in places {
             for (m, k) in [(0, 1), (1, 2), (1, 10), (2, 5), (0, 10), (3, 29), (1, 40)] {
-                let allowed = Allowance { m, k };
+                let allowed = LateAllowance { m, k };
                 let found = Places { at: at.clone(), are_all: true }.violations(allowed, 30);
                 assert_eq!(found, counted(&at, allowed, 30), "{at:?} {allowed}");
             }

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use evidence::boots::JoinedBoots;
 use evidence::claim::{ClaimPer, ClaimUnit};
 use evidence::document::ProveDocument;
 use evidence::manifest::{Asked, Granted, Manifest, RowEntry, RowKey, RunState, Second, Spike, WrittenBy};
@@ -64,6 +65,10 @@ fn spike(cpu: u32, &(cycle, latency_ns, missed): &Late) -> Spike {
 
 /// The document of a run of such rows, one for each list of late cycles.
 fn document(length_s: u32, rows: &[&[Late]], asked: Asked) -> ProveDocument {
+    ProveDocument::without_tails(&bundle(length_s, rows, asked))
+}
+
+fn bundle(length_s: u32, rows: &[&[Late]], asked: Asked) -> Bundle {
     let each = || (0..).zip(rows);
     let rows = each().map(|(cpu, late)| row(cpu, length_s, late)).collect::<Vec<_>>();
     let written_by =
@@ -83,9 +88,7 @@ fn document(length_s: u32, rows: &[&[Late]], asked: Asked) -> ProveDocument {
         causes: None,
     };
     let spikes = each().flat_map(|(cpu, late)| late.iter().map(move |one| spike(cpu, one))).collect();
-    let bundle =
-        Bundle { path: PathBuf::from("run"), manifest, rows, spikes, lab: None, missing: Vec::new() };
-    ProveDocument::without_tails(&bundle)
+    Bundle { path: PathBuf::from("run"), manifest, rows, spikes, lab: None, missing: Vec::new() }
 }
 
 fn allowing(text: &str) -> Asked {
@@ -170,4 +173,80 @@ fn an_allowance_without_all_places_is_unproven() {
     let spikes = late.iter().map(|one| spike(0, one)).collect::<Vec<_>>();
     assert_eq!(whole(spikes.clone()), Some(0));
     assert_eq!(whole(spikes[..1].to_vec()), None);
+}
+
+/// A run in the boot of that name.
+fn in_boot(boot: &str, late: &[Late]) -> Bundle {
+    let mut bundle = bundle(20, &[late], Asked::default());
+    bundle.manifest.machine.boot_id = Some(boot.to_string());
+    bundle
+}
+
+#[test]
+fn boots_are_judged_together() {
+    let late: &[Late] = &[(100, 200_000, 0)];
+    for (boots, wanted, outcome, below, counted, more, reason) in [
+        (
+            vec![("a", false)],
+            3,
+            VerdictOutcome::Unproven,
+            1.0,
+            1,
+            2,
+            "1 of 3 boots held: 2 more boots are needed",
+        ),
+        // Two runs of one boot are one boot.
+        (
+            vec![("a", false), ("a", false)],
+            2,
+            VerdictOutcome::Unproven,
+            1.0,
+            1,
+            1,
+            "1 of 2 boots held: 1 more boot",
+        ),
+        (
+            (0..20).map(|n| (["a", "b", "c", "d", "e"][n % 5], false)).collect(),
+            5,
+            VerdictOutcome::Held,
+            0.6,
+            5,
+            0,
+            "fewer than 60 % of boots with a late cycle, from 5 boots",
+        ),
+        (
+            vec![("a", false), ("b", true)],
+            2,
+            VerdictOutcome::Exceeded,
+            1.0,
+            2,
+            0,
+            "1 of 2 boots had late cycles",
+        ),
+    ] {
+        let mut joined = JoinedBoots::default();
+        let runs = boots.iter().map(|(boot, is_late)| in_boot(boot, if *is_late { late } else { &[] }));
+        let runs = runs.collect::<Vec<_>>();
+        runs.iter().for_each(|run| joined.add(run, ProveDocument::without_tails(run).verdict.outcome));
+        let verdict = ProveDocument::without_tails(&runs[0]).joined(&joined, wanted).verdict;
+        let claim = verdict.claim.unwrap();
+        assert_eq!((verdict.outcome, verdict.held), (outcome, outcome == VerdictOutcome::Held), "{boots:?}");
+        assert_eq!(
+            (claim.unit, claim.per.as_str(), claim.below),
+            (ClaimUnit::Boot, "boot", below),
+            "{boots:?}"
+        );
+        assert_eq!((claim.boots, claim.more_boots), (counted, Some(more)), "{boots:?}");
+        assert!(verdict.reasons[0].starts_with(reason), "{:?}", verdict.reasons);
+    }
+}
+
+#[test]
+fn a_run_of_an_unknown_boot_counts_for_nothing() {
+    let run = bundle(20, &[&[]], Asked::default());
+    let mut joined = JoinedBoots::default();
+    joined.add(&run, VerdictOutcome::Held);
+    let verdict = ProveDocument::without_tails(&run).joined(&joined, 1).verdict;
+    assert_eq!((verdict.outcome, verdict.claim.unwrap().boots), (VerdictOutcome::Unproven, 0));
+    assert!(verdict.reasons.iter().any(|reason| reason.contains("does not say in which boot")));
 }

@@ -10,6 +10,7 @@ pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
     let cpuinfo = tree.text("proc/cpuinfo").unwrap_or_default();
     let board = tree.word("proc/device-tree/model");
     machine.hostname = tree.word("proc/sys/kernel/hostname");
+    machine.boot_id = tree.word("proc/sys/kernel/random/boot_id");
     machine.architecture =
         tree.word("proc/sys/kernel/arch").or_else(|| architecture(&cpuinfo).map(str::to_string));
     machine.cpu_model = cpu_model(&cpuinfo).or_else(|| board.clone());

@@ -29,6 +29,9 @@ pub struct Snapshot {
     pub cpu_model: Option<String>,
     /// Memory of the machine in bytes (`MemTotal`).
     pub memory_bytes: Option<u64>,
+    /// The boot (`/proc/sys/kernel/random/boot_id`): another one for each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// The kernel.
     pub kernel: Kernel,
     /// Every CPU that is present, online or not, ascending.

@@ -3,7 +3,7 @@
 
 use evidence::claim::spelled;
 use evidence::verdict::{DEFAULT_CLAIM, RowVerdict, VerdictOutcome};
-use evidence::weakly_hard::Allowance;
+use evidence::weakly_hard::LateAllowance;
 use machine::quantity::{Count, Cycles, Share};
 
 use crate::runs::{RowView, ShownRun};
@@ -53,7 +53,7 @@ pub(crate) fn supported(run: &ShownRun) -> String {
         VerdictOutcome::Held => {
             let seen = match run.bundle.manifest.allowed() {
                 None => "No cycle was late.".to_string(),
-                Some(Allowance { m, k }) => format!("No {k} cycles in a row had more than {m} late."),
+                Some(LateAllowance { m, k }) => format!("No {k} cycles in a row had more than {m} late."),
             };
             format!("{seen} In each row {claim} are to be expected ({joint}), {place}.")
         }

@@ -185,6 +185,12 @@ pub const NOTES: &[NoteText] = &[
         cure: "give --claim such as 0.001",
     },
     NoteText {
+        code: "until",
+        effect: "refusal",
+        meaning: "The rule that ends a row early does not fit the claim or the allowance.",
+        cure: "leave out --until",
+    },
+    NoteText {
         code: "allow",
         effect: "refusal",
         meaning: "The allowance is not of the form 1in10, or the places of late cycles would not be kept.",

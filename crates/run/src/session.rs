@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cause::{Depth, Explainer, WatchSpec};
 use evidence::kind::RowKind;
+use evidence::limit::Until;
 use evidence::manifest::{ENDED_EARLY, Manifest, NotRun, RunState, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, taint};
@@ -18,7 +19,7 @@ use measure::hardware;
 use measure::kind::ProbeKind;
 use measure::program::Program;
 use measure::recording::Recording;
-use measure::series::RowProgress;
+use measure::series::{RowProgress, SeriesProgress};
 use rt::isolation::Isolator;
 use rt::power::DmaLatency;
 
@@ -293,7 +294,12 @@ impl RunSession<'_, '_> {
         let (observer, on_spike) = (&mut *setting.observer, &mut setting.on_spike);
         let folder = bundle.folder().to_path_buf();
         let wants_latency = observer.wants_latency();
+        let ends_late = spec.asked.until.contains(&Until::Exceeded);
+        let stop = Arc::clone(&setting.stop);
         let mut observe = |progress: &RowProgress| {
+            if ends_late && progress.series.iter().any(is_late) {
+                stop.store(true, Ordering::SeqCst);
+            }
             on_spike.poll(&folder, progress);
             observer.progress(progress);
             *last = Some(progress.clone());
@@ -378,6 +384,11 @@ impl RunSession<'_, '_> {
             written => Ok(written?),
         }
     }
+}
+
+/// Whether a cycle of the series was late, by its maximum.
+fn is_late(series: &SeriesProgress) -> bool {
+    series.so_far.missed > 0 || series.so_far.max_ns > series.limit_ns
 }
 
 /// Waits until a load really loads, has ended, or had its time; a signal ends the wait.

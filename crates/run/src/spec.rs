@@ -4,11 +4,12 @@
 use std::num::NonZeroU64;
 use std::path::Path;
 
+use evidence::claim::{ClaimPer, THREE};
 use evidence::kind::RowKind;
-use evidence::limit::{self, Limits};
+use evidence::limit::{self, Limits, Until};
 use evidence::manifest::Asked;
 use evidence::verdict::DEFAULT_CLAIM;
-use evidence::weakly_hard::Allowance;
+use evidence::weakly_hard::LateAllowance;
 use evidence::{cause, taint};
 use load::{EthercatDevice, Load};
 use machine::units::exact_us;
@@ -108,7 +109,12 @@ pub fn complete(mut asked: Asked, machine: &Snapshot) -> Asked {
     asked.timer.get_or_insert_with(|| TimerKind::NAMES[0].0.to_string());
     asked.priority.get_or_insert(80);
     asked.warm_up_ns.get_or_insert(2_000_000_000);
-    asked.claim.get_or_insert(DEFAULT_CLAIM);
+    let claim = *asked.claim.get_or_insert(DEFAULT_CLAIM);
+    if asked.until.contains(&Until::Held) && claim > 0.0 {
+        // The least cycles that support the claim; more would be looks at the same data.
+        let needed = (THREE / claim).ceil() as u64;
+        asked.loops = Some(asked.loops.map_or(needed, |loops| loops.min(needed)));
+    }
     if asked.cpus.is_empty() {
         asked.cpus = cpus_to_measure(machine);
     }
@@ -305,7 +311,16 @@ fn lengths(asked: &Asked, probes: &[ProbeKind]) -> std::result::Result<(), Prefl
         let cure = "give --claim such as 0.001: fewer than one cycle in a thousand is late";
         return Err(refuse("claim", format!("the claim {claim} is not a rate between 0 and 1"), cure));
     }
-    if let Some(Err(why)) = asked.allow.as_deref().map(str::parse::<Allowance>) {
+    if asked.until.contains(&Until::Held) && asked.claim_per == Some(ClaimPer::Cycle) {
+        let reason =
+            "the cycles that a rate per cycle needs are known only afterwards, by the cluster factor";
+        return Err(refuse("until", reason, "leave out --until held, or claim episodes"));
+    }
+    if asked.until.contains(&Until::Exceeded) && asked.allow.is_some() {
+        let reason = "one late cycle does not exceed a limit that allows some";
+        return Err(refuse("until", reason, "leave out --until exceeded, or --allow"));
+    }
+    if let Some(Err(why)) = asked.allow.as_deref().map(str::parse::<LateAllowance>) {
         let (reason, cure) = why.split_once("; ").unwrap_or((&why, "give --allow such as 1in10"));
         return Err(refuse("allow", reason, cure));
     }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use evidence::weakly_hard::Allowance;
+use evidence::weakly_hard::LateAllowance;
 
 use super::{OUTPUT, Output};
 use crate::values::allowance;
@@ -42,7 +42,7 @@ pub struct GateArgs {
     pub seed: u64,
     /// Late cycles allowed in any K consecutive ones, as 1in10, in place of what the runs were asked
     #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true)]
-    pub allow: Option<Allowance>,
+    pub allow: Option<LateAllowance>,
     /// Judge runs of different options; every output says so
     #[arg(long)]
     pub force: bool,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use evidence::cause::Choice;
-use evidence::weakly_hard::Allowance;
+use evidence::weakly_hard::LateAllowance;
 use machine::{CpuSet, Use};
 use trace::boundary::PlaceName;
 
@@ -128,11 +128,11 @@ pub struct MonitorArgs {
     /// your word that late cycles are independent.
     #[arg(hide_short_help = true, long, value_name = "UNIT", value_parser = claim_per(), hide_possible_values = true, help_heading = CLAIM)]
     pub claim_per: Option<String>,
-    /// Late cycles allowed in any K consecutive ones, as 1in10
+    /// Allow M late cycles in any K, as 1in10
     ///
-    /// A missed period is a late cycle. Every window of K cycles is judged.
+    /// K are consecutive. A missed period is a late cycle. Every window of K cycles is judged.
     #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true, help_heading = CLAIM)]
-    pub allow: Option<Allowance>,
+    pub allow: Option<LateAllowance>,
     /// Taints without effect on the verdict
     ///
     /// They are shown all the same: not-real-time-kernel,steal.

@@ -52,6 +52,9 @@ impl RunOptions {
         let named =
             |name: &str| ClaimPer::NAMES.iter().find(|(known, _)| *known == name).map(|(_, per)| *per);
         over(&mut asked.claim_per, &self.claim_per.as_deref().and_then(named));
+        if !self.until.is_empty() {
+            asked.until.clone_from(&self.until);
+        }
         over(&mut asked.allow, &self.allow.map(|allowed| allowed.to_string()));
         over(&mut asked.dma_latency_us, &self.dma_latency);
         over(&mut asked.isolate, &self.isolate);

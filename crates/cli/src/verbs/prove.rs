@@ -6,6 +6,7 @@ use std::path::Path;
 
 use evidence::Error;
 use evidence::kind::RowKind;
+use evidence::limit::Until;
 use evidence::manifest::Asked;
 use run::{RunSpec, SessionContext};
 
@@ -36,7 +37,8 @@ pub fn run(args: ProveArgs) -> VerbResult {
         // A use is proven under every load that the machine can run.
         asked = under(asked, if args.options.purpose.is_some() { "all" } else { "idle" })?;
     }
-    if asked.duration_ns.is_none() && asked.loops.is_none() && args.options.loops.is_none() {
+    let until_held = args.options.until.contains(&Until::Held);
+    if asked.duration_ns.is_none() && asked.loops.is_none() && args.options.loops.is_none() && !until_held {
         asked.duration_ns = Some(DURATION_NS);
     }
     if let Some(program) = &args.program {
@@ -125,5 +127,5 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
         on_spike: on_spike(&options.spikes)?,
         written_by: this_program(),
     };
-    judged(setting, &spec, options.output.as_deref(), page.as_ref(), options.detail, out)
+    judged(setting, &spec, page.as_ref(), options, out)
 }
