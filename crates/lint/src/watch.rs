@@ -20,7 +20,7 @@ use machine::inventory::Thread;
 use symbols::ProcessCode;
 use trace::bpf::ThreadWatch;
 use trace::follow::{LoopChoice, chosen};
-use trace::model::infer;
+use trace::model::{FEWEST, infer};
 use trace::process::{check_numbers, lives};
 use trace::record::{Stay, ThreadEvent};
 
@@ -214,7 +214,7 @@ fn find(
         }
         let Some(found_at) = found_at else { continue };
         let is_known = |thread: &u32| {
-            let model = pasts.get(thread).and_then(|past| infer(past));
+            let model = pasts.get(thread).and_then(|past| infer(past, FEWEST));
             model.is_some_and(|model| model.releases >= ENOUGH)
         };
         let elapsed = found_at.elapsed();
@@ -223,7 +223,7 @@ fn find(
         }
     }
     let watched = |(id, thread): (u32, Thread)| {
-        let model = pasts.get(&id).and_then(|past| infer(past));
+        let model = pasts.get(&id).and_then(|past| infer(past, FEWEST));
         (id, WatchedThread { thread, model })
     };
     Ok(Some(threads.into_iter().map(watched).collect()))

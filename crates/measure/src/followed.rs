@@ -138,6 +138,7 @@ impl Program for FollowedProgram {
         let loops = self.follower.loops().iter().zip(self.names());
         notes.extend(loops.filter_map(|(found, name)| may_move(&name, &found.thread)));
         notes.extend(self.other_periods());
+        notes.extend(self.follower.left_out().map(str::to_string));
         notes
     }
 
@@ -167,7 +168,7 @@ impl Program for FollowedProgram {
         }
         recording.write_manifest()?;
         recording.explainer.arm(&threads);
-        row.run(&mut FollowedLoops { program: self, loops, window, lost: 0 }, recording)
+        row.run(&mut FollowedLoops { program: self, loops, window, lost: 0, lost_until_ns: 0 }, recording)
     }
 }
 
@@ -176,8 +177,9 @@ struct FollowedLoops<'a> {
     program: &'a mut FollowedProgram,
     loops: Vec<OpenLoop>,
     window: Window,
-    /// Records that found no room.
+    /// Records that found no room, and when that was last seen.
     lost: u64,
+    lost_until_ns: u64,
 }
 
 impl FollowedLoops<'_> {
@@ -217,7 +219,9 @@ impl SampleSource for FollowedLoops<'_> {
         for _ in 0..POLLS {
             let poll = self.program.follower.poll();
             self.lost += poll.lost;
-            self.loops.iter_mut().for_each(|open| open.may_lack_last |= poll.lost > 0);
+            if poll.lost > 0 {
+                self.lost_until_ns = monotonic_ns();
+            }
             self.record(&poll, row, recording)?;
             self.program.is_over = self.program.is_over || poll.is_over;
             is_more = poll.is_more;
@@ -229,8 +233,9 @@ impl SampleSource for FollowedLoops<'_> {
         for (open, found) in self.loops.iter_mut().zip(self.program.follower.loops()) {
             open.series.lost(self.lost, row);
             if is_over {
-                // After lost records it is unknown what it did since its last cycle.
-                let goes_on = !found.is_over && open.left > 0 && !open.may_lack_last;
+                // After lost records it is unknown what it did since its last cycle: the next one would tell.
+                let is_known = open.due_ns >= self.lost_until_ns;
+                let goes_on = !found.is_over && open.left > 0 && is_known;
                 open.series.rest(goes_on.then_some(at.now_ns), row);
             }
         }
@@ -287,8 +292,6 @@ struct OpenLoop {
     due_ns: u64,
     /// Whether cycles were lost since.
     is_after_loss: bool,
-    /// Whether records of any thread were lost since: the next cycle tells whether its own were.
-    may_lack_last: bool,
     /// Cycles without a sample: without a known begin, or lost with their records.
     unseen: u64,
     /// Those of them since the last cycle that was seen.
@@ -306,7 +309,6 @@ impl OpenLoop {
             number: 0,
             due_ns: 0,
             is_after_loss: false,
-            may_lack_last: false,
             unseen: 0,
             pending: 0,
             left: loops,
@@ -339,7 +341,7 @@ impl OpenLoop {
         self.unseen += if is_known { steps - 1 } else { self.pending };
         self.pending = 0;
         self.number += steps;
-        (self.due_ns, self.is_after_loss, self.may_lack_last) = (cycle.due_ns, false, false);
+        (self.due_ns, self.is_after_loss) = (cycle.due_ns, false);
         self.series.record_followed(self.number, cycle, row, recording)
     }
 

@@ -40,6 +40,7 @@ pub struct Follower {
     bpf: ThreadWatch,
     process: u32,
     loops: Vec<FollowedLoop>,
+    left_out: Option<String>,
     lost: u64,
     names: Names,
     /// Its threads, by the numbers in its own PID namespace, if that is another one.
@@ -88,14 +89,15 @@ impl Follower {
         let names = Names::read(Path::new("/"));
         let avoided: Vec<u32> = real_time(process).values().filter_map(|thread| thread.last_cpu).collect();
         let mut bpf = trial::start(&names, &avoided)?;
-        let Some(loops) = search::loops(&mut bpf, process, choice, stop)? else { return Ok(None) };
+        let Some(found) = search::loops(&mut bpf, process, choice, stop)? else { return Ok(None) };
         let numbers = process::inner_numbers(process);
         let lost = bpf.lost();
         let known = real_time(process).into_keys().collect();
         Ok(Some(Follower {
             bpf,
             process,
-            loops,
+            loops: found.loops,
+            left_out: found.left_out,
             lost,
             names,
             numbers,
@@ -135,6 +137,11 @@ impl Follower {
             )
         };
         (!new.is_empty()).then(|| format!("{what} are not measured: {}", new.join(", ")))
+    }
+
+    /// The selected threads that run no loop, in a sentence.
+    pub fn left_out(&self) -> Option<&str> {
+        self.left_out.as_deref()
     }
 
     /// The kinds of events that this kernel does not report, in sentences.

@@ -31,6 +31,9 @@ use crate::wait::Wait;
 /// Fewer releases give no model.
 pub const FEWEST: usize = 8;
 
+/// Fewer give none even where the user knows the period.
+pub const FEWEST_OF_KNOWN: usize = 3;
+
 /// Releases have a period if at least so many of a hundred are at most this part of it from their expected
 /// time. On a loaded machine many are far off, and the period is still visible.
 const REGULAR: (usize, f64) = (75, 0.2);
@@ -200,13 +203,14 @@ fn within(source: &Source, ends: &[&Source]) -> usize {
     counts.get((counts.len() as f64 * (1.0 - MOSTLY)) as usize).copied().unwrap_or(0)
 }
 
-/// The model of a thread's stays, in their order; `None` if no place has enough waits.
-pub fn infer(stays: &[Stay]) -> Option<Model> {
+/// The model of a thread's stays, in their order; `None` if no place has as many waits as `fewest`.
+pub fn infer(stays: &[Stay], fewest: usize) -> Option<Model> {
     // Some programs make a new condition variable for each wait.
-    at_places(stays, |wait| wait).or_else(|| at_places(stays, Wait::anywhere))
+    at_places(stays, fewest, |wait| wait).or_else(|| at_places(stays, fewest, Wait::anywhere))
 }
 
-fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
+fn at_places(stays: &[Stay], fewest: usize, place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
+    let of_place = |wait: Wait, place: &Place| of_place(wait, place, fewest);
     let mut places: BTreeMap<Wait, Place> = BTreeMap::new();
     // Waits with one kind of end; for a timer that outlives a call, at all places.
     let mut parts: BTreeMap<(Option<Wait>, Source), Place> = BTreeMap::new();
@@ -281,9 +285,9 @@ fn rank(model: &Model) -> f64 {
     }
 }
 
-fn of_place(wait: Wait, place: &Place) -> Option<Model> {
+fn of_place(wait: Wait, place: &Place, fewest: usize) -> Option<Model> {
     let releases = in_order(&place.releases);
-    if releases.len() < FEWEST {
+    if releases.len() < fewest {
         return None;
     }
     let gaps = gaps(&releases);

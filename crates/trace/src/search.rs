@@ -15,7 +15,7 @@ use machine::inventory::Thread;
 use crate::boundary::{CycleBounds, FoundPlaces};
 use crate::bpf::ThreadWatch;
 use crate::cycle::{CycleCutter, LoopCycle};
-use crate::model::{FEWEST, Model, Release, infer, repeats};
+use crate::model::{FEWEST, FEWEST_OF_KNOWN, Model, Release, infer, repeats};
 use crate::process;
 use crate::record::{Boundary, Stay, ThreadEvent};
 use crate::{Error, Result};
@@ -25,6 +25,13 @@ use crate::{Error, Result};
 const LEAST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(5);
 const CHANGES: Duration = Duration::from_secs(10);
+
+/// The periods of a slow loop that are watched, where the user gave the period; and the longest such search.
+const PERIODS: u32 = 5;
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// The most threads named that run no loop.
+const NAMED: usize = 8;
 
 /// The number of releases that suffices for a loop.
 const ENOUGH: usize = 64;
@@ -106,13 +113,20 @@ struct Search<'a> {
     may_come: bool,
 }
 
+/// The loops of a process, and its selected threads that run none.
+pub(crate) struct FoundLoops {
+    pub loops: Vec<FollowedLoop>,
+    /// In a sentence, if there are any.
+    pub left_out: Option<String>,
+}
+
 /// Watches the process until its loops are known. `None` if `stop` was set before.
 pub(crate) fn loops(
     bpf: &mut ThreadWatch,
     process: u32,
     choice: &LoopChoice,
     stop: &AtomicBool,
-) -> Result<Option<Vec<FollowedLoop>>> {
+) -> Result<Option<FoundLoops>> {
     let began = Instant::now();
     let threads = BTreeMap::new();
     let mut search = Search {
@@ -147,7 +161,8 @@ pub(crate) fn loops(
         let watched_for = search.since.elapsed();
         let is_known =
             !search.threads.is_empty() && search.threads.keys().all(|thread| search.knows(*thread));
-        if watched_for >= LEAST && (is_known || watched_for >= MOST || began.elapsed() >= CHANGES) {
+        let most = search.most();
+        if watched_for >= LEAST && (is_known || watched_for >= most || began.elapsed() >= most.max(CHANGES)) {
             break;
         }
     }
@@ -158,7 +173,7 @@ pub(crate) fn loops(
             let why = format!("{count} of its threads run loops; isolator measures at most {LOOPS}");
             Err(cannot(process, why, "name some with --thread"))
         }
-        _ => Ok(Some(found)),
+        _ => Ok(Some(FoundLoops { left_out: search.left_out(&found), loops: found })),
     }
 }
 
@@ -231,8 +246,28 @@ impl Search<'_> {
         }
     }
 
+    /// The longest watch of threads that do not change.
+    fn most(&self) -> Duration {
+        let periods = self.choice.period.map(|period| PERIODS * Duration::from_nanos(period.get()));
+        MOST.max(periods.unwrap_or_default().min(LONGEST))
+    }
+
     fn model(&self, thread: u32) -> Option<Model> {
-        infer(&self.pasts.get(&thread)?.stays)
+        let stays = &self.pasts.get(&thread)?.stays;
+        let of_known = || infer(stays, FEWEST_OF_KNOWN).filter(|_| self.choice.period.is_some());
+        infer(stays, FEWEST).or_else(of_known)
+    }
+
+    /// The selected threads that are none of the loops found, in a sentence.
+    fn left_out(&self, found: &[FollowedLoop]) -> Option<String> {
+        let is_loop = |id: &u32| found.iter().any(|found| found.thread.id == *id);
+        let without = self.threads.iter().filter(|(id, _)| !is_loop(id) && self.choice.bounds.is_none());
+        let names: Vec<String> =
+            without.map(|(id, thread)| format!("{} (thread {id})", thread.name)).collect();
+        let more = names.len().saturating_sub(NAMED);
+        let named = names[..names.len() - more].join(", ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!names.is_empty()).then(|| format!("threads without a loop are not measured: {named}{more}"))
     }
 
     fn knows(&self, thread: u32) -> bool {
@@ -288,7 +323,7 @@ impl Search<'_> {
             stays.filter_map(|stay| cutter.add(past.last_cpu.unwrap_or(0), stay)).collect()
         };
         let is_released = |cycle: &LoopCycle| cycle.begin.is_some_and(|begin| !begin.is_release);
-        let model = infer(&past.stays).filter(|model| model.period_ns.is_some());
+        let model = infer(&past.stays, FEWEST).filter(|model| model.period_ns.is_some());
         let mut cycles = cut(&mut CycleCutter::between(model.clone(), None));
         let released = cycles.iter().filter(|cycle| is_released(cycle)).count();
         let model = model.filter(|_| released > 0 && released as f64 >= MOSTLY * cycles.len() as f64);

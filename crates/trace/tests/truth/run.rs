@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use trace::bpf::ThreadWatch;
 use trace::code::ProgramCode;
 use trace::cycle::CycleCutter;
-use trace::model::infer;
+use trace::model::{FEWEST, infer};
 use trace::record::{Stay, ThreadEvent, ThreadRecord};
 
 use super::{Seen, Truth, Watched, build, stamps};
@@ -93,7 +93,7 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     }
     let threads = stamps::read(&text).into_iter().map(|truth| {
         let records = by_thread.remove(&truth.id).unwrap_or_default();
-        let model = infer(&stays(&records));
+        let model = infer(&stays(&records), FEWEST);
         let cycles = model.clone().map(|model| cycles(CycleCutter::new(model), &records)).unwrap_or_default();
         Watched::new(truth, model, cycles, attached_ns, seen.clone())
     });

@@ -4,7 +4,7 @@
 use syscalls::Sysno;
 
 use super::*;
-use crate::model::{Model, infer};
+use crate::model::{FEWEST, Model, infer};
 use crate::record::{Boundary, Leaving, Stay, Waking};
 
 const PERIOD_NS: u64 = 1_000_000;
@@ -80,7 +80,7 @@ impl Story {
 
     /// With the model of its waits.
     fn by_waits(&self) -> (Vec<LoopCycle>, BoundCounts) {
-        let model = infer(&self.stays).map(|model| Model { period_ns: Some(PERIOD_NS), ..model });
+        let model = infer(&self.stays, FEWEST).map(|model| Model { period_ns: Some(PERIOD_NS), ..model });
         assert!(model.as_ref().is_some_and(Model::has_grid), "{model:?}");
         self.cut(CycleCutter::between(model, None))
     }
