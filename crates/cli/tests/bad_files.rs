@@ -87,9 +87,8 @@ fn a_file_without_options_is_refused() {
         line.starts_with("cannot read the options of the run odd.json: 'x' is not a list of CPUs"),
         "{line}"
     );
-    like("probe.json", "{\"asked\": {\"probes\": [\"foo\"]}}").refused(
-        "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, ethercat, hardware",
-    );
+    let no_probe = format!("there is no probe 'foo'; choose from {}", measure::kind::NAMES.join(", "));
+    like("probe.json", "{\"asked\": {\"probes\": [\"foo\"]}}").refused(&no_probe);
     isolator(folder.path(), &["prove", "--like", "nothing"])
         .refused("cannot read the options of the run nothing: no such file or directory; check the path");
 }

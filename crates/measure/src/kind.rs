@@ -2,7 +2,7 @@
 //! The probes that there are, as they are asked, and the threads that measure them. What their rows are
 //! stands in the table of [`evidence::kind`].
 //!
-//! A new probe is three places: its file with a [`Probe`], an entry of that table, and its variant here.
+//! A new probe is its file with a [`Probe`], an entry of that table, and its variant and meaning here.
 
 use std::num::NonZeroU64;
 

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The list of all formats, each with its description.
+//! The list of all formats, each with its description. A new one is a file in `formats`, with its `mod` and
+//! its line here, and a fixture with its lines in `tests/expected.txt`.
 
 use super::scan::format::Description;
 use super::scan::says::FormatQuestion;
-use super::{
-    cyclictest, deadline_test, documents, hwlatdetect, linuxcnc, oslat, pairs, rteval, rtla, rtla_top,
-    stress_ng, threads, xenomai,
-};
+
+mod cyclictest;
+mod deadline_test;
+mod documents;
+mod hwlatdetect;
+mod linuxcnc;
+mod oslat;
+mod pairs;
+mod rteval;
+mod rtla;
+mod rtla_top;
+mod stress_ng;
+mod threads;
+mod xenomai;
 
 macro_rules! formats {
     ($($(#[doc = $doc:literal])+ $name:ident = $description:expr $(, with $($part:ident),+)?;)+) => {

@@ -15,9 +15,8 @@
 //! that was cut short gives what it still holds and a line in [`Bundle::missing`]. Seconds, spikes and jitter
 //! are in none of these formats.
 //!
-//! A new format is one file here with its description and its `read`, one line in the list of `formats.rs`,
-//! one fixture, and the lines of its rows in `tests/expected.txt`. The tests `import_formats` then hold for it
-//! too.
+//! A new format is one file in `formats` with its description and its `read`, its lines in `formats.rs`, and
+//! a fixture with its rows in `tests/expected.txt`. The tests `import_formats` then hold for it too.
 //!
 //! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.1 and 0.3.1, stress-ng
 //! 0.15, Xenomai 2.4 and 3, libevl 0.42, LinuxCNC 2.9, rteval 3.7.
@@ -26,28 +25,15 @@
 
 mod column;
 mod command;
-mod cyclictest;
-mod deadline_test;
-mod documents;
 mod figures;
 mod formats;
-mod hwlatdetect;
 mod json;
-mod linuxcnc;
-mod oslat;
-mod pairs;
-mod rteval;
-mod rtla;
-mod rtla_top;
 mod scan;
 mod stamps;
-mod stress_ng;
 mod table;
 mod tell;
 pub mod text;
-mod threads;
 mod unpack;
-mod xenomai;
 
 pub use self::formats::ImportFormat;
 pub use self::scan::says::FormatQuestion;

@@ -2,8 +2,8 @@
 //! Which boot loader it is, by its signs, and what reads its files.
 //!
 //! The sign of the loader that booted this machine comes first (a variable of the firmware, the running
-//! line), then the files that only one loader has, the narrowest sign first. A new loader is a variant, its
-//! facts and its sign here.
+//! line), then the files that only one loader has, the narrowest sign first. A new loader's
+//! sign and reader are here, and its variant and facts in `machine`.
 
 use super::pi::Settings;
 use machine::boot::{Boot, Loader, line};

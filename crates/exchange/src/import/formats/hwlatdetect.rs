@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use super::column::cpus;
-use super::figures::once;
-use super::scan::prelude::*;
+use crate::import::column::cpus;
+use crate::import::figures::once;
+use crate::import::scan::prelude::*;
 
 use machine::units::whole_us;
 
-pub(super) const FORMAT: Description = Description {
+pub(in crate::import) const FORMAT: Description = Description {
     // Half a gap is one that is too short; the other lines show by their absence that they were cut.
     half_line: |line| match line.starts_with("ts:") && !line.contains("cpu:") {
         true => Half::Doubtful,

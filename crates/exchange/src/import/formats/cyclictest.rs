@@ -8,17 +8,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::command::{Syntax, ToolCommand};
-use super::figures::once;
-use super::scan::prelude::*;
-use super::table::Table;
-use super::text::is_row;
 use super::threads::{SampleLines, ThreadLine, ThreadTool, Threads, sample};
+use crate::import::command::{Syntax, ToolCommand};
+use crate::import::figures::once;
+use crate::import::scan::prelude::*;
+use crate::import::table::Table;
+use crate::import::text::is_row;
 
 const NO_STOP: Says = Says::NoLine(Stops, "its break value says so");
 const NO_LOSS: Says = Says::NoLine(Losses, "cycles that -v does not list are found by their numbers");
 
-pub(super) const HISTOGRAM: Description = Description {
+pub(in crate::import) const HISTOGRAM: Description = Description {
     lacks: &[Lack::Unit, Lack::Cpus, Lack::MissedPeriods],
     half_line: |line| match ThreadLine::read(line) {
         // A maximum that fills its eight columns is whole.
@@ -39,7 +39,7 @@ pub(super) const HISTOGRAM: Description = Description {
     ..Description::of("cyclictest histogram", "cyclictest", Told::Lines(mark_of_histogram), read_histogram)
 };
 
-pub(super) const SAMPLES: Description = Description {
+pub(in crate::import) const SAMPLES: Description = Description {
     name: "cyclictest -v",
     told: Told::Lines(|line| match sample(line) {
         Some((_, cycle, _)) => Some(Mark::Kind((cycle % 255) as u8)),
@@ -51,7 +51,7 @@ pub(super) const SAMPLES: Description = Description {
     ..HISTOGRAM
 };
 
-pub(super) const SUMMARY: Description = Description {
+pub(in crate::import) const SUMMARY: Description = Description {
     name: "cyclictest summary",
     told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Cyclictest).then_some(Mark::Sure)),
     lacks: &[Lack::Unit, Lack::Cpus, Lack::Distribution, Lack::MissedPeriods, Lack::End],
@@ -75,7 +75,7 @@ const OVERFLOWS: &str = "# Histogram Overflows:";
 const FIGURES: [&str; 5] = [TOTAL, MIN, AVG, MAX, OVERFLOWS];
 
 /// cyclictest's options: `y` stands for `--policy`, which has no letter.
-pub(super) const SYNTAX: Syntax = Syntax {
+pub(in crate::import) const SYNTAX: Syntax = Syntax {
     letters: "a::A:b:c:d:D:F:h:H:i:l:mMNo:p:qQrRsSt::uvxy:e:",
     names: &[
         ("breaktrace", 'b'),
@@ -92,14 +92,14 @@ pub(super) const SYNTAX: Syntax = Syntax {
 };
 
 /// The period of thread `number`: each thread's is longer by the distance, which a histogram sets to zero.
-pub(super) fn period_ns(command: &ToolCommand, number: u32) -> Option<u64> {
+pub(in crate::import) fn period_ns(command: &ToolCommand, number: u32) -> Option<u64> {
     let distance = if command.has('h') || command.has('H') { 0 } else { command.number_or('d', 500)? };
     let us = distance.checked_mul(u64::from(number))?.checked_add(command.number_or('i', 1_000)?)?;
     us.checked_mul(1_000).filter(|ns| *ns > 0)
 }
 
 /// The request of a command line.
-pub(super) fn asked(found: &mut ImportedFile, command: &ToolCommand) {
+pub(in crate::import) fn asked(found: &mut ImportedFile, command: &ToolCommand) {
     let asked = &mut found.manifest.asked;
     asked.loops = command.number('l').filter(|loops| *loops > 0);
     asked.dma_latency_us = command.number('e').and_then(|us| us.try_into().ok());

@@ -12,10 +12,10 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{ToolScreen, after};
-use super::scan::prelude::*;
+use crate::import::figures::{ToolScreen, after};
+use crate::import::scan::prelude::*;
 
-pub(super) const FORMAT: Description = Description {
+pub(in crate::import) const FORMAT: Description = Description {
     lacks: &[Lack::Distribution, Lack::End],
     says: &[
         FAILURES,
@@ -38,12 +38,12 @@ const TOOLS: [(&str, &str); 4] =
     [("pmqtest", "mqueue"), ("ptsematest", "mutex"), ("svsematest", "semaphore"), ("sigwaittest", "sigwait")];
 
 /// The probe of a tool of this family.
-pub(super) fn probe(tool: &str) -> RowProbe {
+pub(in crate::import) fn probe(tool: &str) -> RowProbe {
     RowProbe::message(TOOLS.iter().find(|known| known.0 == tool).map_or("unknown", |known| known.1))
 }
 
 /// The tool of this family that has a name.
-pub(super) fn tool(name: &str) -> Option<&'static str> {
+pub(in crate::import) fn tool(name: &str) -> Option<&'static str> {
     TOOLS.iter().map(|tool| tool.0).find(|tool| *tool == name)
 }
 
@@ -109,7 +109,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
 }
 
 /// A note that holds for text and JSON.
-pub(super) fn remark(found: &mut ImportedFile) {
+pub(in crate::import) fn remark(found: &mut ImportedFile) {
     found.note("a latency is one way, from the sender to the receiver, without an answer");
 }
 

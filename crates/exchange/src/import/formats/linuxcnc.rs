@@ -21,9 +21,9 @@
 
 use std::collections::BTreeMap;
 
-use super::scan::prelude::*;
+use crate::import::scan::prelude::*;
 
-pub(super) const TEST: Description = Description {
+pub(in crate::import) const TEST: Description = Description {
     lacks: &[Lack::Cpus, Lack::Distribution, Lack::End],
     says: &[
         Says::Lines(Aborts, &["{}Can't find RTAI{}", "{}Realtime system did not load{}"]),
@@ -37,7 +37,7 @@ pub(super) const TEST: Description = Description {
     ..Description::of("LinuxCNC latency-test", "latency-test", Told::Lines(mark_of_test), read_test)
 };
 
-pub(super) const HISTOGRAM: Description = Description {
+pub(in crate::import) const HISTOGRAM: Description = Description {
     name: "LinuxCNC latency-histogram",
     program: "latency-histogram",
     told: Told::Lines(|line| is_histogram(line).then_some(Mark::Sure)),

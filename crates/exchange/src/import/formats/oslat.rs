@@ -7,14 +7,14 @@
 //! labelled, and the average computed, 1 us too high while minimum and maximum are right: where the lowest
 //! bucket lies exactly 1 us above the stated minimum, both are put back and that is noted.
 
-use super::column::cpus;
-use super::command::Syntax;
-use super::scan::prelude::*;
-use super::table::Table;
-use super::text::is_row;
+use crate::import::column::cpus;
+use crate::import::command::Syntax;
+use crate::import::scan::prelude::*;
+use crate::import::table::Table;
+use crate::import::text::is_row;
 
 /// The statements of its text, and beside its JSON.
-pub(super) const SAYS: &[Says] = &[
+pub(in crate::import) const SAYS: &[Says] = &[
     // The gap at which oslat stopped.
     Says::Lines(Worse, &["oslat: Trace threshold ({} us) triggered on cpu {cpu} with {us} us!{}"]),
     FAILURES,
@@ -24,7 +24,7 @@ pub(super) const SAYS: &[Says] = &[
     Says::NoLine(Losses, "the loop sees every sample"),
 ];
 
-pub(super) const FORMAT: Description =
+pub(in crate::import) const FORMAT: Description =
     Description { says: SAYS, ..Description::of("oslat text", "oslat", Told::Lines(mark), read) };
 
 fn mark(line: &str) -> Option<Mark> {
@@ -39,13 +39,13 @@ fn mark(line: &str) -> Option<Mark> {
 }
 
 /// oslat's options.
-pub(super) const SYNTAX: Syntax = Syntax {
+pub(in crate::import) const SYNTAX: Syntax = Syntax {
     letters: "b:Bc:C:D:f:hm:qsT:vw:W:z",
     names: &[("bucket-width", 'W'), ("duration", 'D'), ("rtprio", 'f')],
 };
 
 /// Puts labels right and sets the last bucket's overflow apart.
-pub(super) fn settle(column: &mut ImportedSeries, found: &mut ImportedFile) {
+pub(in crate::import) fn settle(column: &mut ImportedSeries, found: &mut ImportedFile) {
     column.buckets.retain(|bucket| bucket.1 > 0);
     // The table alone counts; without it the minimum and the maximum are two samples, and more are not known.
     let cpu = column.cpu;

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::ToolScreen;
 use super::rtla;
-use super::scan::prelude::*;
+use crate::import::figures::ToolScreen;
+use crate::import::scan::prelude::*;
 
 use machine::units::whole_us;
 
-pub(super) const TIMERLAT: Description = Description {
+pub(in crate::import) const TIMERLAT: Description = Description {
     name: "rtla timerlat top",
     told: Told::Lines(|line| Mark::first([heads_timerlat(line), line.contains("IRQ Timer Latency (")])),
     lacks: &[Lack::Distribution, Lack::MissedPeriods, Lack::Digits, Lack::End],
@@ -22,7 +22,7 @@ pub(super) const TIMERLAT: Description = Description {
     ..rtla::TIMERLAT
 };
 
-pub(super) const OSNOISE: Description = Description {
+pub(in crate::import) const OSNOISE: Description = Description {
     name: "rtla osnoise top",
     told: Told::Lines(|line| {
         let is_unit = line.starts_with("duration:") && line.contains("time is in us");

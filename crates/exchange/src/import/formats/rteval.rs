@@ -9,11 +9,11 @@
 use machine::units::whole_us;
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::column::kernel;
 use super::cyclictest;
-use super::scan::prelude::*;
+use crate::import::column::kernel;
+use crate::import::scan::prelude::*;
 
-pub(super) const FORMAT: Description = Description {
+pub(in crate::import) const FORMAT: Description = Description {
     says: &[
         Says::NoLine(Totals, "samples of each core, and the maximum of system"),
         Says::NoLine(Worse, "measured_latency of the abort report, and the maximum of system"),

@@ -16,14 +16,15 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
-use super::column::kernel;
-use super::scan::prelude::*;
-use super::stamps::MONTHS;
 use super::threads::ThreadTool;
-use super::{cyclictest, json, oslat, pairs};
+use super::{cyclictest, oslat, pairs};
+use crate::import::column::kernel;
+use crate::import::json;
+use crate::import::scan::prelude::*;
+use crate::import::stamps::MONTHS;
 use evidence::taint;
 
-pub(super) const CYCLICTEST: Description = Description {
+pub(in crate::import) const CYCLICTEST: Description = Description {
     lacks: &[Lack::MissedPeriods],
     says: &[
         BREAK,
@@ -36,12 +37,12 @@ pub(super) const CYCLICTEST: Description = Description {
     ..Description::of("cyclictest JSON", "cyclictest", Told::Json(|document| has(document, "cycles")), read)
 };
 
-pub(super) const OSLAT: Description = Description {
+pub(in crate::import) const OSLAT: Description = Description {
     says: oslat::SAYS,
     ..Description::of("oslat JSON", "oslat", Told::Json(|document| has(document, "freq")), read)
 };
 
-pub(super) const OTHERS: Description = Description {
+pub(in crate::import) const OTHERS: Description = Description {
     says: &[
         BREAK,
         FAILURES,
@@ -53,7 +54,7 @@ pub(super) const OTHERS: Description = Description {
     ..Description::of("rt-tests JSON", "rt-tests", Told::Json(is_of_another_tool), read)
 };
 
-pub(super) const JITTERDEBUGGER: Description = Description {
+pub(in crate::import) const JITTERDEBUGGER: Description = Description {
     lacks: &[Lack::Unit, Lack::Digits],
     says: &[
         Says::Lines(Worse, &["Thread {tid} on CPU {cpu} hit {us} us latency"]),

@@ -12,11 +12,11 @@
 
 use std::collections::BTreeMap;
 
-use super::command::{Syntax, ToolCommand};
-use super::figures::ToolScreen;
-use super::scan::prelude::*;
+use crate::import::command::{Syntax, ToolCommand};
+use crate::import::figures::ToolScreen;
+use crate::import::scan::prelude::*;
 
-pub(super) const SIGNALTEST: Description = Description {
+pub(in crate::import) const SIGNALTEST: Description = Description {
     lacks: &[Lack::Cpus, Lack::Distribution, Lack::End],
     says: &[
         BREAK,
@@ -34,7 +34,7 @@ pub(super) const SIGNALTEST: Description = Description {
     )
 };
 
-pub(super) const CYCLICDEADLINE: Description = Description {
+pub(in crate::import) const CYCLICDEADLINE: Description = Description {
     name: "cyclicdeadline text",
     program: "cyclicdeadline",
     told: Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Cyclicdeadline).then_some(Mark::Sure)),
@@ -44,7 +44,7 @@ pub(super) const CYCLICDEADLINE: Description = Description {
 
 /// A tool that writes such lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ThreadTool {
+pub(in crate::import) enum ThreadTool {
     Cyclictest,
     Signaltest,
     Cyclicdeadline,
@@ -125,7 +125,7 @@ impl ThreadTool {
 
 /// A thread's line, every field of which is whole.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ThreadLine {
+pub(in crate::import) struct ThreadLine {
     pub thread: u32,
     pub tid: u64,
     pub priority: Option<u64>,
@@ -181,7 +181,7 @@ impl ThreadLine {
 
 /// All lines of threads: the last one of each, with the worst maximum of all.
 #[derive(Debug, Default)]
-pub(super) struct Threads(pub BTreeMap<u32, ThreadLine>);
+pub(in crate::import) struct Threads(pub BTreeMap<u32, ThreadLine>);
 
 impl Threads {
     /// Takes a line; false where it is not a thread's. An error where it should be one and cannot be read,
@@ -214,11 +214,11 @@ impl Threads {
 
 /// Samples that `-v` lists: the counts of each latency by thread.
 #[derive(Debug, Default)]
-pub(super) struct SampleLines(pub BTreeMap<u32, ThreadSamples>);
+pub(in crate::import) struct SampleLines(pub BTreeMap<u32, ThreadSamples>);
 
 /// Samples of one thread.
 #[derive(Debug, Default)]
-pub(super) struct ThreadSamples {
+pub(in crate::import) struct ThreadSamples {
     pub buckets: BTreeMap<u64, u64>,
     pub count: u64,
     pub first: u64,
@@ -264,7 +264,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile, tool: ThreadTool) -> Result<(
 }
 
 /// A line of `-v`: thread, cycle and latency.
-pub(super) fn sample(line: &str) -> Option<(u32, u64, u64)> {
+pub(in crate::import) fn sample(line: &str) -> Option<(u32, u64, u64)> {
     let fields = line.split(':').map(str::trim).collect::<Vec<_>>();
     let [thread, cycle, latency] = fields[..] else { return None };
     // A time of day, as `date` prints it between two programs.

@@ -26,10 +26,10 @@
 
 use std::collections::BTreeMap;
 
-use super::column::kernel;
-use super::scan::prelude::*;
+use crate::import::column::kernel;
+use crate::import::scan::prelude::*;
 
-pub(super) const TABLE: Description = Description {
+pub(in crate::import) const TABLE: Description = Description {
     says: &[
         Says::Lines(Worse, &["latency threshold is exceeded ({} >= {us}), aborting."]),
         Says::Lines(
@@ -56,7 +56,7 @@ pub(super) const TABLE: Description = Description {
     )
 };
 
-pub(super) const HISTOGRAM: Description = Description {
+pub(in crate::import) const HISTOGRAM: Description = Description {
     name: "latmus histogram",
     program: "latmus",
     told: Told::Lines(|line| {

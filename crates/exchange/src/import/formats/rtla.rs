@@ -6,9 +6,9 @@
 //! left out, so that overflow begins somewhere after the last row. Neither period nor priority is in the
 //! file. Since 6.14 rtla states below any table how many events it missed.
 
-use super::scan::prelude::*;
-use super::table::Table;
-use super::text::is_row;
+use crate::import::scan::prelude::*;
+use crate::import::table::Table;
+use crate::import::text::is_row;
 
 const STOPS: Says = Says::Lines(Stops, &["{} hit stop tracing{}"]);
 const LOSSES: Says =
@@ -16,7 +16,7 @@ const LOSSES: Says =
 const ABORTS: Says = Says::Lines(Aborts, &["Error iterating on events{}", "{}failed to enable the tracer{}"]);
 const NO_DOUBT: Says = Says::NoLine(Doubts, "rtla doubts nothing but for lost events");
 
-pub(super) const TIMERLAT: Description = Description {
+pub(in crate::import) const TIMERLAT: Description = Description {
     // Below the table the analysis may follow, and how many events were missed.
     lacks: &[Lack::MissedPeriods, Lack::Digits, Lack::End],
     says: &[
@@ -39,7 +39,7 @@ pub(super) const TIMERLAT: Description = Description {
     )
 };
 
-pub(super) const OSNOISE: Description = Description {
+pub(in crate::import) const OSNOISE: Description = Description {
     name: "rtla osnoise hist",
     told: Told::Lines(|line| mark(line, "# RTLA osnoise histogram")),
     lacks: &[Lack::End],

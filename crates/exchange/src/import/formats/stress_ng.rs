@@ -6,10 +6,10 @@
 //! samples, and what lies between two of them is counted at the upper one. Only the first instance prints,
 //! without its CPU; samples beyond its buffer are not in its figures.
 
-use super::figures::after;
-use super::scan::prelude::*;
+use crate::import::figures::after;
+use crate::import::scan::prelude::*;
 
-pub(super) const FORMAT: Description = Description {
+pub(in crate::import) const FORMAT: Description = Description {
     lacks: &[Lack::Cpus],
     says: &[
         Says::Lines(Losses, &["{}Note: --cyclic-samples needed to be {some} {}"]),

@@ -5,10 +5,10 @@
 //! `execution` of a cycle. Deadlines that it missed and periods that it began late are periods missed. Its
 //! rows are numbered in the order of the text: neither CPU nor histogram is in it.
 
-use super::figures::{ToolScreen, after};
-use super::scan::prelude::*;
+use crate::import::figures::{ToolScreen, after};
+use crate::import::scan::prelude::*;
 
-pub(super) const FORMAT: Description = Description {
+pub(in crate::import) const FORMAT: Description = Description {
     lacks: &[Lack::Cpus, Lack::Distribution],
     says: &[
         FAILURES,
