@@ -87,7 +87,7 @@ static __attribute__((noinline)) int keep(struct arguments *given, u32 at, u32 w
 }
 
 /* A hard interrupt on the thread's own stack: it came in user mode, and only it can have kept the wakeup. */
-static __attribute__((noinline)) int keep_nobody(u32 at, u32 woken, u32 prio)
+static __attribute__((noinline)) int keep_vacant(u32 at, u32 woken, u32 prio)
 {
 	struct own *own = own_of(at);
 
@@ -161,7 +161,7 @@ INLINE int called(struct arguments *given, u8 kind, u64 which, int is_on_its_sta
 	if (own->idles)
 		return 0;
 	if (is_on_its_stack && came_to_a_program(own, given))
-		return keep_nobody(at, 0, 0);
+		return keep_vacant(at, 0, 0);
 	return keep(given, at, 0, 0);
 }
 
@@ -250,7 +250,7 @@ static __attribute__((noinline)) int tell_own_waking(struct arguments *given, u3
 	if (!own)
 		return 0;
 	READ(prio, woken, struct task_struct, prio);
-	return came_to_a_program(own, given) ? keep_nobody(at, pid, prio) : keep(given, at, pid, prio);
+	return came_to_a_program(own, given) ? keep_vacant(at, pid, prio) : keep(given, at, pid, prio);
 }
 
 /* (task) */
@@ -275,20 +275,31 @@ ON(sched_waking)
 	return tell_own_waking(given, at, pid, given->of[0]);
 }
 
-ON(sched_migrate_task)
+static __attribute__((noinline)) int tell_migrated(u32 at, u32 pid, u32 to)
 {
-	u32 cpu = given->of[1], pid = 0, at = slot(cpu);
-	struct event *event;
+	struct event *event = add_at(at, MIGRATE, bpf_ktime_get_ns());
 
-	if (at >= SLOTS)
-		return 0;
-	event = add_at(at, MIGRATE, bpf_ktime_get_ns());
 	if (!event)
 		return 0;
-	READ(pid, given->of[0], struct task_struct, pid);
 	event->cpu = bpf_get_smp_processor_id();
 	event->word[0] = pid;
-	event->word[1] = cpu;
+	event->word[1] = to;
+	return 0;
+}
+
+/* (task, CPU): into the ring of that CPU, and of a measuring thread into that of the CPU which it leaves. */
+ON(sched_migrate_task)
+{
+	u32 to = given->of[1], pid = 0, at = slot(to), left;
+	int from = -1;
+
+	READ(pid, given->of[0], struct task_struct, pid);
+	READ(from, given->of[0], struct task_struct, wake_cpu);
+	left = slot(from);
+	if (at < SLOTS)
+		tell_migrated(at, pid, to);
+	if (left != at && is_own(left, pid))
+		tell_migrated(left, pid, to);
 	return 0;
 }
 

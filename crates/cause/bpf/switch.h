@@ -15,7 +15,7 @@ INLINE int is_kept_off(u32 state)
 	return !state || state & 0x800c;
 }
 
-/* That of the current thread; a sleep where this kernel does not tell. */
+/* That of the current thread; a sleep where this kernel does not report it. */
 INLINE u32 state_here(void)
 {
 	const struct task_struct *task = bpf_get_current_task_btf();

@@ -28,7 +28,7 @@ use syscalls::Sysno;
 
 use crate::collect::BEFORE;
 use crate::edges::{Beside, Edges, divide};
-use crate::event::{ContextKind, Event, EventKind, Kept, Sent, Task, Vector};
+use crate::event::{ContextKind, DelayedWakeup, Event, EventKind, Sent, Task, Vector};
 pub use crate::span::{Account, KeptCpu, Occupant, Point, Span, Withheld, Woken};
 use crate::stolen::StealClock;
 use crate::waiting::Waiting;
@@ -235,13 +235,13 @@ impl<'a> Book<'a> {
     }
 
     /// A measuring thread was woken, and has to wait for the context that the interrupt of the wakeup found.
-    fn keeps(&mut self, kept: &Kept) {
+    fn keeps(&mut self, kept: &DelayedWakeup) {
         let thread = match &self.spans[self.base].occupant {
             Occupant::Thread(task) => Some(task.prio),
             _ => None,
         };
         let priorities = (kept.priorities.0.or(thread.flatten()), kept.priorities.1);
-        let kept = Kept { priorities, ..kept.clone() };
+        let kept = DelayedWakeup { priorities, ..kept.clone() };
         self.waiting.woken(&kept);
         if kept.is_late() && thread.is_some() {
             return self.takes_back(kept.yields());
@@ -263,14 +263,14 @@ impl<'a> Book<'a> {
     /// The thread that has the CPU was in user mode, and kept it from no interrupt: its time until here is not
     /// its own. Where it `yields`, nor is what follows, in which the kernel switches.
     fn takes_back(&mut self, yields: bool) {
-        let (base, nobody) = (self.base, self.span(Occupant::Nobody));
-        self.log.iter_mut().filter(|(span, _)| *span == base).for_each(|(span, _)| *span = nobody);
+        let (base, vacant) = (self.base, self.span(Occupant::Vacant));
+        self.log.iter_mut().filter(|(span, _)| *span == base).for_each(|(span, _)| *span = vacant);
         let Span { begin_ns, duration_ns, .. } = self.spans[base];
-        (self.spans[nobody].begin_ns, self.spans[nobody].duration_ns) = (begin_ns, duration_ns);
+        (self.spans[vacant].begin_ns, self.spans[vacant].duration_ns) = (begin_ns, duration_ns);
         self.spans[base].duration_ns = 0;
-        self.late = Some(nobody);
+        self.late = Some(vacant);
         if yields {
-            self.base = self.span(Occupant::Nobody);
+            self.base = self.span(Occupant::Vacant);
         }
     }
 
@@ -433,12 +433,12 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// Stretches in which the measured thread or nobody had the CPU, with the spans before and after each.
+    /// Stretches in which the CPU was the measured thread's or vacant, with the spans before and after each.
     fn stretches(&self) -> Vec<(Range<u64>, Option<usize>, Option<usize>)> {
         let mut stretches: Vec<(Range<u64>, Option<usize>, Option<usize>)> = Vec::new();
         let (mut before, mut is_open) = (None, false);
         for (span, time) in &self.log {
-            let is_free = matches!(self.spans[*span].occupant, Occupant::Own | Occupant::Nobody);
+            let is_free = matches!(self.spans[*span].occupant, Occupant::Own | Occupant::Vacant);
             match (is_free, is_open, stretches.last_mut()) {
                 (true, true, Some((stretch, ..))) => stretch.end = time.end,
                 (true, ..) => {
@@ -455,7 +455,7 @@ impl<'a> Book<'a> {
         stretches
     }
 
-    /// Gives the spans beside the stretches of the measured thread and of nobody their edges, and returns the
+    /// Gives the spans beside such stretches their edges, and returns the
     /// stretches that remain, the longest first.
     fn give_edges(&mut self, edges: &Edges) -> Vec<Range<u64>> {
         let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].occupant == Occupant::Unknown);
@@ -511,10 +511,8 @@ impl<'a> Book<'a> {
 
     /// The time of `stretch` for which the wakeup's interrupt was late.
     fn late_ns(&self, stretch: &Range<u64>) -> u64 {
-        let of_nobody = self.log.iter().filter(|(span, _)| self.spans[*span].occupant == Occupant::Nobody);
-        of_nobody
-            .map(|(_, time)| time.end.min(stretch.end).saturating_sub(time.start.max(stretch.start)))
-            .sum()
+        let late = self.log.iter().filter(|(span, _)| Some(*span) == self.late);
+        late.map(|(_, time)| time.end.min(stretch.end).saturating_sub(time.start.max(stretch.start))).sum()
     }
 
     fn around(&self) -> Option<(Option<u64>, u64)> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns an account into causes: spans get kinds and names for the user.
 
-use evidence::cause::{Cause, CauseKind, Context, QUOTA, RETURN, RT_LIMIT, STOPPED, Sender};
+use evidence::cause::{Cause, CauseKind, KernelContext, QUOTA, RETURN, RT_LIMIT, STOPPED, Sender};
 use machine::snapshot::Preemption;
 
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ fn joined(causes: Vec<Cause>) -> Vec<Cause> {
 
 fn kind_and_name(span: &Span, names: &Names) -> (CauseKind, String) {
     match &span.occupant {
-        Occupant::Own | Occupant::Unknown | Occupant::Nobody => {
+        Occupant::Own | Occupant::Unknown | Occupant::Vacant => {
             (CauseKind::Unexplained, "unexplained".to_string())
         }
         Occupant::Hypervisor => (CauseKind::Stolen, HYPERVISOR.to_string()),
@@ -221,7 +221,7 @@ fn detail(kind: CauseKind, span: &Span, account: &Account, names: &Names) -> Opt
 
 fn woken_by(woken: &Woken, names: &Names) -> String {
     match woken {
-        Woken::There(cpu, task) => match task.context.filter(|context| *context != Context::Task) {
+        Woken::There(cpu, task) => match task.context.filter(|context| *context != KernelContext::Task) {
             Some(context) => format!("woken by {} on cpu {cpu}", context.named()),
             None => format!("woken by cpu {cpu} `{}` (pid {})", task.comm, task.pid),
         },
@@ -243,7 +243,7 @@ pub(crate) fn sender(sent: &Sent, names: &Names) -> Sender {
         address => Some(names.function_or_address(address)),
     };
     let context = sent.by.context.or_else(|| context(&sent.stack, names));
-    let is_thread = context.is_none_or(|context| context == Context::Task);
+    let is_thread = context.is_none_or(|context| context == KernelContext::Task);
     Sender {
         cpu: Some(sent.cpu),
         pid: Some(sent.by.pid).filter(|_| is_thread),

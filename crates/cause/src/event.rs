@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events of one CPU, the same from each collector.
 
-use evidence::cause::Context;
+use evidence::cause::KernelContext;
 
 /// An event; functions are kernel addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub enum EventKind {
     /// Another CPU sent this one a request. These are few and long.
     Sent(Box<Sent>),
     /// A measuring thread was woken while another thread had this CPU.
-    Kept(Box<Kept>),
+    Kept(Box<DelayedWakeup>),
     /// The time that the hypervisor has taken from this CPU so far, by its own clock.
     Stolen(u64),
     /// A measuring thread leaves this CPU with the next switch, and does not sleep.
@@ -107,7 +107,7 @@ impl EventKind {
 
 /// A wakeup of a measuring thread that finds another thread on its CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct DelayedWakeup {
     /// The measuring thread, where the event names it.
     pub woken: Option<u32>,
     /// The kernel's priority of the thread that has the CPU, and of the one that is woken, where known.
@@ -121,7 +121,7 @@ pub struct Kept {
     pub outer: Vec<u64>,
 }
 
-impl Kept {
+impl DelayedWakeup {
     /// Whether the thread that has the CPU gives way to the one that is woken as soon as it can be interrupted.
     /// Not known of two ordinary threads.
     pub fn yields(&self) -> bool {
@@ -234,7 +234,7 @@ pub struct Task {
     /// Whether it is a kernel thread; `None` where unknown.
     pub kernel: Option<bool>,
     /// The context in which it woke or asked, where known: only in its own is it what did so.
-    pub context: Option<Context>,
+    pub context: Option<KernelContext>,
 }
 
 /// The request of another CPU.

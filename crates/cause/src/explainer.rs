@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use evidence::cause::{self, Cause, Causes, Choice, Collector, OnSibling};
+use evidence::cause::{self, Cause, CauseKind, Causes, Choice, Collector, OnSibling};
 use evidence::manifest::{RowKey, Spike};
 use machine::{CpuSet, Snapshot};
 
@@ -19,6 +19,7 @@ use crate::edges::Edges;
 use crate::event::{Event, EventKind};
 use crate::kept::{is_in_user_mode, outer, priority};
 use crate::names::Names;
+use crate::path::path;
 use crate::start::{Started, WatchSpec, start};
 use crate::suspects::Suspects;
 use crate::unseen::Unseen;
@@ -255,31 +256,57 @@ impl Events {
     fn explain(&mut self, spike: &mut Spike) -> Result<()> {
         let cpu = spike.key.cpu;
         let window = spike.monotonic_ns..spike.monotonic_ns + spike.latency_ns;
-        let edges = self.edges.get(&cpu).copied().unwrap_or_default();
-        let of_cpu = self.account(cpu, &window, &edges)?;
-        spike.causes = causes(&of_cpu, window.start, &self.facts);
-        let unseen = self.unseen.explain(cpu, &window, &of_cpu);
-        let explained: u64 = unseen.iter().filter_map(|cause| cause.duration_ns).sum();
-        spike.unexplained_ns = Some(of_cpu.unexplained_ns - explained);
-        spike.unexplained_detail = self.unseen.why_late(&window, &of_cpu).filter(|_| explained == 0);
-        spike.causes.extend(unseen);
+        self.read_events(cpu, window.start)?;
+        let own = self.own.get(&cpu).cloned().unwrap_or_default();
+        let events = self.seen.get(&cpu).map_or(&[][..], |seen| &seen.events);
+        let path = path(cpu, events, window.clone(), &own);
+        spike.unexplained_ns = Some(0);
+        let mut is_whole = true;
+        for (place, (on, part)) in path.iter().enumerate() {
+            is_whole &= self.explain_part(spike, *on, part, &own)?;
+            if place > 0 {
+                let begin_ns = part.start - window.start;
+                spike.causes.push(Cause::timed(CauseKind::Migration, format!("to cpu {on}"), begin_ns, 0));
+            }
+        }
         spike.causes.sort_by_key(|cause| cause.begin_ns.unwrap_or(u64::MAX));
-        if !of_cpu.is_whole {
+        if !is_whole {
             // At most the number of this spike.
             self.lost_events += self.overwritten.remove(&cpu).unwrap_or(0);
         }
         for sibling in self.siblings.get(&cpu).cloned().unwrap_or_default().iter() {
-            let of_sibling = self.account(sibling, &window, &Edges::default())?;
+            let own = self.own.get(&sibling).cloned().unwrap_or_default();
+            let of_sibling = self.account(sibling, &window, &own, &Edges::default())?;
             let causes = causes(&of_sibling, window.start, &self.facts);
             spike.siblings.extend(causes.into_iter().map(|cause| OnSibling { cpu: sibling, cause }));
         }
         Ok(())
     }
 
-    /// The occupants of a CPU in a window.
-    fn account(&mut self, cpu: u32, window: &Range<u64>, edges: &Edges) -> Result<Account> {
+    /// Adds the causes of a part of a spike, in which the measuring thread was on `cpu`. Returns whether the
+    /// events reach back to its beginning.
+    fn explain_part(&mut self, spike: &mut Spike, cpu: u32, part: &Range<u64>, own: &[u32]) -> Result<bool> {
+        let edges = self.edges.get(&cpu).copied().unwrap_or_default();
+        let of_cpu = self.account(cpu, part, own, &edges)?;
+        let unseen = self.unseen.explain(cpu, part, &of_cpu);
+        let explained: u64 = unseen.iter().filter_map(|cause| cause.duration_ns).sum();
+        let detail = self.unseen.why_late(part, &of_cpu).filter(|_| explained == 0);
+        spike.unexplained_detail = spike.unexplained_detail.take().or(detail);
+        spike.unexplained_ns = spike.unexplained_ns.map(|ns| ns + of_cpu.unexplained_ns - explained);
+        let mut causes = causes(&of_cpu, part.start, &self.facts);
+        // The path has those.
+        causes.retain(|cause| cause.kind != CauseKind::Migration);
+        causes.extend(unseen);
+        for cause in &mut causes {
+            cause.begin_ns = cause.begin_ns.map(|begin_ns| begin_ns + part.start - spike.monotonic_ns);
+        }
+        spike.causes.extend(causes);
+        Ok(of_cpu.is_whole)
+    }
+
+    /// The occupants of a CPU in a window, in which `own` measure there.
+    fn account(&mut self, cpu: u32, window: &Range<u64>, own: &[u32], edges: &Edges) -> Result<Account> {
         self.read_events(cpu, window.start)?;
-        let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
         let events = self.seen.get(&cpu).map_or(&[][..], |seen| &seen.events);
         Ok(account(cpu, events, window.clone(), own, edges))
     }
@@ -326,7 +353,7 @@ mod tests {
     use super::*;
     use crate::Depth;
     use crate::event::{ContextKind, Task, Vector};
-    use evidence::cause::{CauseKind, Collector};
+    use evidence::cause::Collector;
     use evidence::manifest::RowKey;
     use std::collections::VecDeque;
 
@@ -400,6 +427,29 @@ mod tests {
         let spike = explained(&mut explainer, 10_500, 3_000);
         assert_eq!(durations(&spike), (vec![(CauseKind::Timer, Some(2_000))], Some(1_000)));
         assert_eq!(explainer.summary().unwrap().lost_events, 0);
+    }
+
+    #[test]
+    fn a_moved_thread_has_the_causes_of_both_cpus() {
+        let other = |pid| Task { pid, comm: format!("task-{pid}"), ..Task::default() };
+        let to_other = |monotonic_ns, pid| at(monotonic_ns, EventKind::Switch { from: 7, to: other(pid) });
+        let moved = |monotonic_ns| at(monotonic_ns, EventKind::Migrate { pid: 7, to: 2 });
+        // What comes to the first CPU afterwards, and was on the second one before, is innocent.
+        let first = vec![to_other(1_000, 20), moved(4_000), to_other(4_500, 21)];
+        let second = vec![to_other(1_000, 30), moved(4_000), to_other(5_000, 31)];
+        let mut explainer = explainer([(first, 0), (second, 0)]);
+        let spike = explained(&mut explainer, 2_000, 6_000);
+        let told = spike.causes.iter().map(|cause| (cause.name.as_str(), cause.begin_ns, cause.duration_ns));
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [
+                ("task-20", Some(0), Some(2_000)),
+                ("task-30", Some(2_000), Some(1_000)),
+                ("to cpu 2", Some(2_000), Some(0)),
+                ("task-31", Some(3_000), Some(3_000))
+            ]
+        );
+        assert_eq!(spike.unexplained_ns, Some(0));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use evidence::cause::{Cause, Context, Owner, PREEMPTION_OFF};
+use evidence::cause::{Cause, KernelContext, Owner, PREEMPTION_OFF};
 
 use crate::names::Names;
 
@@ -73,11 +73,11 @@ pub fn is_in_user_mode(stack: &[u64], names: &Names) -> bool {
 }
 
 /// The context of a stack, where its functions show one that is above threads.
-pub fn context(stack: &[u64], names: &Names) -> Option<Context> {
+pub fn context(stack: &[u64], names: &Names) -> Option<KernelContext> {
     let of = |name: &str| match name {
-        name if is_entry(name) => Some(Context::Hardirq),
-        "__do_softirq" | "handle_softirqs" => Some(Context::Softirq),
-        name if name.starts_with("exc_nmi") || name == "asm_exc_nmi" => Some(Context::Nmi),
+        name if is_entry(name) => Some(KernelContext::Hardirq),
+        "__do_softirq" | "handle_softirqs" => Some(KernelContext::Softirq),
+        name if name.starts_with("exc_nmi") || name == "asm_exc_nmi" => Some(KernelContext::Nmi),
         _ => None,
     };
     stack.iter().find_map(|address| of(caller(*address, names)))
@@ -203,11 +203,11 @@ mod tests {
     fn a_stack_shows_what_the_interrupt_came_to() {
         let names = Names::of_functions(&[&FUNCTIONS[..], &["handle_softirqs", "ttwu_queue", "x"]].concat());
         for (stack, in_user_mode, context) in [
-            (&[0, 1][..], true, Some(Context::Hardirq)),
-            (&[0, 5, 6], true, Some(Context::Hardirq)),
-            (&[0, 1, 2], false, Some(Context::Hardirq)),
+            (&[0, 1][..], true, Some(KernelContext::Hardirq)),
+            (&[0, 5, 6], true, Some(KernelContext::Hardirq)),
+            (&[0, 1, 2], false, Some(KernelContext::Hardirq)),
             // A softirq that an interrupt in user mode left behind.
-            (&[9, 8, 1], true, Some(Context::Softirq)),
+            (&[9, 8, 1], true, Some(KernelContext::Softirq)),
             // A system call of the thread that wakes.
             (&[9, 10], false, None),
             (&[], false, None),

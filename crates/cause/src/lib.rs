@@ -23,6 +23,7 @@ pub mod event;
 pub mod explainer;
 pub mod kept;
 pub mod names;
+pub mod path;
 pub mod policy;
 pub mod rates;
 pub mod senders;

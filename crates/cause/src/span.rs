@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an account of a CPU's time consists of.
+//! The parts of an account of a CPU's time.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub enum Occupant {
     Return,
     /// No occupant that could keep the CPU: the interrupt of the wakeup found a thread of lower priority in user
     /// mode.
-    Nobody,
+    Vacant,
     /// The hypervisor, by its own clock.
     Hypervisor,
     /// Whatever ran, or nothing: the measured thread could not, for this reason.
@@ -103,7 +103,7 @@ impl Span {
     }
 
     pub(crate) fn is_explained(&self) -> bool {
-        !matches!(self.occupant, Occupant::Own | Occupant::Unknown | Occupant::Nobody)
+        !matches!(self.occupant, Occupant::Own | Occupant::Unknown | Occupant::Vacant)
     }
 }
 

@@ -4,7 +4,7 @@
 //! A thread that has to give way keeps the CPU only in the kernel. Where it was not found there, or where the
 //! measured thread is ready and is passed over at a switch, the reason is another one than the thread that runs.
 
-use crate::event::{Kept, ORDINARY, Task};
+use crate::event::{DelayedWakeup, ORDINARY, Task};
 use crate::span::{Occupant, Span, Withheld};
 
 /// The measured thread of a CPU while it does not have it.
@@ -33,7 +33,7 @@ impl Waiting {
     }
 
     /// It was woken, and another thread has the CPU.
-    pub fn woken(&mut self, kept: &Kept) {
+    pub fn woken(&mut self, kept: &DelayedWakeup) {
         self.ready = kept.priorities.1.or(self.ready);
         self.prio = kept.priorities.1.or(self.prio);
     }
@@ -67,7 +67,7 @@ impl Waiting {
         let Some(prio) = self.prio else { return };
         for span in spans.iter_mut().filter(|span| span.kept.is_none()) {
             if matches!(&span.occupant, Occupant::Thread(task) if yields(task, prio)) {
-                span.occupant = Occupant::Nobody;
+                span.occupant = Occupant::Vacant;
             }
         }
     }

@@ -3,10 +3,13 @@
 
 use std::ops::Range;
 
-use cause::account::{Account, Occupant, Point, Span, Withheld, Woken, account};
+use cause::account::{Account, Occupant, Point, Span, Woken, account};
 use cause::edges::Edges;
-use cause::event::{ContextKind, Event, EventKind, Kept, Sent, Task, Vector};
+use cause::event::{ContextKind, DelayedWakeup, Event, EventKind, Sent, Task, Vector};
 use proptest::prelude::*;
+
+#[path = "accounting/blame.rs"]
+mod blame;
 
 const CPU: u32 = 3;
 const OWN: u32 = 100;
@@ -85,7 +88,7 @@ fn a_woken_thread_has_the_cpu_until_the_measured_one() {
 }
 
 fn kept(monotonic_ns: u64, stack: &[u64]) -> Event {
-    let kept = Kept { woken: Some(OWN), stack: stack.to_vec(), ..Kept::default() };
+    let kept = DelayedWakeup { woken: Some(OWN), stack: stack.to_vec(), ..DelayedWakeup::default() };
     at(monotonic_ns, EventKind::Kept(Box::new(kept)))
 }
 
@@ -104,184 +107,6 @@ fn a_wakeups_stack_goes_to_the_interrupted_span() {
     let softirq = ContextKind::Softirq(3);
     let events = [&[switch(50, OWN, 7), enter(60, softirq)][..], &wakeup, &[exit(8_000, softirq)]].concat();
     assert_eq!(stacks(&accounted(&events, 1_990..8_000)), [(Occupant::Context(softirq), vec![1, 2])]);
-}
-
-/// The wakeup's interrupt found user mode, with the priorities of the thread that had the CPU and of the measured
-/// one.
-fn found_user_mode(monotonic_ns: u64, has: i32, woken: i32) -> Event {
-    let priorities = (Some(has), Some(woken));
-    let kept = Kept { woken: Some(OWN), priorities, in_user_mode: true, ..Kept::default() };
-    at(monotonic_ns, EventKind::Kept(Box::new(kept)))
-}
-
-/// Thread 7 has the CPU from long before the window on. The timer is due at 1,000 and its interrupt comes at 9,000.
-fn late(has: i32, woken: i32, clock: &[(u64, u64)]) -> Account {
-    let to = Task { prio: Some(has), ..task(7) };
-    let mut events = vec![
-        at(50, EventKind::Switch { from: OWN, to }),
-        enter(9_000, TIMER),
-        found_user_mode(9_020, has, woken),
-        exit(9_100, TIMER),
-        switch(9_150, 7, OWN),
-    ];
-    events.extend(clock.iter().map(|(at_ns, stolen_ns)| at(*at_ns, EventKind::Stolen(*stolen_ns))));
-    events.sort_by_key(|event| event.monotonic_ns);
-    accounted_with_edges(&events, 1_000..9_250)
-}
-
-const FIFO: i32 = 19;
-const NORMAL: i32 = 120;
-
-#[test]
-fn a_thread_in_user_mode_keeps_no_wakeup() {
-    let account = late(NORMAL, FIFO, &[]);
-    let expected = [(Occupant::Context(TIMER), 8_970, 161), (Occupant::Return, 9_131, 99)];
-    assert_eq!(spans(&account)[..1].len() + 1, expected.len());
-    assert!(!account.spans.iter().any(|span| matches!(span.occupant, Occupant::Thread(_))), "{account:?}");
-    assert_eq!((account.late_ns, account.longest_unexplained.clone()), (7_970, 1_000..8_970));
-    assert!(account.unexplained_ns >= 7_970 && !account.has_steal_clock);
-}
-
-#[test]
-fn the_hypervisors_clock_explains_a_late_interrupt() {
-    // 6,000 of the time between the last switch and the interrupt.
-    let account = late(NORMAL, FIFO, &[(50, 500), (9_020, 6_500), (9_150, 6_500)]);
-    assert_eq!(spans(&account)[0], (Occupant::Hypervisor, 1_000, 6_000));
-    assert_eq!((account.late_ns, account.has_steal_clock), (1_970, true));
-    let still = late(NORMAL, FIFO, &[(50, 500), (9_020, 500)]);
-    assert_eq!((still.late_ns, still.has_steal_clock), (7_970, true));
-    assert_ne!(still.spans[0].occupant, Occupant::Hypervisor);
-}
-
-#[test]
-fn only_a_thread_that_gives_way_is_innocent() {
-    let named = |has, woken| {
-        let account = late(has, woken, &[]);
-        let thread = account.spans.iter().find(|span| matches!(span.occupant, Occupant::Thread(_)));
-        thread.map(|span| (span.begin_ns, span.duration_ns))
-    };
-    // One of higher or of the same priority would have had the CPU all the same.
-    assert_eq!([named(0, FIFO), named(FIFO, FIFO)].map(|span| span.map(|span| span.0)), [Some(1_000); 2]);
-    assert_eq!(named(30, FIFO), None);
-    // An ordinary one holds off no interrupt either; what follows is for the scheduler to say.
-    assert_eq!(named(NORMAL, NORMAL), Some((9_100, 50)));
-}
-
-/// The measured thread leaves the CPU at 1,000 to another, and has it again at 9,000.
-fn kept_off(own: i32, is_stopped: bool, to: Task) -> Vec<Occupant> {
-    let events = [
-        switch(0, 7, OWN),
-        at(1_000, EventKind::Left { pid: OWN, prio: Some(own), is_stopped }),
-        at(1_000, EventKind::Switch { from: OWN, to: to.clone() }),
-        at(1_500, EventKind::Idle(1)),
-        switch(2_000, to.pid, 8),
-        switch(9_000, 8, OWN),
-    ];
-    spans(&accounted(&events, 500..9_600)).into_iter().map(|(occupant, ..)| occupant).collect()
-}
-
-#[test]
-fn not_running_has_a_reason_of_its_own() {
-    let to = |pid, prio| Task { prio: Some(prio), ..task(pid) };
-    let of = |why| vec![Occupant::Withheld(why); 2];
-    let limit = Withheld::Throttled { is_real_time: true };
-    let quota = Withheld::Throttled { is_real_time: false };
-    assert_eq!(kept_off(FIFO, false, to(7, NORMAL)), of(limit), "a thread that should wait");
-    assert_eq!(kept_off(FIFO, false, to(0, NORMAL)), of(limit), "nothing");
-    // Which of two ordinary threads gets the CPU, others decide.
-    assert_eq!(
-        kept_off(NORMAL, false, to(0, NORMAL)),
-        [Occupant::Withheld(quota), Occupant::Thread(task(8))]
-    );
-    assert_eq!(kept_off(FIFO, true, to(7, NORMAL)), of(Withheld::Stopped));
-    // It gives way; but not to the thread after that one.
-    assert_eq!(kept_off(FIFO, false, to(7, 0))[..2], [Occupant::Thread(to(7, 0)), Occupant::Withheld(limit)]);
-    assert_eq!(kept_off(NORMAL, false, to(7, NORMAL))[0], Occupant::Thread(to(7, NORMAL)));
-}
-
-#[test]
-fn a_woken_thread_that_is_passed_over_is_throttled() {
-    let work = ContextKind::Work(0xf);
-    let priorities = (Some(NORMAL), Some(FIFO));
-    let kept = Kept { woken: Some(OWN), priorities, stack: vec![1], ..Kept::default() };
-    let events = [
-        switch(50, OWN, 7),
-        enter(1_000, TIMER),
-        at(1_010, EventKind::Kept(Box::new(kept))),
-        exit(1_100, TIMER),
-        switch(3_000, 7, 8),
-        enter(3_100, work),
-        exit(3_200, work),
-        switch(5_000, 8, OWN),
-    ];
-    let why = Occupant::Withheld(Withheld::Throttled { is_real_time: true });
-    assert_eq!(
-        spans(&accounted(&events, 1_000..5_100)),
-        [
-            (Occupant::Context(TIMER), 1_000, 100),
-            (Occupant::Thread(task(7)), 1_100, 1_900),
-            (why, 3_000, 2_000)
-        ]
-    );
-}
-
-#[test]
-fn a_thread_is_blamed_only_where_the_wakeup_found_it_in_the_kernel() {
-    let found = |outer: &[u64]| {
-        let kept = Kept {
-            woken: Some(OWN),
-            priorities: (None, Some(FIFO)),
-            stack: vec![1, 2, 3],
-            outer: outer.to_vec(),
-            ..Kept::default()
-        };
-        at(2_000, EventKind::Kept(Box::new(kept)))
-    };
-    let softirq = ContextKind::Softirq(9);
-    let threads = |outer: &[u64]| {
-        let events = [
-            switch(50, OWN, 6),
-            // The kernel goes from one to the other, when the timer is due already.
-            switch(1_010, 6, 7),
-            enter(1_100, softirq),
-            found(outer),
-            exit(3_000, softirq),
-            switch(3_300, 7, OWN),
-        ];
-        let account = accounted_with_edges(&events, 1_000..3_400);
-        let of = |span: &Span| match &span.occupant {
-            Occupant::Thread(task) => Some((task.pid, span.kept.as_ref().map(|kept| kept.stack.clone()))),
-            _ => None,
-        };
-        (account.spans.iter().filter_map(of).collect::<Vec<_>>(), account.unexplained_ns)
-    };
-    // Below the softirq user mode, or the thread's own part of the kernel.
-    assert_eq!(threads(&[]).0, []);
-    assert_eq!(threads(&[2, 3]).0, [(7, Some(vec![2, 3]))]);
-}
-
-#[test]
-fn stolen_time_is_no_threads_time() {
-    let events = [
-        at(100, EventKind::Stolen(1_000)),
-        switch(100, OWN, 7),
-        enter(2_000, TIMER),
-        kept(2_050, &[1, 2]),
-        exit(2_100, TIMER),
-        at(9_000, EventKind::Stolen(7_950)),
-        switch(9_000, 7, OWN),
-    ];
-    // Of the 8,900 since the switch 6,950 were stolen, and the thread had 6,900 within the window.
-    let account = accounted(&events, 2_000..9_010);
-    assert_eq!(
-        spans(&account),
-        [
-            (Occupant::Context(TIMER), 2_000, 100),
-            (Occupant::Thread(task(7)), 2_100, 1_950),
-            (Occupant::Hypervisor, 2_100, 4_950)
-        ]
-    );
-    assert_eq!(account.unexplained_ns, 10);
 }
 
 #[test]
@@ -595,7 +420,7 @@ fn whats() -> impl Strategy<Value = EventKind> {
             let priorities = (None, Some(19 + in_user_mode * 101));
             let in_user_mode = in_user_mode > 0;
             let kept =
-                Kept { woken: Some(OWN), priorities, in_user_mode, stack: vec![address], ..Kept::default() };
+                DelayedWakeup { woken: Some(OWN), priorities, in_user_mode, stack: vec![address], ..DelayedWakeup::default() };
             EventKind::Kept(Box::new(kept))
         }),
         1 => (0..4u32).prop_map(|pid| EventKind::Renamed { pid, comm: "other".into() }),

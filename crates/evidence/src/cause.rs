@@ -283,7 +283,7 @@ impl Cause {
 /// The context in which a CPU woke a thread or sent a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Context {
+pub enum KernelContext {
     /// That of the thread that ran there.
     Task,
     /// A softirq.
@@ -294,14 +294,14 @@ pub enum Context {
     Nmi,
 }
 
-impl Context {
+impl KernelContext {
     /// As people read it, with its article: `a hard interrupt`.
     pub fn named(self) -> &'static str {
         match self {
-            Context::Task => "a thread",
-            Context::Softirq => "a softirq",
-            Context::Hardirq => "an interrupt",
-            Context::Nmi => "an NMI",
+            KernelContext::Task => "a thread",
+            KernelContext::Softirq => "a softirq",
+            KernelContext::Hardirq => "an interrupt",
+            KernelContext::Nmi => "an NMI",
         }
     }
 }
@@ -318,7 +318,7 @@ pub struct Sender {
     /// The context in which that CPU sent it, where known. In another one than the task's own, the task only
     /// happened to run there, and is not named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<Context>,
+    pub context: Option<KernelContext>,
     /// The function that it asked this CPU to run: `do_sync_core`.
     pub function: Option<String>,
     /// The kernel function that asked: `text_poke_bp_batch`.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evidence::Bundle;
-use evidence::cause::{Cause, CauseKind, ChainLink, Context, Owner, Sender};
+use evidence::cause::{Cause, CauseKind, ChainLink, KernelContext, Owner, Sender};
 use evidence::kind::RowKind;
 use machine::quantity::{Say, Share, Sign, Time};
 use serde::Serialize;
@@ -97,7 +97,7 @@ fn link_of_chain(link: &ChainLink, sign: Sign) -> String {
 
 pub(crate) fn sent(sender: &Sender, name: &str) -> String {
     let mut words = Vec::new();
-    let interrupted = sender.context.filter(|context| *context != Context::Task);
+    let interrupted = sender.context.filter(|context| *context != KernelContext::Task);
     words.extend(interrupted.map(|context| format!("{} on", context.named())));
     words.extend(sender.cpu.map(|cpu| format!("cpu {cpu}")));
     words.extend(sender.comm.as_ref().map(|comm| format!("`{}`", text::clean(comm))));

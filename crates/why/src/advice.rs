@@ -247,7 +247,7 @@ impl<'a> Place<'a> {
         knob.advice_unless_so(&self.aim, self.set)
     }
 
-    /// Whether each row of these CPUs was granted that. `false` where a row does not tell.
+    /// Whether each row of these CPUs was granted that. `false` where a row does not say it.
     fn all_granted(&self, is_so: impl Fn(&Granted) -> bool) -> bool {
         let mut rows = self.manifest.rows.iter().filter(|row| self.set.contains(row.key.cpu)).peekable();
         rows.peek().is_some() && rows.all(|row| is_so(&row.granted))

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use evidence::cause::{Collector, Context};
+use evidence::cause::{Collector, KernelContext};
 
 use super::{Bpf, OWN, OWN_WORDS, SLOT_WORDS, unread};
 use crate::Result;
 use crate::collect::{BEFORE, Collect};
-use crate::event::{ContextKind, Event, EventKind, Kept, Sent, Task, Vector};
+use crate::event::{ContextKind, DelayedWakeup, Event, EventKind, Sent, Task, Vector};
 
 /// Events in a chunk.
 const CHUNK_EVENTS: u64 = 256;
@@ -218,12 +218,12 @@ fn code(words: &[u64; WORDS]) -> u64 {
 }
 
 /// `enum context` of the C part.
-fn context(words: &[u64; WORDS]) -> Option<Context> {
+fn context(words: &[u64; WORDS]) -> Option<KernelContext> {
     Some(match words[2] >> 8 & 0xff {
-        1 => Context::Task,
-        2 => Context::Softirq,
-        3 => Context::Hardirq,
-        4 => Context::Nmi,
+        1 => KernelContext::Task,
+        2 => KernelContext::Softirq,
+        3 => KernelContext::Hardirq,
+        4 => KernelContext::Nmi,
         _ => return None,
     })
 }
@@ -280,11 +280,11 @@ fn kind(words: &[u64; WORDS]) -> Option<EventKind> {
         SENT => EventKind::Sent(Box::new(sent(words, None, first, third))),
         25 => EventKind::Enter(ContextKind::Vector(Vector::of_arm(&text(words)))),
         26 => EventKind::Exit(ContextKind::Vector(Vector::of_arm(&text(words)))),
-        KEPT => EventKind::Kept(Box::new(Kept {
+        KEPT => EventKind::Kept(Box::new(DelayedWakeup {
             woken: Some(number).filter(|pid| *pid != 0),
             priorities: (Some(second as i32), (number != 0).then_some((second >> 32) as i32)),
             in_user_mode: third != 0,
-            ..Kept::default()
+            ..DelayedWakeup::default()
         })),
         LEFT => EventKind::Left { pid: number, prio: Some((first >> 32) as i32), is_stopped: second != 0 },
         RENAMED => EventKind::Renamed { pid: number, comm: text(words) },
@@ -321,7 +321,7 @@ fn task(words: &[u64; WORDS]) -> Task {
     }
 }
 
-/// What woke or sent.
+/// The waker or sender.
 fn by(words: &[u64; WORDS]) -> Task {
     Task { pid: pid(words), comm: text(words), context: context(words), ..Task::default() }
 }
@@ -440,7 +440,12 @@ mod tests {
         ];
         let (found, _) = read(chunks(&raw), 0..4);
         let priorities = (Some(120), Some(19));
-        let kept = Kept { woken: Some(7), priorities, stack: (1..=6).collect(), ..Kept::default() };
+        let kept = DelayedWakeup {
+            woken: Some(7),
+            priorities,
+            stack: (1..=6).collect(),
+            ..DelayedWakeup::default()
+        };
         let kinds = [EventKind::Stolen(1_000), EventKind::Kept(Box::new(kept))];
         assert_eq!(found, kinds.map(|kind| Event { monotonic_ns: 100, cpu: 1, kind }));
     }
@@ -452,7 +457,10 @@ mod tests {
         let (found, _) = read(chunks(&raw), 0..2);
         let EventKind::Waking { waker, .. } = &found[0].kind else { panic!("{found:?}") };
         let EventKind::Sent(sent) = &found[1].kind else { panic!("{found:?}") };
-        assert_eq!((waker.context, sent.by.context), (Some(Context::Hardirq), Some(Context::Task)));
+        assert_eq!(
+            (waker.context, sent.by.context),
+            (Some(KernelContext::Hardirq), Some(KernelContext::Task))
+        );
     }
 
     #[test]

@@ -17,12 +17,12 @@ mod page;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use evidence::cause::{Collector, Context};
+use evidence::cause::{Collector, KernelContext};
 use machine::CpuSet;
 
 use crate::collect::{BEFORE, Collect};
 use crate::depth::Depth;
-use crate::event::{ContextKind, Event, EventKind, Kept, Sent, Task, Vector};
+use crate::event::{ContextKind, DelayedWakeup, Event, EventKind, Sent, Task, Vector};
 use crate::{Error, Result};
 use instance::Instance;
 use numbers::{call, context, texts, vector};
@@ -108,8 +108,12 @@ const SENT: &[(&str, &str, &str)] = &[
     ("ipi/ipi_send_cpu", "cpu", "senders of other IPIs"),
     ("sched/sched_waking", "target_cpu", "wakers of threads"),
     // Recorded on the CPU that the thread leaves.
-    ("sched/sched_migrate_task", "dest_cpu", "migrations"),
+    (MIGRATE, "dest_cpu", "migrations"),
 ];
+
+/// A migration, an event also for the CPU that the thread leaves.
+const MIGRATE: &str = "sched/sched_migrate_task";
+const LEAVES: &str = "orig_cpu";
 
 /// Those of IPIs.
 const SENDERS: usize = 2;
@@ -211,7 +215,9 @@ impl Tracefs {
             Depth::Sleeping | Depth::Busy => SENT,
         };
         for (place, (event, field, without)) in sent.iter().enumerate() {
-            let filter = cpus.iter().map(|cpu| format!("{field}=={cpu}")).collect::<Vec<_>>().join("||");
+            let fields = if *event == MIGRATE { &[*field, LEAVES][..] } else { &[*field] };
+            let each = cpus.iter().flat_map(|cpu| fields.iter().map(move |field| format!("{field}=={cpu}")));
+            let filter = each.collect::<Vec<_>>().join("||");
             tracefs.enable(true, event, Some(&filter), without);
             if place < SENDERS {
                 // If the kernel refuses this, only the immediate caller is known.
@@ -315,8 +321,12 @@ impl Tracefs {
                 // A stack of another CPU is not that of the occupant.
                 Some(Event { kind: EventKind::Waking { woken, .. }, .. }) if of == cpu => {
                     let (woken, priorities, stack) = (Some(*woken), (None, prio), stack.collect());
-                    let kind =
-                        EventKind::Kept(Box::new(Kept { woken, priorities, stack, ..Kept::default() }));
+                    let kind = EventKind::Kept(Box::new(DelayedWakeup {
+                        woken,
+                        priorities,
+                        stack,
+                        ..DelayedWakeup::default()
+                    }));
                     events.push(Event { monotonic_ns, cpu, kind });
                 }
                 _ => {}
@@ -367,6 +377,12 @@ impl Tracefs {
     fn keep_sent(&mut self, sender: u32, raw: page::Raw<'_>, last: &mut Option<Last>) {
         let id = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]]));
         let Some(id) = id else { return };
+        let leaves = self.formats.get(&id).and_then(|(name, format)| {
+            MIGRATE.ends_with(name.as_str()).then(|| format.number(raw.data, LEAVES)).flatten()
+        });
+        if let Some(leaves) = leaves {
+            self.keep(leaves as u32, sender, raw, last);
+        }
         let to = self.formats.get(&id).and_then(|(name, format)| {
             let field = SENT.iter().find(|(event, ..)| event.ends_with(name.as_str()))?.1;
             Some(format.number(raw.data, field)? as u32)
@@ -458,7 +474,7 @@ impl Tracefs {
     fn sender(
         &mut self,
         cpu: u32,
-        (pid, context): (u32, Option<Context>),
+        (pid, context): (u32, Option<KernelContext>),
         request: Option<u64>,
         function: u64,
         call_site: u64,

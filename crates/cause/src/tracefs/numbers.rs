@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the numbers and texts in trace events mean.
+//! The meaning of numbers and texts in trace events.
 
 use std::collections::HashMap;
 
-use evidence::cause::Context;
+use evidence::cause::KernelContext;
 
 use crate::event::{ContextKind, Vector};
 
 /// The context in the flags of an event (include/linux/trace_events.h).
-pub fn context(flags: u64) -> Context {
+pub fn context(flags: u64) -> KernelContext {
     match flags {
-        flags if flags & 0x40 != 0 => Context::Nmi,
-        flags if flags & 0x08 != 0 => Context::Hardirq,
-        flags if flags & 0x10 != 0 => Context::Softirq,
-        _ => Context::Task,
+        flags if flags & 0x40 != 0 => KernelContext::Nmi,
+        flags if flags & 0x08 != 0 => KernelContext::Hardirq,
+        flags if flags & 0x10 != 0 => KernelContext::Softirq,
+        _ => KernelContext::Task,
     }
 }
 
@@ -62,6 +62,15 @@ mod tests {
     #[test]
     fn flags_of_an_event_are_its_context() {
         let of = [0x00, 0x04, 0x10, 0x18, 0x48].map(context);
-        assert_eq!(of, [Context::Task, Context::Task, Context::Softirq, Context::Hardirq, Context::Nmi]);
+        assert_eq!(
+            of,
+            [
+                KernelContext::Task,
+                KernelContext::Task,
+                KernelContext::Softirq,
+                KernelContext::Hardirq,
+                KernelContext::Nmi
+            ]
+        );
     }
 }
