@@ -108,6 +108,14 @@ pub(crate) fn short_of(run: &ShownRun) -> Vec<String> {
             once_in(asked.claim.unwrap_or(DEFAULT_CLAIM)),
         ));
     }
+    let claim = run.document.verdict.claim.as_ref().filter(|_| held);
+    if let Some((factor, rate)) = claim.and_then(|claim| claim.cluster_factor.zip(claim.rate_below)) {
+        reasons.push(format!(
+            "if late cycles come together as the largest latencies do, an episode has at most {factor:.1} of them, and \
+             their rate is below {}",
+            once_in(rate)
+        ));
+    }
     let not_run =
         document.not_run.iter().filter(|row| held || row.optional).map(|row| text::short(&row.load, 40));
     let mut not_run: Vec<_> = not_run.collect();

@@ -295,10 +295,11 @@ impl RunSession<'_, '_> {
         let folder = bundle.folder().to_path_buf();
         let wants_latency = observer.wants_latency();
         let ends_late = spec.asked.until.contains(&Until::Exceeded);
-        let stop = Arc::clone(&setting.stop);
+        let (stop, mut was_late) = (Arc::clone(&setting.stop), false);
         let mut observe = |progress: &RowProgress| {
             if ends_late && progress.series.iter().any(is_late) {
                 stop.store(true, Ordering::SeqCst);
+                was_late = true;
             }
             on_spike.poll(&folder, progress);
             observer.progress(progress);
@@ -312,7 +313,7 @@ impl RunSession<'_, '_> {
             wants_latency,
             observe: &mut observe,
         };
-        match (probe, &mut setting.program) {
+        let measured = match (probe, &mut setting.program) {
             (ProbeKind::Loop, Some(program)) => {
                 let series = rows::loops(spec, load, &program.loops());
                 program.measure(&series, spec.length, &mut recording)
@@ -321,7 +322,11 @@ impl RunSession<'_, '_> {
                 hardware::measure(&rows::series(spec, probe, load), spec.length, &mut recording)
             }
             _ => rows::row(spec, probe, load, &setting.machine)?.measure(&mut recording),
+        };
+        if was_late {
+            self.note_once("a cycle was late, which ended the run (--until exceeded)".to_string());
         }
+        measured
     }
 
     fn row_ended(&mut self, figures: &str) {
