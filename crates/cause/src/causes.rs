@@ -230,6 +230,8 @@ fn woken_by(woken: &Woken, names: &Names) -> String {
             match kind_and_name(&span, names) {
                 (CauseKind::Unexplained, _) => "woken by the measured thread".to_string(),
                 (CauseKind::IdleExit, _) => "woken from idle".to_string(),
+                // The thread that had the CPU has no name there.
+                (CauseKind::Throttled | CauseKind::Stopped, _) => "woken on this cpu".to_string(),
                 (kind, name) => format!("woken by {}", kind.named(&name)),
             }
         }
@@ -300,6 +302,16 @@ mod tests {
                 "thread dl (deadline, pid 7)",
             ]
         );
+    }
+
+    #[test]
+    fn a_waker_without_a_name_is_only_placed() {
+        let woken_here = |occupant| woken_by(&Woken::Here(occupant), &Names::default());
+        assert_eq!(woken_here(Occupant::Withheld(Withheld::Stopped)), "woken on this cpu");
+        let waker = |context| Task { pid: 7, comm: "innocent".into(), context, ..Task::default() };
+        let woken_there = |context| woken_by(&Woken::There(2, waker(context)), &Names::default());
+        assert_eq!(woken_there(Some(KernelContext::Hardirq)), "woken by an interrupt on cpu 2");
+        assert_eq!(woken_there(Some(KernelContext::Task)), "woken by cpu 2 `innocent` (pid 7)");
     }
 
     #[test]
