@@ -53,7 +53,7 @@ pub struct VerdictParts<'a> {
     pub limit_ns: Option<u64>,
     /// All reasons against it; if it held, the claims that the data support.
     pub reasons: &'a [Sentence],
-    /// What the rows of cycles claim.
+    /// The claim of the rows of cycles.
     pub claim: Option<&'a Claim>,
     /// The disturbances, accepted ones too.
     pub taints: &'a [Taint],

@@ -84,7 +84,7 @@ pub struct Clustering {
     pub thresholds: Vec<ThresholdClusters>,
     /// Length of the row.
     pub length_ns: u64,
-    /// What a line of the row stands for.
+    /// The meaning of a line of the row.
     step_ns: u64,
 }
 

@@ -158,7 +158,7 @@ pub struct Asked {
     pub threshold_ns: Option<u64>,
     /// Rate of late episodes, or cycles, that a held verdict claims to stay below, at 95 % confidence.
     pub claim: Option<f64>,
-    /// What the claim counts; absent: late episodes.
+    /// The unit that the claim counts; absent: late episodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim_per: Option<ClaimPer>,
     /// Late cycles that are allowed in any so many consecutive ones: `1in10`; absent: none.

@@ -41,7 +41,7 @@ pub struct Verdict {
     pub limit_ns: Option<u64>,
     /// All reasons against it, worst first; if it held, the claims that the data support.
     pub reasons: Vec<Sentence>,
-    /// What the rows of cycles claim, whatever the outcome; absent without such rows.
+    /// The claim of the rows of cycles, whatever the outcome; absent without such rows.
     #[serde(default)]
     pub claim: Option<Claim>,
     /// Per row.
@@ -196,7 +196,7 @@ impl JudgedRow {
     }
 }
 
-/// What the rows of cycles claim together.
+/// The claim of the rows of cycles together.
 fn claimed(bundle: &Bundle, judged: &[JudgedRow]) -> Option<Claim> {
     let cyclic = judged.iter().filter(|row| row.verdict.key.is_cyclic() && row.verdict.measured());
     let rows = cyclic.map(|row| row.claim.clone()).collect::<Vec<_>>();

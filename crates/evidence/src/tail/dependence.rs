@@ -26,8 +26,7 @@ pub(super) fn of(seconds: &[Second], threshold_ns: u64, exceedances: u64) -> Opt
     // A threshold is the begin of a bucket, and all of that is above.
     let with = lines.iter().filter(|second| second.max_ns >= threshold_ns).count();
     if too_few(lines.len() as f64, exceedances as f64, with as f64) {
-        let [above, with, of] =
-            [exceedances, with as u64, lines.len() as u64].map(|number| Count::<Samples>::exact(number));
+        let [above, with, of] = [exceedances, with as u64, lines.len() as u64].map(Count::<Samples>::exact);
         let (with, of) = (with.most(), of.most());
         let seconds =
             format!(" came in {with} of {of} lines of the row: bursts, for which a fit is too sure");

@@ -106,7 +106,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// What it can be in one boot: the good one first.
+    /// Its possible states in one boot: the good one first.
     pub fn boots(self) -> Vec<SimulatedMachine> {
         match self.family {
             LateFamily::BadBoots => {

@@ -112,7 +112,7 @@ impl TriedFamily {
         claims(&all).made as f64 / all.three.made.max(1) as f64
     }
 
-    /// What is false in more than 5 % of runs, beyond chance.
+    /// The claims that are false in more than 5 % of runs, beyond chance.
     pub fn wrong(&self) -> Vec<String> {
         let runs = self.rates.iter().map(|tally| tally.runs).min().unwrap_or(1) as f64;
         let most = ALPHA + SLACK * (ALPHA * (1.0 - ALPHA) / runs).sqrt();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is claimed of simulated runs, and whether it is true of the machine.
+//! The claims of simulated runs, and whether they are true of the machine.
 
 use evidence::claim::{ClaimPer, RowClaim, THREE};
 use evidence::manifest::{Granted, RowEntry, RowKey, RunState, Second};
@@ -16,7 +16,7 @@ const RUNS_FOR_TRUTH: [u64; 2] = [100, 2_000];
 /// shorter.
 const HORIZONS_S: [usize; 6] = [20, 25, 30, 40, 50, 60];
 
-/// What is true of a machine.
+/// The true figures of a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
     /// The rate of late cycles.
