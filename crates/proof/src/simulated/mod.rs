@@ -116,14 +116,11 @@ impl TriedFamily {
     pub fn wrong(&self) -> Vec<String> {
         let runs = self.rates.iter().map(|tally| tally.runs).min().unwrap_or(1) as f64;
         let most = ALPHA + SLACK * (ALPHA * (1.0 - ALPHA) / runs).sqrt();
-        let rules: [(&str, fn(&ClaimTally) -> Claims, bool); 2] = [
-            ("episodes", |tally| tally.episodes, true),
-            ("per cycle", |tally| tally.cycles, self.is_rate_held),
-        ];
-        let wrong = rules.into_iter().filter(|(_, claims, is_held)| *is_held && self.worst(*claims) > most);
-        let wrong = wrong.map(|(rule, claims, _)| {
-            format!("{}: {rule} false in {:.1} %", self.name, 100.0 * self.worst(claims))
-        });
+        let held = [("episodes", self.worst(|tally| tally.episodes))];
+        let rate = self.is_rate_held.then(|| ("per cycle", self.worst(|tally| tally.cycles)));
+        let wrong = held.into_iter().chain(rate).filter(|(_, share)| *share > most);
+        let wrong =
+            wrong.map(|(rule, share)| format!("{}: {rule} false in {:.1} %", self.name, 100.0 * share));
         wrong.collect()
     }
 }
