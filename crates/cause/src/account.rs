@@ -260,8 +260,8 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// The thread that has the CPU was in user mode, and kept it from no interrupt: its time until here is not
-    /// its own. Where it `yields`, nor is what follows, in which the kernel switches.
+    /// The thread that has the CPU was in user mode, and kept it from no interrupt: its time until here is
+    /// not its own. Where it `yields`, nor is what follows, in which the kernel switches.
     fn takes_back(&mut self, yields: bool) {
         let (base, vacant) = (self.base, self.span(Occupant::Vacant));
         self.log.iter_mut().filter(|(span, _)| *span == base).for_each(|(span, _)| *span = vacant);

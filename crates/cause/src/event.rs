@@ -116,14 +116,14 @@ pub struct DelayedWakeup {
     pub in_user_mode: bool,
     /// The kernel functions on this CPU's stack at that moment, innermost first.
     pub stack: Vec<u64>,
-    /// The part of the stack from the outermost of several interrupts on, where that one came in the kernel: the
-    /// thread's own part.
+    /// The part of the stack from the outermost of several interrupts on, where that one came in the kernel:
+    /// the thread's own part.
     pub outer: Vec<u64>,
 }
 
 impl DelayedWakeup {
-    /// Whether the thread that has the CPU gives way to the one that is woken as soon as it can be interrupted.
-    /// Not known of two ordinary threads.
+    /// Whether the thread that has the CPU gives way to the one that is woken as soon as it can be
+    /// interrupted. Not known of two ordinary threads.
     pub fn yields(&self) -> bool {
         match self.priorities {
             (Some(has), Some(woken)) => woken < has && woken < ORDINARY,
@@ -132,8 +132,8 @@ impl DelayedWakeup {
         }
     }
 
-    /// Whether the wakeup's interrupt is late for a reason of its own: user mode holds none off, and an ordinary
-    /// thread, or one of lower priority, would have had to give way to it.
+    /// Whether the wakeup's interrupt is late for a reason of its own: user mode holds none off, and an
+    /// ordinary thread, or one of lower priority, would have had to give way to it.
     pub fn is_late(&self) -> bool {
         let is_ordinary = self.priorities.0.is_some_and(|has| has >= ORDINARY);
         self.in_user_mode && (is_ordinary || self.yields())

@@ -51,8 +51,8 @@ fn below<'a>(stack: &'a [u64], names: &Names) -> Option<&'a [u64]> {
     Some(&stack[entry + entries..])
 }
 
-/// The part of a stack from the outermost of several interrupts on; empty where that one came in user mode, or
-/// where there are not several.
+/// The part of a stack from the outermost of several interrupts on; empty where that one came in user mode,
+/// or where there are not several.
 pub fn outer<'a>(stack: &'a [u64], names: &Names) -> &'a [u64] {
     let is_entry = |address: &u64| is_entry(caller(*address, names));
     let first = below(stack, names).map_or(stack.len(), |below| stack.len() - below.len());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPUs on which a measuring thread waited during a spike. What runs on a CPU that it has left, or has not
-//! come to, takes no time from it.
+//! The CPUs on which a measuring thread waited during a spike. What runs on a CPU that it has left, or has
+//! not come to, takes no time from it.
 
 use std::ops::Range;
 
 use crate::event::{Event, EventKind};
 
-/// Where the measuring thread of `cpu` was in each part of `window`, by the events of `cpu`. Of several threads
-/// it is not known which one the window is about: they count as pinned.
+/// Where the measuring thread of `cpu` was in each part of `window`, by the events of `cpu`. Of several
+/// threads it is not known which one the window is about: they count as pinned.
 pub fn path(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Vec<(u32, Range<u64>)> {
     let moved = |event: &Event| match event.kind {
         EventKind::Migrate { pid, to } if own == [pid] && window.contains(&event.monotonic_ns) => {

@@ -25,8 +25,8 @@ pub enum Occupant {
     /// The measured thread on its way from the switch to its program, where it did not run earlier in the
     /// window.
     Return,
-    /// No occupant that could keep the CPU: the interrupt of the wakeup found a thread of lower priority in user
-    /// mode.
+    /// No occupant that could keep the CPU: the interrupt of the wakeup found a thread of lower priority in
+    /// user mode.
     Vacant,
     /// The hypervisor, by its own clock.
     Hypervisor,
@@ -129,8 +129,8 @@ pub struct Account {
     pub unexplained_ns: u64,
     /// The longest stretch of that part; empty if there is none.
     pub longest_unexplained: Range<u64>,
-    /// The part of it for which the wakeup's interrupt was late although a thread of lower priority was in user
-    /// mode, where nothing holds interrupts off.
+    /// The part of it for which the wakeup's interrupt was late although a thread of lower priority was in
+    /// user mode, where nothing holds interrupts off.
     pub late_ns: u64,
     /// Whether the hypervisor's own clock was read around that stretch.
     pub has_steal_clock: bool,

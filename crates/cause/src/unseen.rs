@@ -101,8 +101,8 @@ impl Unseen {
         self.steal.push_back(Steal { at_ns, of: self.cpus.iter().filter_map(of).collect() });
     }
 
-    /// The cause of the longest unexplained stretch of a spike with its time; or suspects. The account has what
-    /// the hypervisor's own clock counted: where it was read, the steal clock is not asked.
+    /// The cause of the longest unexplained stretch of a spike with its time; or suspects. The account has
+    /// what the hypervisor's own clock counted: where it was read, the steal clock is not asked.
     pub fn explain(&mut self, cpu: u32, window: &Range<u64>, account: &Account) -> Vec<Cause> {
         let stretch = &account.longest_unexplained;
         let (whole, ns) = (window.end - window.start, stretch.end - stretch.start);
@@ -149,8 +149,8 @@ impl Unseen {
         }
     }
 
-    /// The evidence that a good part of a spike was an interrupt that came late to a thread of lower priority in
-    /// user mode. It names no thread.
+    /// The evidence that a good part of a spike was an interrupt that came late to a thread of lower priority
+    /// in user mode. It names no thread.
     pub fn why_late(&self, window: &Range<u64>, account: &Account) -> Option<String> {
         if account.late_ns == 0 || account.late_ns < (window.end - window.start) / WORTH {
             return None;

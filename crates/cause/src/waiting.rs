@@ -2,7 +2,8 @@
 //! Whether the measured thread of a CPU waits for it, and what may be said to keep it.
 //!
 //! A thread that has to give way keeps the CPU only in the kernel. Where it was not found there, or where the
-//! measured thread is ready and is passed over at a switch, the reason is another one than the thread that runs.
+//! measured thread is ready and is passed over at a switch, the reason is another one than the thread that
+//! runs.
 
 use crate::event::{DelayedWakeup, ORDINARY, Task};
 use crate::span::{Occupant, Span, Withheld};
@@ -46,8 +47,8 @@ impl Waiting {
         }
     }
 
-    /// Another thread gets the CPU, and it could not: it was stopped, or it is ready and `to` would have to give
-    /// way to it.
+    /// Another thread gets the CPU, and it could not: it was stopped, or it is ready and `to` would have to
+    /// give way to it.
     pub fn passed_over_for(&mut self, to: &Task) {
         match self.leaves.take() {
             Some((_, true)) => self.withheld = Some(Withheld::Stopped),

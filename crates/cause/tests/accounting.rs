@@ -419,8 +419,8 @@ fn whats() -> impl Strategy<Value = EventKind> {
         1 => (0..9u64, 0..2i32).prop_map(|(address, in_user_mode)| {
             let priorities = (None, Some(19 + in_user_mode * 101));
             let in_user_mode = in_user_mode > 0;
-            let kept =
-                DelayedWakeup { woken: Some(OWN), priorities, in_user_mode, stack: vec![address], ..DelayedWakeup::default() };
+            let (woken, stack) = (Some(OWN), vec![address]);
+            let kept = DelayedWakeup { woken, priorities, in_user_mode, stack, ..DelayedWakeup::default() };
             EventKind::Kept(Box::new(kept))
         }),
         1 => (0..4u32).prop_map(|pid| EventKind::Renamed { pid, comm: "other".into() }),

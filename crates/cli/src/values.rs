@@ -148,7 +148,7 @@ pub fn program_rights() -> Offered<Parse<ProgramRights>> {
     Offered { parse: str::parse::<ProgramRights>, values: || named(ProgramRights::ALL.map(|(name, _)| name)) }
 }
 
-/// What a claim counts.
+/// The unit that a claim counts.
 pub fn claim_per() -> Offered<Parse<String>> {
     Offered { parse: claim_unit, values: || named(ClaimPer::NAMES.map(|(name, _)| name)) }
 }

@@ -76,7 +76,7 @@ pub struct ComparedRun {
     /// All reasons against it; if it held, the claims that the data support.
     #[serde(default)]
     pub reasons: Vec<Sentence>,
-    /// What its rows of cycles claim; absent without such rows.
+    /// The claim of its rows of cycles; absent without such rows.
     #[serde(default)]
     pub claim: Option<Claim>,
     /// Its disturbances, accepted ones too.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the cycles of a row claim beyond themselves: how many late episodes are excluded, in which time, and
+//! The claim of a row beyond its own cycles: how many late episodes are excluded, in which time, and
 //! what of a rate per cycle.
 //!
 //! The one place of the rule. A row of length T without a late cycle excludes 3 late
@@ -25,7 +25,7 @@ pub const ALPHA: f64 = 0.05;
 /// Late episodes that none seen exclude.
 pub const THREE: f64 = 3.0;
 
-/// What a claim counts.
+/// The unit that a claim counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimUnit {
@@ -37,10 +37,10 @@ pub enum ClaimUnit {
     Boot,
 }
 
-/// What the data claim at the confidence that is stated: fewer than `below` of the unit, `per` what follows.
+/// The claim of the data at the confidence that is stated: fewer than `below` of the unit, `per` what follows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
-    /// What is counted.
+    /// The unit that is counted.
     pub unit: ClaimUnit,
     /// Fewer than this: late episodes in the time `per`, or the share of cycles or boots that are late.
     pub below: f64,
@@ -169,7 +169,7 @@ pub struct RowClaim {
 }
 
 impl RowClaim {
-    /// What a row supports.
+    /// The claims that a row supports.
     pub fn of(row: &Row) -> RowClaim {
         let due = row.due().most();
         let seconds = &row.series.seconds;

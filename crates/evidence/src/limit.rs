@@ -163,7 +163,7 @@ impl FromStr for LateAllowance {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<LateAllowance, String> {
-        let wrong = || format!("'{text}' is no number of late cycles in so many; give one such as 1in10");
+        let wrong = || format!("'{text}' is not a number of late cycles in so many; give one such as 1in10");
         let (m, k) = text.split_once("in").ok_or_else(wrong)?;
         let [m, k] = [m, k].map(|number| number.trim().parse::<u64>().map_err(|_| wrong()));
         let (m, k) = (m?, k?);

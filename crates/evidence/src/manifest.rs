@@ -77,7 +77,7 @@ impl Manifest {
         rows.map(|row| NotRun { optional: self.does_without(&row), ..row }).collect()
     }
 
-    /// The late cycles that are allowed; what cannot be read allows none.
+    /// The late cycles that are allowed; an unreadable number allows none.
     pub fn allowed(&self) -> Option<LateAllowance> {
         self.asked.allow.as_deref()?.parse().ok()
     }

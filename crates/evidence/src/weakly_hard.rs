@@ -3,7 +3,7 @@
 //! 2001, IEEE Trans. Comput. 50, 308). Every window is judged, and a missed period is a late cycle.
 //!
 //! The places of late cycles are those of the row's spikes, so that the list must have each of them; where it
-//! lacks some, windows that are violated by the listed ones are counted, and nothing is said of the others.
+//! lacks some, windows that are violated by the listed ones are counted, and the others are not counted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

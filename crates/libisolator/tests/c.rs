@@ -18,7 +18,7 @@ fn run(program: &Path, args: &[&str]) -> (Output, String) {
 #[test]
 fn a_program_finds_nothing_wrong() {
     for (sentence, source) in [
-        ("what cannot be is refused with a number and a line", "tests/refusals.c"),
+        ("an impossible request is refused with a number and a line", "tests/refusals.c"),
         ("a second call during a poll is refused", "tests/reentry.c"),
         ("each C++ guard holds and lets go", "tests/guards.cpp"),
         ("an exception leaves through the library", "tests/throwing.cpp"),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Innocent threads beside a measurement, which no spike may name: spinning in user mode on the measured CPU and
-//! on another, waking each other across the two, moved between them, and starting programs elsewhere.
+//! Innocent threads beside a measurement, which no spike may name: spinning in user mode on the measured CPU
+//! and on another, waking each other across the two, moved between them, and starting programs elsewhere.
 //!
-//! All are ordinary threads under a probe in real time. In user mode they keep no wakeup up, whatever the host or
-//! the firmware does to the CPU meanwhile. In the kernel one may: a cause with its function is no blame in vain.
+//! All are ordinary threads under a probe in real time. In user mode they keep no wakeup up, whatever the
+//! host or the firmware does to the CPU meanwhile. In the kernel one may: a cause with its function is no
+//! blame in vain.
 
 use std::hint::spin_loop;
 use std::process::{Command, Stdio};

@@ -260,7 +260,7 @@ fn preempted(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, by:
 }
 
 /// Divides the time between two moments among the threads that had the CPU for which the thread waited then:
-/// `first`, and the later ones. Nobody is named where records of the wait were lost.
+/// `first`, and the later ones. No thread is named where records of the wait were lost.
 fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first: Holder) -> Vec<Cause> {
     let stay = scene.stays(scene.thread).map(|(_, stay)| stay).find(|stay| stay.in_ns == to_ns);
     if to_ns <= from_ns || stay.is_some_and(|stay| stay.has_hole) {

@@ -76,7 +76,7 @@ impl ProgramCode {
     }
 }
 
-/// Whether a function of a library takes a lock: those whose futex does not tell it, since each waiter has a
+/// Whether a function of a library takes a lock that its futex lacks, since each waiter has a
 /// word of its own (parking_lot, a Java monitor), or the word has other bits too.
 fn takes_lock(frame: &CodeFrame) -> bool {
     const PARTS: [&str; 6] = [

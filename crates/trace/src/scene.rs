@@ -64,8 +64,8 @@ impl Scene<'_> {
         })
     }
 
-    /// The CPUs for which the thread waited between two times, each with its part of them; `None` for one that
-    /// no record tells. It got the last one, or `began_on` if the records show no stay that begins then.
+    /// The CPUs for which the thread waited between two times, each with its part of them; `None` for one
+    /// that no record tells. It got the last one, or `began_on` if the records show no stay that begins then.
     pub fn waited_for(&self, from_ns: u64, to_ns: u64, began_on: u32) -> Vec<(Option<u32>, u64, u64)> {
         let mut cpu = None;
         let mut parts = Vec::new();

@@ -253,7 +253,8 @@ impl<'a> Place<'a> {
         rows.peek().is_some() && rows.all(|row| is_so(&row.granted))
     }
 
-    /// Real-time threads leave a share of each second to ordinary ones: since Linux 6.12 by a server of each CPU.
+    /// Real-time threads leave a share of each second to ordinary ones: since Linux 6.12 by a server of each
+    /// CPU.
     fn throttled(&self) -> Advice {
         let Place { set, aim, .. } = self;
         let what = "the thread left no time to ordinary threads: let it sleep, or ";

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far a CPU's own variables lie from its run queue, by the kernel's types: for `tools/per_cpu.h`.
 //!
-//! A kernel lists the names of its variables only with CONFIG_KALLSYMS_ALL. Its types (BTF) always have those of
-//! each CPU, with their places. (Documentation/bpf/btf.rst)
+//! A kernel lists the names of its variables only with CONFIG_KALLSYMS_ALL. Its types (BTF) always have those
+//! of each CPU, with their places. (Documentation/bpf/btf.rst)
 
 use std::path::Path;
 
-/// Sizes in the kernel's types: what follows the three words of each kind, and what each of its members takes.
-/// By kind from 0 on.
+/// Sizes in the kernel's types: what follows the three words of each kind, and what each of its members
+/// takes. By kind from 0 on.
 const SIZES: [(usize, usize); 20] = [
     (0, 0),
     (4, 0),

@@ -121,7 +121,8 @@ const SENDERS: usize = 2;
 /// A wakeup. It has a stack if the woken thread measures and another thread has the CPU.
 const WAKING: &str = "sched/sched_waking";
 
-/// The states of a thread that leaves its CPU (`TASK_REPORT`; none: it is ready), and those in which it was stopped.
+/// The states of a thread that leaves its CPU (`TASK_REPORT`; none: it is ready), and those in which it was
+/// stopped.
 const STATES: u32 = 0x7f;
 const STOPPED: u32 = 0x0c;
 
@@ -133,7 +134,8 @@ const STACK: u16 = 4;
 const KEPT: usize = 32_768;
 const TASKS: usize = 4_096;
 
-/// The event that the next stack belongs to: the CPU that it is about, and the priority of the thread that it wakes.
+/// The event that the next stack belongs to: the CPU that it is about, and the priority of the thread that it
+/// wakes.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     of: u32,

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No innocent thread is blamed: not in user mode, not before a switch, not while the measured one is stolen from,
-//! throttled or stopped.
+//! No innocent thread is blamed: not in user mode, not before a switch, not while the measured one is stolen
+//! from, throttled or stopped.
 
 use cause::account::{Account, Occupant, Span, Withheld};
 use cause::event::{ContextKind, DelayedWakeup, Event, EventKind, Task};
 
 use super::{OWN, TIMER, accounted, accounted_with_edges, at, enter, exit, kept, spans, switch, task};
 
-/// The wakeup's interrupt found user mode, with the priorities of the thread that had the CPU and of the measured
-/// one.
+/// The wakeup's interrupt found user mode, with the priorities of the thread that had the CPU and of the
+/// measured one.
 fn found_user_mode(monotonic_ns: u64, has: i32, woken: i32) -> Event {
     let priorities = (Some(has), Some(woken));
     let kept = DelayedWakeup { woken: Some(OWN), priorities, in_user_mode: true, ..DelayedWakeup::default() };
     at(monotonic_ns, EventKind::Kept(Box::new(kept)))
 }
 
-/// Thread 7 has the CPU from long before the window on. The timer is due at 1,000 and its interrupt comes at 9,000.
+/// Thread 7 has the CPU from long before the window on. The timer is due at 1,000 and its interrupt comes at
+/// 9,000.
 fn late(has: i32, woken: i32, clock: &[(u64, u64)]) -> Account {
     let to = Task { prio: Some(has), ..task(7) };
     let mut events = vec![

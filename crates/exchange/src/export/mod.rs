@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes evidence in other tools' formats, for the scripts that read them.
 //!
-//! The tables of cyclictest and rtla have buckets of 1 us and end at [`BUCKETS_US`], or where imported evidence
-//! ends to tell values apart; the rest is their overflow. A bucket of ours that lies in two of theirs goes to the higher
-//! one. They have no place for missed periods, taints and the limit.
+//! The tables of cyclictest and rtla have buckets of 1 us and end at [`BUCKETS_US`], or where imported
+//! evidence ends to tell values apart; the rest is their overflow. A bucket of ours that lies in two of
+//! theirs goes to the higher one. They have no place for missed periods, taints and the limit.
 
 mod results;
 mod tables;

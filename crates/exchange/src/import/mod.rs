@@ -6,8 +6,8 @@
 //! A figure that the file does not state stays `None`. Bucket counts are the file's, at the smallest value of
 //! the bucket; count, minimum, mean and maximum are the tool's own figures where it states them. A sample
 //! beyond the last bucket is counted where the buckets end, one of them at the maximum; [`Coarse`] says from
-//! where on and how many, and [`known`](evidence::known) what is then told. Where a tool states extremes alone
-//! there is no bucket, and everything is overflow from the minimum on.
+//! where on and how many, and [`known`](evidence::known) what is then told. Where a tool states extremes
+//! alone there is no bucket, and everything is overflow from the minimum on.
 //!
 //! No line is dropped in silence. [`text`] takes off what stands around the tool's lines, and the scanner
 //! takes out statements: a worse value, a stop, a failure, lost samples, a doubt. A line that should be a row

@@ -7,8 +7,8 @@ use crate::snapshot::Preemption;
 use crate::{CpuSet, Snapshot};
 
 impl SettingId {
-    /// Whether the machine has it on `cpus` already, as it serves `aim` or stricter. `false` where that is not
-    /// known.
+    /// Whether the machine has it on `cpus` already, as it serves `aim` or stricter. `false` where that is
+    /// not known.
     pub fn is_so(self, aim: &Aim, cpus: &CpuSet) -> bool {
         let machine = aim.machine;
         let all = |is_so: &dyn Fn(u32) -> bool| !cpus.is_empty() && cpus.iter().all(is_so);

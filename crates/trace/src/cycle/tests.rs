@@ -436,7 +436,7 @@ fn the_owner_of_a_robust_lock_is_in_its_word() {
         ended_by,
     };
     assert_eq!(blocked(1 << 31 | 4_711, None).owner(), Some(4_711));
-    // musl has the number of an error there; and whoever unlocked it had it, if it was not stolen.
+    // musl has the number of an error there; and the thread that unlocked it had it.
     assert_eq!(blocked(1 << 31 | 16, None).owner(), None);
     assert_eq!(blocked(1 << 31 | 4_711, Some((12, "log".to_string()))).owner(), Some(12));
 }

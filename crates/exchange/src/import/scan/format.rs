@@ -3,7 +3,8 @@
 //!
 //! A format is a [`Description`]: how its text is told from others, which of the usual properties it lacks,
 //! and the lines in which its tool states a worse value, stops, fails, loses samples or doubts itself. A
-//! question whose answer is "never" says why. `read` is the rest: it puts the lines that are left into columns.
+//! question whose answer is "never" says why. `read` is the rest: it puts the lines that are left into
+//! columns.
 
 use super::Scan;
 use super::says::{FormatQuestion, Says};
