@@ -10,8 +10,9 @@
 //! same evidence always says the same.
 //!
 //! A fit counts samples as independent, and bursts make its interval too narrow. So it is refused where
-//! blocks of seconds show that exceedances come together ([`dependence`]). Beside each estimate stands a
-//! bound that needs no distribution ([`moments`]): wider, and right as far as the moments of the samples are.
+//! blocks of seconds show that exceedances come together (`tail/dependence.rs`). Beside each estimate stands
+//! a bound that needs no distribution (`tail/moments.rs`): wider, and right as far as the moments of the
+//! samples are.
 //!
 //! Limits: the machine counts as unchanging. The tail of what was seen says nothing of a cause that did not
 //! occur. `docs/results/claims.md` has the coverage of the intervals.
