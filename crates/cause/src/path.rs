@@ -6,17 +6,17 @@ use std::ops::Range;
 
 use crate::event::{Event, EventKind};
 
-/// Where the measuring thread of `cpu` was in each part of `window`, by the events of `cpu`. Of several
-/// threads it is not known which one the window is about: they count as pinned.
+/// Where the measuring thread of `cpu` was in each part of `window`, by the events of `cpu`, in the order of
+/// time. Of several threads it is not known which one the window is about: they count as pinned.
 pub fn path(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Vec<(u32, Range<u64>)> {
     let moved = |event: &Event| match event.kind {
-        EventKind::Migrate { pid, to } if own == [pid] && window.contains(&event.monotonic_ns) => {
-            Some((event.monotonic_ns, to))
-        }
+        EventKind::Migrate { pid, to } if own == [pid] => Some((event.monotonic_ns, to)),
         _ => None,
     };
     let mut path = vec![(cpu, window.clone())];
-    for (at_ns, to) in events.iter().filter_map(moved) {
+    let from = events.partition_point(|event| event.monotonic_ns < window.start);
+    let within = events[from..].iter().take_while(|event| event.monotonic_ns < window.end);
+    for (at_ns, to) in within.filter_map(moved) {
         let last = path.len() - 1;
         if path[last].0 != to {
             path[last].1.end = at_ns;

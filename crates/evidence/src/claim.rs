@@ -37,7 +37,7 @@ pub enum ClaimUnit {
     Boot,
 }
 
-/// The claim of the data at the confidence that is stated: fewer than `below` of the unit, `per` what follows.
+/// The claim of the data at the confidence that is stated: fewer than `below` of the unit in each `per`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The unit that is counted.

@@ -134,14 +134,15 @@ impl<'a> Place<'a> {
                 "thread {name} is measured here too and goes first: shorten its cycle, or give it a CPU of its own"
             )),
             CauseKind::Thread => self.thread(name, cause.detail.as_deref()),
-            CauseKind::Migration if self.all_granted(|granted| granted.affinity.as_ref().is_some_and(is_one)) => {
+            CauseKind::Migration if self.all_pinned() => {
                 Manual::Program.advice("the program is pinned: find out what moves it, another CPU mask or a cpuset")
             }
             CauseKind::Migration => {
                 Manual::Program.advice(format!("pin the program: isolator run --cpus {set} -- COMMAND"))
             }
-            CauseKind::Fault if self.all_granted(|granted| granted.memory_locked == Some(true)) => Manual::Program
-                .advice("its memory is locked: touch the pages that it uses before its loop (prefault)"),
+            CauseKind::Fault if self.all_locked() => {
+                Manual::Program.advice("its memory is locked: touch its pages before its loop (prefault)")
+            }
             CauseKind::Fault => advice::LOCK_MEMORY,
             CauseKind::Syscall if name == RETURN => {
                 let way = "it is the way out of the kernel after the program slept";
@@ -245,6 +246,16 @@ impl<'a> Place<'a> {
     /// The advice to make a setting; where the machine has it already, only that.
     fn set(&self, knob: SettingId) -> Advice {
         knob.advice_unless_so(&self.aim, self.set)
+    }
+
+    /// Whether each measured thread may run on one CPU alone.
+    fn all_pinned(&self) -> bool {
+        self.all_granted(|granted| granted.affinity.as_ref().is_some_and(is_one))
+    }
+
+    /// Whether the memory of each measured thread is locked.
+    fn all_locked(&self) -> bool {
+        self.all_granted(|granted| granted.memory_locked == Some(true))
     }
 
     /// Whether each row of these CPUs was granted that. `false` where a row does not say it.
