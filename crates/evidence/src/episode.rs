@@ -157,15 +157,18 @@ impl Clustering {
 
     /// The quiet time after which an episode is over.
     pub fn horizon_ns(&self) -> u64 {
-        let seen_ns = self.thresholds.iter().map(|one| one.gap_ns).max().unwrap_or(0);
-        seen_ns.max(self.length_ns / PARTS).max(self.step_ns)
+        self.longest_gap_ns().max(self.length_ns / PARTS).max(self.step_ns)
     }
 
     /// Whether exceedances of lower thresholds stay together for so long that a row of this length has no
     /// room for several episodes.
     pub fn is_too_short(&self) -> bool {
-        let seen_ns = self.thresholds.iter().map(|one| one.gap_ns).max().unwrap_or(0);
-        seen_ns > self.length_ns / TOO_LONG
+        self.longest_gap_ns() > self.length_ns / TOO_LONG
+    }
+
+    /// The largest gap within a cluster, at any threshold.
+    fn longest_gap_ns(&self) -> u64 {
+        self.thresholds.iter().map(|one| one.gap_ns).max().unwrap_or(0)
     }
 
     /// Late cycles in an episode: the worst of the thresholds, as far as samples came near the limit.

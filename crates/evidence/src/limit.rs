@@ -243,6 +243,7 @@ mod tests {
             assert_eq!(error.contains("it has no unit"), wrong == "100", "{wrong}: {error}");
         }
     }
+
     #[test]
     fn each_period_may_have_a_limit_of_its_own() {
         let ns = |text: &str, period_ns| Limits::parse(text)?.ns(period_ns);

@@ -59,18 +59,10 @@ mod tests {
     use crate::manifest::RowKey;
 
     fn spike(name: &str, took_ns: u64) -> Spike {
-        let (probe, load) = ("wakeup".to_string(), "idle".to_string());
         Spike {
-            key: RowKey { probe, load, cpu: 0, period_ns: None, thread_name: None },
-            at_ns: 0,
-            monotonic_ns: 0,
-            wall_time: None,
-            latency_ns: 1_000,
-            missed: 0,
             causes: vec![Cause::timed(CauseKind::Irq, name, 0, took_ns)],
             unexplained_ns: Some(1_000 - took_ns),
-            unexplained_detail: None,
-            siblings: Vec::new(),
+            ..Spike::new(RowKey::new("wakeup", "idle", 0, None), 1_000)
         }
     }
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The claim of a verdict, and limits that allow some late cycles, on bundles in memory.
 
-use std::path::PathBuf;
-
 use evidence::boots::JoinedBoots;
 use evidence::claim::{ClaimPer, ClaimUnit};
 use evidence::document::ProveDocument;
-use evidence::manifest::{Asked, Granted, Manifest, RowEntry, RowKey, RunState, Second, Spike, WrittenBy};
+use evidence::manifest::{Asked, Manifest, RowEntry, RowKey, Second, Spike};
 use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Histogram, Row, Series};
 
@@ -16,8 +14,7 @@ const MS: u64 = 1_000_000;
 type Late = (u64, u64, u64);
 
 fn key(cpu: u32) -> RowKey {
-    let (probe, load) = ("wakeup".to_string(), "idle".to_string());
-    RowKey { probe, load, cpu, period_ns: Some(MS), thread_name: None }
+    RowKey::new("wakeup", "idle", cpu, Some(MS))
 }
 
 /// A row of 1 kHz, so many seconds long, with a limit of 100 us.
@@ -33,34 +30,12 @@ fn row(cpu: u32, length_s: u32, late: &[Late]) -> Row {
         seconds.push(Second { second, count, min_ns: 5_000, sum_ns: 0, max_ns, missed });
     }
     late.iter().for_each(|(_, latency_ns, _)| latency.record(*latency_ns));
-    let entry = RowEntry {
-        key: key(cpu),
-        files: format!("row{cpu}"),
-        state: RunState::Finished,
-        granted: Granted::default(),
-        limit_ns: Some(100_000),
-        followed: None,
-        spikes: late.len() as u64,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: None,
-    };
+    let entry = RowEntry { limit_ns: Some(100_000), spikes: late.len() as u64, ..RowEntry::new(key(cpu)) };
     Row::new(entry, Series { latency, seconds, ..Series::default() })
 }
 
 fn spike(cpu: u32, &(cycle, latency_ns, missed): &Late) -> Spike {
-    Spike {
-        key: key(cpu),
-        at_ns: cycle * MS,
-        monotonic_ns: cycle * MS,
-        wall_time: None,
-        latency_ns,
-        missed,
-        causes: Vec::new(),
-        unexplained_ns: None,
-        unexplained_detail: None,
-        siblings: Vec::new(),
-    }
+    Spike { at_ns: cycle * MS, monotonic_ns: cycle * MS, missed, ..Spike::new(key(cpu), latency_ns) }
 }
 
 /// The document of a run of such rows, one for each list of late cycles.
@@ -71,24 +46,10 @@ fn document(length_s: u32, rows: &[&[Late]], asked: Asked) -> ProveDocument {
 fn bundle(length_s: u32, rows: &[&[Late]], asked: Asked) -> Bundle {
     let each = || (0..).zip(rows);
     let rows = each().map(|(cpu, late)| row(cpu, length_s, late)).collect::<Vec<_>>();
-    let written_by =
-        WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None };
-    let manifest = Manifest {
-        schema_version: 1,
-        written_by,
-        started_at: None,
-        ended_at: None,
-        state: RunState::Finished,
-        machine: machine::Snapshot::default(),
-        asked,
-        rows: rows.iter().map(|row| row.entry.clone()).collect(),
-        not_run: Vec::new(),
-        notes: Vec::new(),
-        taints: Vec::new(),
-        causes: None,
-    };
+    let entries = rows.iter().map(|row| row.entry.clone()).collect();
+    let manifest = Manifest { rows: entries, ..Manifest::new("isolator", asked) };
     let spikes = each().flat_map(|(cpu, late)| late.iter().map(move |one| spike(cpu, one))).collect();
-    Bundle { path: PathBuf::from("run"), manifest, rows, spikes, lab: None, missing: Vec::new() }
+    Bundle { rows, spikes, ..Bundle::new("run", manifest) }
 }
 
 fn allowing(text: &str) -> Asked {

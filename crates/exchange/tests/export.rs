@@ -164,16 +164,11 @@ fn a_minimum_that_is_not_known_is_left_out_and_read_again() {
 
 fn spike(key: &RowKey, monotonic_ns: u64, causes: Vec<Cause>) -> Spike {
     Spike {
-        key: key.clone(),
         at_ns: 5_000,
         monotonic_ns,
-        wall_time: None,
-        latency_ns: 400_500,
-        missed: 0,
         causes,
         unexplained_ns: Some(500),
-        unexplained_detail: None,
-        siblings: Vec::new(),
+        ..Spike::new(key.clone(), 400_500)
     }
 }
 

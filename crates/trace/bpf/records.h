@@ -221,10 +221,9 @@ struct here {
 	u64 timer;   /* the timer whose function runs */
 	u64 due_ns;  /* by the timer */
 	u64 context; /* the address of this program's arguments, as a number */
+	u64 lost_ns; /* when a SWITCH last found no room */
 	u32 waiters; /* watched threads that wait for this CPU */
 	u32 reads_user;	 /* this program itself reads user memory, and may fault */
 	u32 is_on_stack; /* the timer is on a stack */
-	u32 unused;
-	u64 lost_ns; /* when a SWITCH last found no room */
-	u64 unused_too[2];
+	u32 unused[5];
 };

@@ -15,7 +15,7 @@ use crate::code::ProgramCode;
 use crate::cycle::{Blocked, BoundCounts, LoopCycle};
 use crate::record::{Boundary, Stay, ThreadEvent, ThreadRecord};
 use crate::scene::{Scene, live_name};
-use crate::search;
+use crate::search::{self, numbered};
 use crate::wait::Wait;
 use crate::{Result, process, trial};
 
@@ -259,10 +259,6 @@ impl Follower {
         poll.is_over = self.loops.iter().all(|found| found.is_over);
         poll
     }
-}
-
-fn numbered((name, id): (String, u32)) -> String {
-    format!("{name} (thread {id})")
 }
 
 fn is_begin(record: &ThreadRecord) -> bool {

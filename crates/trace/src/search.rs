@@ -30,9 +30,6 @@ const CHANGES: Duration = Duration::from_secs(10);
 const PERIODS: u32 = 5;
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// The most threads named that run no loop.
-const NAMED: usize = 8;
-
 /// The number of releases that suffices for a loop.
 const ENOUGH: usize = 64;
 
@@ -262,12 +259,8 @@ impl Search<'_> {
     fn left_out(&self, found: &[FollowedLoop]) -> Option<String> {
         let is_loop = |id: &u32| found.iter().any(|found| found.thread.id == *id);
         let without = self.threads.iter().filter(|(id, _)| !is_loop(id) && self.choice.bounds.is_none());
-        let names: Vec<String> =
-            without.map(|(id, thread)| format!("{} (thread {id})", thread.name)).collect();
-        let more = names.len().saturating_sub(NAMED);
-        let named = names[..names.len() - more].join(", ");
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!names.is_empty()).then(|| format!("threads without a loop are not measured: {named}{more}"))
+        let named = list(without.map(|(id, thread)| numbered((thread.name.clone(), *id))));
+        (!named.is_empty()).then(|| format!("threads without a loop are not measured: {named}"))
     }
 
     fn knows(&self, thread: u32) -> bool {
@@ -444,6 +437,11 @@ pub fn chosen(process: u32, choice: &LoopChoice) -> Result<BTreeMap<u32, Thread>
         return Err(cannot(process, why, "name some with --thread"));
     }
     Ok(threads)
+}
+
+/// A thread's name with its number.
+pub(crate) fn numbered((name, id): (String, u32)) -> String {
+    format!("{name} (thread {id})")
 }
 
 /// The first few different names.

@@ -2,7 +2,7 @@
 //! The claims of simulated runs, and whether they are true of the machine.
 
 use evidence::claim::{ClaimPer, RowClaim, THREE};
-use evidence::manifest::{Granted, RowEntry, RowKey, RunState, Second};
+use evidence::manifest::{RowEntry, RowKey, Second};
 use evidence::{Histogram, Row, Series};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -140,18 +140,7 @@ pub fn row(latencies: &[u64], limit_ns: u64) -> Row {
     };
     let seconds = latencies.chunks(PER_SECOND).enumerate().map(second).collect();
     let period_ns = Some(1_000_000_000 / PER_SECOND as u64);
-    let (probe, load) = ("wakeup".to_string(), "idle".to_string());
-    let entry = RowEntry {
-        key: RowKey { probe, load, cpu: 0, period_ns, thread_name: None },
-        files: String::new(),
-        state: RunState::Finished,
-        granted: Granted::default(),
-        limit_ns: Some(limit_ns),
-        followed: None,
-        spikes: 0,
-        spikes_not_listed: 0,
-        load_did: None,
-        coarse: None,
-    };
+    let key = RowKey::new("wakeup", "idle", 0, period_ns);
+    let entry = RowEntry { limit_ns: Some(limit_ns), ..RowEntry::new(key) };
     Row::new(entry, Series { latency, seconds, ..Series::default() })
 }

@@ -363,7 +363,6 @@ fn spikes(row: &Row) -> Vec<Spike> {
         causes: causes(second.second, second.max_ns),
         unexplained_ns: (second.second % 3 < 2)
             .then_some(second.max_ns / [50, 5][second.second as usize % 2]),
-        unexplained_detail: None,
         siblings: vec![OnSibling {
             cpu: 7,
             cause: Cause::timed(CauseKind::Thread, "stress-ng-cpu", 0, second.max_ns),
