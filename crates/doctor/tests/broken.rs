@@ -194,6 +194,18 @@ fn sets_of_cpus_that_do_not_fit() {
     let none = sound_but(&[("sys/devices/system/cpu/isolated", "\n"), ("proc/cmdline", "quiet\n")]);
     says(&none, Periodic, "iso-present", Warn, "no CPU is isolated");
     says(&none, Audio, "iso-present", NotApplicable, "needs no isolated CPU");
+    let tickless = [
+        ("proc/cmdline", "nohz_full=6-7\n"),
+        ("sys/devices/system/cpu/isolated", "\n"),
+        ("sys/devices/system/cpu/nohz_full", "6-7\n"),
+    ];
+    says(&sound_but(&tickless), Periodic, "iso-present", Warn, "cpus 6-7 are in nohz_full alone");
+    let beside = [("sys/fs/cgroup/cpuset.cpus.isolated", "6\n")];
+    let some = sound_but(&[&tickless[..], &beside].concat());
+    says(&some, Periodic, "iso-present", Warn, "cpus 7 are in nohz_full alone");
+    let partition = [("sys/fs/cgroup/cpuset.cpus.isolated", "6-7\n")];
+    let whole = sound_but(&[&tickless[..], &partition].concat());
+    says(&whole, Periodic, "iso-present", Pass, "cpus 6-7");
     says(&none, Periodic, "irq-on-isolated", NotApplicable, "no CPU is isolated");
 }
 

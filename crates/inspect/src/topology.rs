@@ -31,6 +31,7 @@ pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
             cpu
         })
         .collect();
+    machine.nodes_without_memory = nodes_without_memory(tree);
     machine.possible = tree.cpus(&format!("{CPUS}/possible")).unwrap_or(present);
     let isolation = &mut machine.isolation;
     isolation.isolated = tree.cpus(&format!("{CPUS}/isolated")).unwrap_or_default();
@@ -86,6 +87,14 @@ fn nodes(tree: &mut Tree) -> BTreeMap<u32, u32> {
     node_of
 }
 
+/// The nodes that `has_memory` (Linux 2.6.24) leaves out.
+fn nodes_without_memory(tree: &mut Tree) -> CpuSet {
+    let nodes: CpuSet = tree.numbered(NODES, "node").into_iter().collect();
+    // A list of nodes is written as one of CPUs.
+    let with_memory = tree.cpus(&format!("{NODES}/has_memory"));
+    with_memory.map_or_else(CpuSet::new, |with_memory| nodes.without(&with_memory))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +136,16 @@ mod tests {
         assert_eq!(seen, [(0, true, Some(0)), (4, true, Some(1)), (12, false, None)]);
         assert_eq!(machine.cpu(4).unwrap().core, Some(1));
         assert!(machine.cpu(5).is_none());
+    }
+
+    #[test]
+    fn nodes_may_have_no_memory() {
+        let nodes = ["node0", "node1", "node2"].map(|node| format!("sys/devices/system/node/{node}/cpulist"));
+        let files = nodes.each_ref().map(|path| (path.as_str(), "0"));
+        let without = |lists: &[(&str, &str)]| machine(&[&files, lists].concat()).0.nodes_without_memory;
+        assert_eq!(without(&[("sys/devices/system/node/has_memory", "1\n")]).to_string(), "0,2");
+        assert!(without(&[("sys/devices/system/node/has_memory", "0-2\n")]).is_empty());
+        assert!(without(&[]).is_empty(), "an old kernel has no such file");
     }
 
     #[test]

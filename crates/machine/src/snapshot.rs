@@ -38,6 +38,9 @@ pub struct Snapshot {
     pub cpus: Vec<Cpu>,
     /// CPUs that could be present, now or after a hotplug.
     pub possible: CpuSet,
+    /// NUMA nodes that have no memory of their own, as a list of their numbers.
+    #[serde(skip_serializing_if = "CpuSet::is_empty")]
+    pub nodes_without_memory: CpuSet,
     /// Which CPUs are isolated, as the kernel itself reports it.
     pub isolation: Isolation,
     /// Scheduler limits that decide whether a real-time thread may run.

@@ -89,3 +89,45 @@ fn cores_of_several_types_are_never_mixed_unless_named() {
     let named = planned("hybrid", Profile::Periodic, WantedCpus::Cpus(cpus("10-12"))).unwrap();
     assert!(named.warnings.iter().any(|text| text.contains("of several types")));
 }
+
+#[test]
+fn a_reboot_keeps_hardware_threads_off() {
+    let one_thread = "sparse";
+    let control = "/sys/devices/system/cpu/smt/control";
+    // The switch, whether CPUs are offline, and whether the line has the word.
+    for (state, offline, word) in [
+        (Some("off"), true, true),
+        (Some("on"), true, true),
+        (Some("on"), false, false),
+        (Some("notsupported"), true, false),
+        (None, true, false),
+    ] {
+        let mut machine = topologies()[one_thread].snapshot();
+        machine.cpus.retain(|cpu| cpu.online);
+        machine.settings.extend(state.map(|state| (control.to_string(), state.to_string())));
+        if offline {
+            machine.cpus.push(machine::snapshot::Cpu { id: 1_000, ..Default::default() });
+        }
+        for no_reboot in [false, true] {
+            let intent = Intent { no_reboot, ..Intent::new(Profile::Periodic, WantedCpus::Default) };
+            let plan = plan(&machine, &MadeFor::default(), &intent).unwrap();
+            let has = plan.boot_line().iter().any(|word| word == "nosmt");
+            assert_eq!(has, word && !no_reboot, "{state:?} {offline} {:?}", plan.boot_line());
+            let warned = plan.warnings.iter().any(|text| text.contains("are offline"));
+            assert_eq!(warned, offline && !word, "{state:?} {offline}: {:?}", plan.warnings);
+        }
+    }
+}
+
+#[test]
+fn nodes_with_memory_come_first() {
+    let mut machine = topologies()["eight-nodes"].snapshot();
+    machine.nodes_without_memory = cpus("4-7");
+    let planned =
+        |wanted| plan(&machine, &MadeFor::default(), &Intent::new(Profile::Periodic, wanted)).unwrap();
+    let told = |plan: &Plan| plan.warnings.iter().any(|text| text.contains("a node without memory"));
+    let near = planned(WantedCpus::Cores(3));
+    assert_eq!((near.isolated.to_string(), told(&near)), ("13-15".to_string(), false));
+    let far = planned(WantedCpus::Cpus(cpus("29-31")));
+    assert!(told(&far), "{:?}", far.warnings);
+}

@@ -100,10 +100,18 @@ fn present(facts: &CheckFacts) -> CheckResult {
     if facts.profile == Profile::Audio && facts.isolated.is_empty() {
         return Err(Conclusion::not_applicable("the profile audio needs no isolated CPU"));
     }
+    let isolation = &facts.machine.isolation;
+    // nohz_full keeps the kernel's own work away; the scheduler still balances over such a CPU.
+    let balanced = facts.isolated.without(&isolation.isolated.or(&isolation.partitions));
     match facts.isolated() {
-        Ok(cpus) => {
+        Ok(cpus) if balanced.is_empty() => {
             Ok(Conclusion::pass(read_in(format!("{ISOLATED}, {NOHZ}"), cpus), format!("cpus {cpus}")))
         }
+        Ok(_) => Ok(Conclusion::warn(
+            read_in(ISOLATED, &isolation.isolated),
+            format!("cpus {balanced} are in nohz_full alone: the scheduler still moves other threads there"),
+            Advice::plan("isolate them"),
+        )),
         Err(found) if found.result == crate::FindingOutcome::Unknown => Err(found),
         Err(_) => {
             Ok(Conclusion::warn(read_in(ISOLATED, ""), "no CPU is isolated", Advice::plan("isolate some")))

@@ -155,8 +155,9 @@ fn of_group<'f>(
 ) -> (Vec<&'f Core>, String, Vec<String>) {
     let mut nodes: Vec<u32> =
         group.iter().map(|core| core.node).collect::<BTreeSet<_>>().into_iter().collect();
-    // The device's node, else the highest.
-    nodes.sort_by_key(|candidate| (Some(*candidate) != node, std::cmp::Reverse(*candidate)));
+    // The device's node, else the highest that has memory of its own.
+    let far = &facts.machine.nodes_without_memory;
+    nodes.sort_by_key(|own| (Some(*own) != node, far.contains(*own), std::cmp::Reverse(*own)));
     let within = |node: u32| group.iter().copied().filter(|core| core.node == node).collect::<Vec<_>>();
     let near = nodes.first().map(|node| within(*node)).unwrap_or_default();
     let fitting = if node.is_some() && near.len() < count {
@@ -349,8 +350,15 @@ fn warnings(facts: &PlanFacts, choice: &CpuChoice) -> Vec<String> {
     if facts.siblings_unknown {
         warnings.push("which CPUs share a core is not known: an isolated one may share its core".into());
     }
+    let taken = facts.cores.iter().filter(|core| !core.cpus.and(&choice.isolated).is_empty());
+    let far = facts.without_memory(taken);
+    if !far.is_empty() {
+        warnings.push(format!(
+            "cpus {far} are on a node without memory: all that they use is on another node, and slower to reach"
+        ));
+    }
     let offline: CpuSet = facts.machine.cpus.iter().filter(|cpu| !cpu.online).map(|cpu| cpu.id).collect();
-    if !offline.is_empty() && !choice.isolated.is_empty() {
+    if !offline.is_empty() && !choice.isolated.is_empty() && !facts.smt_off {
         warnings.push(format!(
             "cpus {offline} are offline: one that comes online may share a core with an isolated one, so plan again then"
         ));

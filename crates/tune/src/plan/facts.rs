@@ -44,7 +44,12 @@ pub(super) struct PlanFacts<'a> {
     pub(super) boot_cpu: u32,
     /// Whether the siblings of any online CPU are not known.
     pub(super) siblings_unknown: bool,
+    /// Whether hardware threads are off now, by SMT's switch or CPU by CPU: a reboot brings them back.
+    pub(super) smt_off: bool,
 }
+
+/// The kernel's switch of hardware threads; `on` only where the processor has them.
+const SMT: &str = "/sys/devices/system/cpu/smt/control";
 
 impl<'a> PlanFacts<'a> {
     pub(super) fn of(machine: &'a Snapshot) -> Self {
@@ -78,7 +83,15 @@ impl<'a> PlanFacts<'a> {
         }
         cores.sort_by_key(Core::first);
         let siblings_unknown = machine.cpus.iter().any(|cpu| cpu.online && cpu.siblings.is_empty());
-        PlanFacts { machine, cores, boot_cpu, siblings_unknown }
+        let by_hand = !siblings_unknown
+            && machine.cpus.iter().any(|cpu| !cpu.online)
+            && cores.iter().all(|core| core.cpus.len() == 1);
+        let smt_off = match machine.settings.get(SMT).map(String::as_str) {
+            Some("off") => true,
+            Some("on") => by_hand,
+            _ => false,
+        };
+        PlanFacts { machine, cores, boot_cpu, siblings_unknown, smt_off }
     }
 
     /// All online CPUs.
@@ -92,6 +105,12 @@ impl<'a> PlanFacts<'a> {
         touched.fold(cpus.clone(), |all, core| all.or(&core.cpus))
     }
 
+    /// Those of `cores` whose node has CPUs and no memory of its own.
+    pub(super) fn without_memory<'c>(&self, cores: impl Iterator<Item = &'c Core>) -> CpuSet {
+        let without = &self.machine.nodes_without_memory;
+        cores.filter(|core| without.contains(core.node)).flat_map(|core| core.cpus.iter()).collect()
+    }
+
     /// The nodes that have CPUs.
     pub(super) fn nodes(&self) -> BTreeSet<u32> {
         self.cores.iter().map(|core| core.node).collect()
@@ -99,6 +118,10 @@ impl<'a> PlanFacts<'a> {
 
     /// Whether CONFIG_`name` is set, as far as known.
     pub(super) fn option(&self, name: &str) -> Option<bool> {
+        // A kernel built without it has no switch that is off (`notimplemented`, or no file).
+        if name == "HOTPLUG_SMT" && self.smt_off {
+            return Some(true);
+        }
         self.machine.kernel.option(name)
     }
 }

@@ -58,8 +58,14 @@ pub(super) fn line(
         let reason = "interrupts are served by threads, over which a sound server can have priority";
         line.add(SettingId::Threadirqs, reason, Some("ps -e -o comm= | grep '^irq/'"));
     }
-    if intent.nosmt {
-        let reason = "asked for: one hardware thread per core, so that nothing shares a core";
+    let reason = match () {
+        () if intent.nosmt => Some("asked for: one hardware thread per core, so that nothing shares a core"),
+        () if facts.smt_off && !intent.no_reboot => {
+            Some("hardware threads are off now, and the reboot would bring them back beside isolated CPUs")
+        }
+        () => None,
+    };
+    if let Some(reason) = reason {
         tokens.push(Token { name: SettingId::Nosmt.name(), value: String::new(), reason, verify: None });
     }
     if intent.no_reboot {
