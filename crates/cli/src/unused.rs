@@ -4,7 +4,7 @@
 
 use evidence::kind::RowKind;
 use load::Load;
-use measure::kind::ProbeKind;
+use measure::probes::ProbeKind;
 use rt::policy::PolicyKind;
 use run::RunSpec;
 

@@ -14,7 +14,7 @@ use evidence::limit::Until;
 use evidence::weakly_hard::LateAllowance;
 use machine::purpose::FORMS;
 use machine::{CpuSet, Profile, Use};
-use measure::wakeup::TimerKind;
+use measure::probes::wakeup::TimerKind;
 use rt::policy::Policy;
 use trace::boundary::PlaceName;
 use tune::user::ProgramRights;
@@ -114,7 +114,7 @@ pub fn loads() -> Offered<Parse<String>> {
 
 /// A probe.
 pub fn probe() -> Offered<Parse<String>> {
-    Offered { parse: word, values: || named(measure::kind::NAMES) }
+    Offered { parse: word, values: || named(measure::probes::NAMES) }
 }
 
 /// A policy.

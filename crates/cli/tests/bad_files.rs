@@ -87,7 +87,7 @@ fn a_file_without_options_is_refused() {
         line.starts_with("cannot read the options of the run odd.json: 'x' is not a list of CPUs"),
         "{line}"
     );
-    let no_probe = format!("there is no probe 'foo'; choose from {}", measure::kind::NAMES.join(", "));
+    let no_probe = format!("there is no probe 'foo'; choose from {}", measure::probes::NAMES.join(", "));
     like("probe.json", "{\"asked\": {\"probes\": [\"foo\"]}}").refused(&no_probe);
     isolator(folder.path(), &["prove", "--like", "nothing"])
         .refused("cannot read the options of the run nothing: no such file or directory; check the path");

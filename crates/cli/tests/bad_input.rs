@@ -58,7 +58,7 @@ fn a_command_line_that_cannot_be_read_is_refused() {
 fn a_run_of_which_too_little_is_known_is_refused() {
     let known = "idle, cpu, io, memory, system, l2, storage, net, timers, ipi, ethercat, gpu, gpu=COMMAND, custom=COMMAND, all";
     let load = format!("cannot load the machine with 'disk': there is no such load; choose from {known}");
-    let no_probe = format!("there is no probe 'foo'; choose from {}", measure::kind::NAMES.join(", "));
+    let no_probe = format!("there is no probe 'foo'; choose from {}", measure::probes::NAMES.join(", "));
     let near = "cannot load the machine with 'cpuu': there is no such load; did you mean cpu?";
     refuses(&[
         ("prove --loads idle,disk", &load),
@@ -195,7 +195,7 @@ fn what_is_asked_twice_is_measured_once() {
 
 #[test]
 fn every_probe_refuses_each_bad_value_in_one_line() {
-    let probes = measure::kind::NAMES.into_iter().chain(["message-futex"]);
+    let probes = measure::probes::NAMES.into_iter().chain(["message-futex"]);
     let values = [
         ("--period 0us", "isolator: a period of 0 was asked; give a period such as 1ms"),
         ("--period 1ms,0us", "isolator: a period of 0 was asked; give a period such as 1ms"),

@@ -140,7 +140,8 @@ fn comparisons_are_seen_in_every_form() {
 #[test]
 fn a_probe_touches_three_files() {
     let others = ["proof/src/bench/", "lab/", "exchange/src/import/"];
-    for (variant, own) in [("Toggle", "measure/src/toggle.rs"), ("Spin", "measure/src/spin.rs")] {
+    for (variant, own) in [("Toggle", "measure/src/probes/toggle.rs"), ("Spin", "measure/src/probes/spin.rs")]
+    {
         let names =
             [format!("RowKind::{variant}"), format!("ProbeKind::{variant}"), format!("{variant}Probe")];
         let mentions = |code: &str| names.iter().any(|name| code.contains(name.as_str()));
@@ -151,9 +152,12 @@ fn a_probe_touches_three_files() {
         let files: Vec<&String> =
             files.iter().filter(|file| !others.iter().any(|other| file.starts_with(other))).collect();
         let table = "evidence/src/kind.rs".to_string();
-        assert!(files.iter().all(|file| ["measure/src/kind.rs", own].contains(&file.as_str())), "{files:?}");
+        assert!(
+            files.iter().all(|file| ["measure/src/probes.rs", own].contains(&file.as_str())),
+            "{files:?}"
+        );
         assert!(code().iter().any(|(file, code)| *file == table && code.contains(variant)));
-        let (_, probes) = code().into_iter().find(|(file, _)| file == "measure/src/kind.rs").unwrap();
+        let (_, probes) = code().into_iter().find(|(file, _)| file == "measure/src/probes.rs").unwrap();
         let arms = probes.lines().filter(|line| names.iter().any(|name| line.contains(name.as_str())));
         assert!(arms.clone().count() <= 5, "{:?}", arms.collect::<Vec<_>>());
     }

@@ -7,7 +7,7 @@
 //! ```
 //! A [`SampleSource`] only takes samples: threads of ours through their rings ([`crate::row`]), a loop that
 //! stamps its cycles ([`crate::monitor`]), loops that are followed ([`crate::followed`]), the kernel's tracer
-//! ([`crate::hardware`]). Whatever disturbs a row is judged here, for all of them: steal, page faults, memory
+//! ([`crate::probes::hardware`]). Whatever disturbs a row is judged here, for all of them: steal, page faults, memory
 //! that is not locked, lost samples, spikes that are not listed.
 
 use std::collections::BTreeMap;

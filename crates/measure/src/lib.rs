@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes, and how a row of a run is measured.
 //!
-//! - [`wakeup`], [`spin`], [`toggle`], [`message`], [`response`], [`ethercat`]: a probe each, with its hot
-//!   loop; [`hardware`]: the kernel's own view of what firmware takes; [`monitor`]: a program's own loop,
-//!   read from its memory, or [`followed`] from outside.
-//! - [`kind`]: the probes that there are; [`probe`]: what differs between those that have threads of ours;
-//!   [`schedule`]: when they measure.
+//! - [`probes`]: the probes that there are, each with its hot loop; [`monitor`]: a program's own loop, read
+//!   from its memory, or [`followed`] from outside.
+//! - [`probe`]: what differs between the probes that have threads of ours; [`schedule`]: when they measure.
 //! - `control`: the control loop of a row, for every source of samples; [`row`]: threads of ours as such a
 //!   source; [`recording`]: where its data go.
 //! - [`recorder`]: how a hot loop records and a control thread reads; [`drain`]: how that becomes a series,
@@ -16,30 +14,23 @@
 mod control;
 pub mod drain;
 pub mod error;
-pub mod ethercat;
 pub mod followed;
-pub mod hardware;
-pub mod kind;
 mod loop_row;
 mod lost;
-pub mod message;
 pub mod monitor;
 mod pace;
 pub mod probe;
+pub mod probes;
 pub mod program;
 pub mod recorder;
 pub mod recording;
-pub mod response;
 pub mod row;
 pub mod samples;
 pub mod schedule;
 pub mod series;
 mod short_gaps;
-pub mod spin;
 pub mod steal;
 pub mod tally;
-pub mod toggle;
-pub mod wakeup;
 pub mod watch;
 
 pub use error::{MeasureError, Result};

@@ -6,12 +6,12 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use measure::ethercat::{EthercatSinks, ReadySegment, Wire};
+use measure::probes::ethercat::{EthercatSinks, ReadySegment, Wire};
+use measure::probes::spin::{self, ShortGaps, Spell};
+use measure::probes::wakeup::{self, TimerKind};
 use measure::recorder::recorder;
 use measure::samples::{Arrivals, sample_ring};
 use measure::schedule::{Cycles, Schedule, missed};
-use measure::spin::{self, ShortGaps, Spell};
-use measure::wakeup::{self, TimerKind};
 use rt::clock::{Calibration, monotonic_ns};
 use rt::setup::Setup;
 use rt::{Policy, thread};

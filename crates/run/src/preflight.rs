@@ -25,7 +25,7 @@ use machine::purpose::is_same_period;
 use machine::snapshot::Cpu;
 use machine::units::exact_us;
 use machine::{CpuSet, Snapshot, Use};
-use measure::kind::ProbeKind;
+use measure::probes::ProbeKind;
 
 use crate::finding::{FindingEffect, PreflightFinding};
 use crate::privilege::Privilege;

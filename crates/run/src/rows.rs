@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evidence::manifest::RowKey;
 use machine::Snapshot;
-use measure::kind::ProbeKind;
+use measure::probes::ProbeKind;
 use measure::program::LoopFound;
 use measure::row::{MeasuringThread, RowPlan, RowSpec};
 use measure::schedule::Schedule;
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn messages_go_between_pairs_of_measured_cpus() {
         let spec = spec(on("3-5", "message"), 8, "");
-        assert_eq!(spec.probes.len(), measure::message::MEANS.len());
+        assert_eq!(spec.probes.len(), measure::probes::message::MEANS.len());
         // An ordinary thread on a CPU that does the housekeeping.
         assert_eq!(partners(&spec), [(3, Some((4, Policy::Fifo(80)))), (5, Some((7, Policy::Other)))]);
     }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_probe_with_threads_of_ours_has_one_for_each_cpu() {
-        for name in measure::kind::NAMES {
+        for name in measure::probes::NAMES {
             for kind in spec(on("2-3", name), 4, "2-3").probes {
                 let spec = spec(on("2-3", name), 4, "2-3");
                 let row = row(&spec, &kind, "idle", &machine(4, "2-3")).unwrap();

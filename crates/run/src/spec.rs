@@ -14,11 +14,11 @@ use evidence::{cause, taint};
 use load::{EthercatDevice, Load};
 use machine::units::exact_us;
 use machine::{CpuSet, Snapshot, Use};
-use measure::ethercat::Wire;
-use measure::kind::{self, ProbeKind};
-use measure::response::Wiring;
+use measure::probes::ethercat::Wire;
+use measure::probes::response::Wiring;
+use measure::probes::wakeup::TimerKind;
+use measure::probes::{self, ProbeKind};
 use measure::schedule::Length;
-use measure::wakeup::TimerKind;
 use rt::isolation::Mask;
 use rt::policy::{self, PolicyKind};
 use serde::Deserialize;
@@ -269,7 +269,7 @@ fn named<T: Default>(
 fn probes(asked: &Asked, timer: TimerKind) -> Result<Vec<ProbeKind>> {
     let probe = |name: &String| -> Result<ProbeKind> {
         let probe = ProbeKind::named(name, timer, asked)?;
-        Ok(probe.ok_or_else(|| unknown("probe", name, &kind::NAMES))?)
+        Ok(probe.ok_or_else(|| unknown("probe", name, &probes::NAMES))?)
     };
     asked.probes.iter().map(probe).collect()
 }

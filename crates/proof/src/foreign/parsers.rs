@@ -11,7 +11,7 @@ use inspect::counters::Counters;
 use machine::CpuSet;
 use machine::boot::line::{all_words, kernel_words, value, with_words, without_words};
 use machine::registry::{ValueKind, known, list};
-use measure::response::board::Board;
+use measure::probes::response::board::Board;
 
 use super::parts::parts;
 

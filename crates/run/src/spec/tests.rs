@@ -72,7 +72,7 @@ fn every_probe_refuses_each_bad_value() {
             "there is no taint 'stael' to accept; did you mean steal?",
         ),
     ];
-    for probe in kind::NAMES.into_iter().chain(["message-futex", "response-shared", "loop"]) {
+    for probe in probes::NAMES.into_iter().chain(["message-futex", "response-shared", "loop"]) {
         assert!(RunSpec::of(sensible(probe)).is_ok(), "{probe}");
         for (change, line) in &bad {
             let mut asked = sensible(probe);
@@ -85,7 +85,7 @@ fn every_probe_refuses_each_bad_value() {
 
 #[test]
 fn a_periodic_probe_refuses_a_limit_above_its_period() {
-    for probe in kind::NAMES.into_iter().chain(["loop"]) {
+    for probe in probes::NAMES.into_iter().chain(["loop"]) {
         let asked = Asked { limit: Some("1001us".into()), ..sensible(probe) };
         let is_periodic = !["spin", "hardware"].contains(&probe);
         match RunSpec::of(asked) {

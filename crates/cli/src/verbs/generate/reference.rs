@@ -95,7 +95,7 @@ fn probes() -> String {
          idle states as they are unless `--dma-latency` says otherwise.",
     );
     page.push_str("## Probes\n\n");
-    let rows = measure::kind::MEANINGS
+    let rows = measure::probes::MEANINGS
         .map(|(name, sample, alike)| vec![format!("`{name}`"), sample.to_string(), alike.to_string()]);
     table(&mut page, &["Probe", "A sample", "Alike"], rows);
     page.push_str(

@@ -2,7 +2,15 @@
 //! The probes that there are, as they are asked, and the threads that measure them. What their rows are
 //! stands in the table of [`evidence::kind`].
 //!
-//! A new probe is its file with a [`Probe`], an entry of that table, and its variant and meaning here.
+//! A new probe is its file below with a [`Probe`], an entry of that table, and its variant and meaning here.
+
+pub mod ethercat;
+pub mod hardware;
+pub mod message;
+pub mod response;
+pub mod spin;
+pub mod toggle;
+pub mod wakeup;
 
 use std::num::NonZeroU64;
 
@@ -11,14 +19,14 @@ use evidence::manifest::Asked;
 use rt::Policy;
 use rt::clock::Calibration;
 
-use crate::ethercat::{EthercatProbe, Wire};
-use crate::message::{self, MEANS, Means, MessageProbe};
+use self::ethercat::{EthercatProbe, Wire};
+use self::message::{MEANS, Means, MessageProbe};
+use self::response::{Medium, ResponseProbe, Wiring};
+use self::spin::SpinProbe;
+use self::toggle::ToggleProbe;
+use self::wakeup::{TimerKind, WakeupProbe};
 use crate::probe::Probe;
-use crate::response::{self, Medium, ResponseProbe, Wiring};
 use crate::schedule::Schedule;
-use crate::spin::SpinProbe;
-use crate::toggle::ToggleProbe;
-use crate::wakeup::{TimerKind, WakeupProbe};
 
 /// A probe, with what it needs to know of what was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,10 +33,10 @@ use rt::clock::{monotonic_ns, timespec};
 
 use crate::error::Result;
 use crate::probe::{HotLoop, LoopOutcome, Opened, Opening, Probe};
+use crate::probes::wakeup::{Timer, wait_until};
 use crate::samples::{Sample, Samples};
 use crate::schedule::{Cycles, Schedule, Window, missed};
 use crate::series::SeriesSpec;
-use crate::wakeup::{Timer, wait_until};
 
 /// The probe's name.
 pub const PROBE: &str = RowKind::Ethercat.name();
