@@ -105,6 +105,9 @@ codes! {
     /// The kernel keeps time with a clock that is slow to read.
     CLOCKSOURCE = "clocksource",
         "find out in the kernel's log why the processor's own counter is not used";
+    /// A time daemon slewed the clock: real latencies and periods were longer or shorter than stated.
+    CLOCK_SLEWED = "clock-slewed",
+        "let the time daemon settle first (chronyc waitsync), or limit its slew (maxslewrate 500 in chrony.conf)";
     /// Another hardware thread of the measured core may be busy.
     SMT_SIBLING = "smt-sibling",
         "take the sibling offline, or isolate it and keep it out of --house-keeping";

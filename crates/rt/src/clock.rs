@@ -21,6 +21,15 @@ pub fn monotonic_ns() -> u64 {
     now_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// Nanoseconds of CLOCK_MONOTONIC_RAW, which is never slewed.
+///
+/// ```
+/// assert!(rt::clock::raw_ns() > 0);
+/// ```
+pub fn raw_ns() -> u64 {
+    now_ns(libc::CLOCK_MONOTONIC_RAW)
+}
+
 /// Nanoseconds of CLOCK_BOOTTIME, which goes on while the machine sleeps.
 ///
 /// ```

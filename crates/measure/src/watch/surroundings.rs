@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine around a row: whether its CPUs are online, its clocks, what limits real-time threads, and
-//! quotas of control groups.
+//! The machine around a row: whether its CPUs are online, its clock source, what limits real-time threads,
+//! and quotas of control groups.
 
 use std::collections::BTreeMap;
 
 use evidence::taint;
 use inspect::cgroup::{Stops, stops};
 use machine::CpuSet;
-use rt::clock::{boottime_ns, monotonic_ns, realtime_ns};
 
 use super::GrantDifference;
+use super::clocks::{CLOCK, ClockWatch, seconds, word};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
-const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-
-/// Clocks that differ by less have not been set: they are read one after the other.
-const APART_NS: i128 = 1_000_000;
-
-/// How often the clocks are read at a poll; the reading that took least counts.
-const READINGS: usize = 5;
 
 /// The watched surroundings of the machine.
 #[derive(Debug)]
@@ -29,10 +22,7 @@ pub(super) struct Surroundings {
     /// The stops of each control group at the first poll that saw it, and at the last.
     stops: BTreeMap<String, (Stops, Stops)>,
     found: BTreeMap<(&'static str, Option<u32>), GrantDifference>,
-    clocks: Clocks,
-    /// For how long the machine slept, and by how much its wall clock was set.
-    slept_ns: i128,
-    set_ns: i128,
+    clocks: ClockWatch,
 }
 
 /// The content of files; `None` where there is none.
@@ -43,16 +33,6 @@ struct SurroundingState {
     rt_runtime: Option<String>,
 }
 
-/// How far clocks are apart, and how long it took to read them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Clocks {
-    /// CLOCK_BOOTTIME, which goes on while the machine sleeps, less CLOCK_MONOTONIC.
-    boot_ns: i128,
-    /// CLOCK_REALTIME less CLOCK_BOOTTIME.
-    wall_ns: i128,
-    width_ns: i128,
-}
-
 impl Surroundings {
     pub fn now(cpus: CpuSet) -> Surroundings {
         Surroundings {
@@ -60,15 +40,13 @@ impl Surroundings {
             first: SurroundingState::now(),
             stops: BTreeMap::new(),
             found: BTreeMap::new(),
-            clocks: Clocks::now(),
-            slept_ns: 0,
-            set_ns: 0,
+            clocks: ClockWatch::now(),
         }
     }
 
     pub fn poll(&mut self) {
         self.files(&SurroundingState::now());
-        self.time(Clocks::now());
+        self.clocks.poll();
     }
 
     fn files(&mut self, now: &SurroundingState) {
@@ -97,19 +75,6 @@ impl Surroundings {
         }
     }
 
-    fn time(&mut self, now: Clocks) {
-        let apart_ns = APART_NS + now.width_ns + self.clocks.width_ns;
-        let beyond = |ns: i128| if ns.abs() > apart_ns { ns } else { 0 };
-        self.slept_ns += beyond(now.boot_ns - self.clocks.boot_ns);
-        self.set_ns += beyond(now.wall_ns - self.clocks.wall_ns);
-        self.clocks = now;
-        if self.slept_ns > 0 {
-            let found = format!("the machine slept for {} while it was measured", seconds(self.slept_ns));
-            self.found.remove(&(taint::SUSPENDED, None));
-            self.add(taint::SUSPENDED, found, "mask sleep.target while it measures", None);
-        }
-    }
-
     /// Takes in the stops of the control groups in `membership`.
     pub fn stops_of(&mut self, membership: String) {
         for (folder, now) in stops(&membership) {
@@ -134,49 +99,33 @@ impl Surroundings {
             cure: "write max to its cpu.max, or -1 to its cpu.cfs_quota_us",
             cpu: None,
         });
-        self.found.values().cloned().chain(quota).collect()
+        let clocks = [
+            (taint::SUSPENDED, self.clocks.slept(), "mask sleep.target while it measures"),
+            (
+                taint::CLOCK_SLEWED,
+                self.clocks.slewed(),
+                "let the time daemon settle first (chronyc waitsync)",
+            ),
+        ];
+        let clocks = clocks
+            .into_iter()
+            .filter_map(|(code, found, cure)| Some(GrantDifference { code, found: found?, cure, cpu: None }));
+        self.found.values().cloned().chain(clocks).chain(quota).collect()
     }
 
     /// Whether the wall clock was set, in words.
     pub fn wall_clock(&self) -> Option<String> {
-        (self.set_ns != 0).then(|| {
-            let way = if self.set_ns > 0 { "forward" } else { "back" };
-            format!(
-                "the wall clock was set {way} by {} meanwhile: times of day before that are by the old one; latencies are by \
-                 CLOCK_MONOTONIC and are not touched",
-                seconds(self.set_ns)
-            )
-        })
+        self.clocks.set()
     }
-}
-
-fn seconds(ns: i128) -> String {
-    format!("{:.3} s", ns.unsigned_abs() as f64 / 1e9)
 }
 
 impl SurroundingState {
     fn now() -> SurroundingState {
-        let word = |path: &str| untrusted::text(path).ok().map(|text| text.trim().to_string());
         SurroundingState {
             online: word(ONLINE).and_then(|text| text.parse().ok()),
             clock: word(CLOCK),
             rt_runtime: word(RT_RUNTIME),
         }
-    }
-}
-
-impl Clocks {
-    fn now() -> Clocks {
-        let read = || {
-            let before = i128::from(monotonic_ns());
-            let (boot, wall) = (i128::from(boottime_ns()), i128::from(realtime_ns()));
-            let width_ns = i128::from(monotonic_ns()) - before;
-            Clocks { boot_ns: boot - before, wall_ns: wall - boot, width_ns }
-        };
-        let first = read();
-        (1..READINGS)
-            .map(|_| read())
-            .fold(first, |best, next| if next.width_ns < best.width_ns { next } else { best })
     }
 }
 
@@ -193,8 +142,7 @@ mod tests {
     }
 
     fn watched() -> Surroundings {
-        let clocks = Clocks { boot_ns: 0, wall_ns: 0, width_ns: 0 };
-        Surroundings { first: seen(), clocks, ..Surroundings::now("2-3".parse().unwrap()) }
+        Surroundings { first: seen(), ..Surroundings::now("2-3".parse().unwrap()) }
     }
 
     fn found(surroundings: &Surroundings) -> Vec<(&'static str, String)> {
@@ -212,15 +160,7 @@ mod tests {
         ] {
             same.files(&now);
         }
-        same.look_at_live_clocks();
         assert_eq!((found(&same), same.wall_clock()), (vec![], None));
-    }
-
-    impl Surroundings {
-        fn look_at_live_clocks(&mut self) {
-            self.clocks = Clocks::now();
-            self.time(Clocks::now());
-        }
     }
 
     #[test]
@@ -271,23 +211,6 @@ mod tests {
             ("clocksource", "the kernel changed its clock from tsc to hpet while it was measured".into())
         );
         assert_eq!(found[1].0, "rt-throttling");
-    }
-
-    #[test]
-    fn a_sleep_taints_and_a_set_wall_clock_is_noted() {
-        let mut watch = watched();
-        let clocks = |boot_ns, wall_ns| Clocks { boot_ns, wall_ns, width_ns: 50_000 };
-        // As far apart as reading them one after the other may be.
-        watch.time(clocks(900_000, -900_000));
-        assert_eq!((found(&watch), watch.wall_clock()), (vec![], None));
-        watch.time(clocks(5_000_000_000, -3_600_000_000_000));
-        watch.time(clocks(5_000_000_000, -3_600_000_000_000));
-        assert_eq!(
-            found(&watch),
-            [("suspended", "the machine slept for 4.999 s while it was measured".into())]
-        );
-        let noted = watch.wall_clock().unwrap();
-        assert!(noted.starts_with("the wall clock was set back by 3599.999 s meanwhile"), "{noted}");
     }
 
     #[test]
