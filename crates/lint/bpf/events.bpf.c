@@ -57,6 +57,7 @@ enum {
 	STACK_BYTES = 16384,
 	STACK_STEP = 1024,
 	LOW = 4096,
+	FLAGS = 64,
 };
 
 enum kind {
@@ -76,7 +77,7 @@ struct place {
 	u16 number; /* of the system call, the signal, the function */
 	u64 address;
 	u64 sp;
-	u64 first; /* the first argument where it is a small number (a descriptor, a clock), or a lock's address */
+	u64 first; /* the first two arguments where these are small (a descriptor, a clock; a command), or a lock's address */
 };
 
 /* How often, and when last. */
@@ -328,26 +329,43 @@ INLINE u64 first_of(const struct pt_regs *regs)
 	return first;
 }
 
+INLINE u64 second_of(const struct pt_regs *regs)
+{
+	u64 second = 0;
+
+#if defined(__TARGET_ARCH_arm64)
+	READ(second, regs, struct pt_regs, regs[1]);
+#else
+	READ(second, regs, struct pt_regs, si);
+#endif
+	return second;
+}
+
+/* Two calls of one wrapper in one function are two places where they have other descriptors, commands or flags. */
+INLINE u64 small(u64 first, u64 second)
+{
+	return (first < LOW ? first : 0) | (second < FLAGS ? second << 32 : 0);
+}
+
 /* (registers, number) */
 ON(sys_enter)
 {
 	const struct pt_regs *regs = (const struct pt_regs *)given->of[0];
 	struct thread *thread = watched();
-	u64 number = given->of[1], first, command = 0, value = 0;
+	u64 number = given->of[1], first, second, command, value = 0;
 	struct place place;
 
 	if (!thread && !(number == futex_call && is_of_process()))
 		return 0;
 	first = first_of(regs);
+	second = second_of(regs);
 	if (number == futex_call) {
 #if defined(__TARGET_ARCH_arm64)
-		READ(command, regs, struct pt_regs, regs[1]);
 		READ(value, regs, struct pt_regs, regs[2]);
 #else
-		READ(command, regs, struct pt_regs, si);
 		READ(value, regs, struct pt_regs, dx);
 #endif
-		command &= FUTEX_COMMAND;
+		command = second & FUTEX_COMMAND;
 		if (thread && value == CONTENDED && (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET))
 			lock(first, 0, 1);
 		else if (!thread)
@@ -356,7 +374,7 @@ ON(sys_enter)
 	if (!thread)
 		return 0;
 	begin(&place, CALLED, number);
-	place.first = first < LOW || number == futex_call ? first : 0;
+	place.first = number == futex_call ? first : small(first, second);
 	tell(&place, 0, 0);
 	return 0;
 }
@@ -393,6 +411,7 @@ ON(sched_switch)
 	struct place place;
 	u32 state = 0, id = 0;
 	long call = -1;
+	u64 first;
 
 #if !defined(__TARGET_ARCH_arm64)
 	READ(id, given->of[2], struct task_struct, pid);
@@ -414,10 +433,9 @@ ON(sched_switch)
 	READ(call, regs, struct pt_regs, orig_ax);
 #endif
 	begin(&place, SLEPT, call);
-	place.first = first_of(regs);
-	if (place.first >= LOW && call != futex_call)
-		place.first = 0;
-	tell(&place, call == futex_call ? place.first : 0, 0);
+	first = first_of(regs);
+	place.first = call == futex_call ? first : small(first, second_of(regs));
+	tell(&place, call == futex_call ? first : 0, 0);
 	return 0;
 }
 

@@ -19,6 +19,9 @@ const FUTEX_CLOCK_REALTIME: u64 = 256;
 /// `MADV_DONTNEED`, `MADV_FREE` (include/uapi/asm-generic/mman-common.h).
 const GIVES_BACK: [u64; 2] = [4, 8];
 
+/// `LOCK_NB` and `LOCK_UN` of flock() (include/uapi/asm-generic/fcntl.h).
+const NO_WAIT: u64 = 4 | 8;
+
 /// Calls that map or unmap memory.
 const MEMORY: [&str; 4] = ["mmap", "munmap", "brk", "mremap"];
 
@@ -26,7 +29,7 @@ const MEMORY: [&str; 4] = ["mmap", "munmap", "brk", "mremap"];
 const FORKS: [&str; 6] = ["clone", "clone3", "fork", "vfork", "execve", "execveat"];
 
 /// Calls with a path, or that wait for a disk: they reach a file system, whether they sleep this time or not.
-const FILES: [&str; 36] = [
+const FILES: [&str; 63] = [
     "open",
     "openat",
     "openat2",
@@ -53,8 +56,34 @@ const FILES: [&str; 36] = [
     "readlink",
     "readlinkat",
     "truncate",
+    "getdents",
     "getdents64",
     "statfs",
+    "chmod",
+    "fchmodat",
+    "fchmodat2",
+    "chown",
+    "lchown",
+    "fchownat",
+    "utime",
+    "utimes",
+    "futimesat",
+    "utimensat",
+    "mknod",
+    "mknodat",
+    "chdir",
+    "fchdir",
+    "getxattr",
+    "lgetxattr",
+    "setxattr",
+    "lsetxattr",
+    "listxattr",
+    "llistxattr",
+    "removexattr",
+    "lremovexattr",
+    "inotify_add_watch",
+    "name_to_handle_at",
+    "open_by_handle_at",
     "fsync",
     "fdatasync",
     "sync",
@@ -62,11 +91,12 @@ const FILES: [&str; 36] = [
     "sync_file_range",
     "msync",
     "connect",
-    "flock",
+    "readahead",
+    "io_submit",
 ];
 
 /// Calls that read or write a descriptor, their first argument.
-const TRANSFERS: [&str; 14] = [
+const TRANSFERS: [&str; 13] = [
     "read",
     "readv",
     "pread64",
@@ -79,9 +109,11 @@ const TRANSFERS: [&str; 14] = [
     "pwritev2",
     "ftruncate",
     "fallocate",
-    "sendfile",
-    "copy_file_range",
+    "fadvise64",
 ];
+
+/// Calls that move data between two descriptors: the places of the source and the target.
+const COPIES: [(&str, usize, usize); 3] = [("sendfile", 1, 0), ("copy_file_range", 0, 2), ("splice", 0, 2)];
 
 /// The rule that a call itself breaks, with the finding's text.
 pub fn called(
@@ -121,14 +153,28 @@ pub fn called(
     if FILES.contains(&name) {
         return says(Rule::BlockingCall, format!("it calls {name}"));
     }
+    if matches!(wait(event, Some(call)), Some(Wait::FileLock(_)))
+        && !(name == "flock" && second & NO_WAIT != 0)
+    {
+        return says(Rule::BlockingCall, format!("it takes or gives back a lock of a file ({name})"));
+    }
     if TRANSFERS.contains(&name) {
-        return transfer(name, first, descriptors);
+        return transfer(name, first, name.contains("write"), descriptors);
+    }
+    if let Some((_, from, to)) = COPIES.iter().find(|(copies, ..)| *copies == name) {
+        return transfer(name, event.arguments[*from], false, descriptors)
+            .or_else(|| transfer(name, event.arguments[*to], true, descriptors));
     }
     times_out(event, call, model?)
 }
 
-fn transfer(name: &str, descriptor: u64, descriptors: &mut Descriptors) -> Option<(Rule, String)> {
-    let writes = name.contains("write");
+/// The rule that a call on a descriptor breaks; `writes` if it writes to it.
+fn transfer(
+    name: &str,
+    descriptor: u64,
+    writes: bool,
+    descriptors: &mut Descriptors,
+) -> Option<(Rule, String)> {
     Some(match descriptors.get(descriptor) {
         OpenOn::SettableTimer => {
             (Rule::SettableClock, format!("it waits for a timer of CLOCK_REALTIME (descriptor {descriptor})"))
@@ -139,6 +185,10 @@ fn transfer(name: &str, descriptor: u64, descriptors: &mut Descriptors) -> Optio
             (Rule::Printing, format!("it writes to {stream}"))
         }
         OpenOn::Disk(path) => (Rule::BlockingCall, format!("it calls {name} on {path}")),
+        OpenOn::Interface(path) => (
+            Rule::BlockingCall,
+            format!("it calls {name} on {path}, which takes locks of the kernel or a driver"),
+        ),
         OpenOn::Terminal(_) | OpenOn::Other => return None,
     })
 }
@@ -180,6 +230,8 @@ pub fn wait(event: &LintEvent, call: Option<u32>) -> Option<Wait> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use symbols::UserRegisters;
 
     use super::*;
@@ -224,6 +276,42 @@ mod tests {
     fn only_returning_memory_is_allocation() {
         assert_eq!(rule(Sysno::madvise, [0, 0, 4, 0, 0, 0]), Some(Rule::Allocation));
         assert_eq!(rule(Sysno::madvise, [0, 0, 14, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn only_a_lock_of_a_file_that_waits_blocks() {
+        let of_file = |call, command| rule(call, [900, command, 0, 0, 0, 0]);
+        // F_SETLKW, F_OFD_SETLKW; LOCK_SH, LOCK_EX.
+        for (call, command) in [(Sysno::fcntl, 7), (Sysno::fcntl, 38), (Sysno::flock, 1), (Sysno::flock, 2)] {
+            assert_eq!(of_file(call, command), Some(Rule::BlockingCall), "{call} {command}");
+        }
+        // F_GETFL, F_SETLK, F_OFD_SETLK; both with LOCK_NB, LOCK_UN.
+        for (call, command) in [
+            (Sysno::fcntl, 3),
+            (Sysno::fcntl, 6),
+            (Sysno::fcntl, 37),
+            (Sysno::flock, 5),
+            (Sysno::flock, 6),
+            (Sysno::flock, 8),
+        ] {
+            assert_eq!(of_file(call, command), None, "{call} {command}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_judged_at_both_of_its_ends() {
+        let stat = std::fs::File::open("/proc/self/stat").unwrap();
+        let (fd, other) = (u64::try_from(stat.as_raw_fd()).unwrap(), 900);
+        for (call, arguments) in [
+            (Sysno::sendfile, [other, fd, 0, 0, 0, 0]),
+            (Sysno::sendfile, [fd, other, 0, 0, 0, 0]),
+            (Sysno::splice, [fd, 0, other, 0, 0, 0]),
+            (Sysno::splice, [other, 0, fd, 0, 0, 0]),
+            (Sysno::copy_file_range, [other, 0, fd, 0, 0, 0]),
+        ] {
+            assert_eq!(rule(call, arguments), Some(Rule::BlockingCall), "{call} {arguments:?}");
+            assert_eq!(rule(call, [other; 6]), None, "{call}");
+        }
     }
 
     #[test]

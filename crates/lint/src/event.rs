@@ -36,7 +36,7 @@ pub struct CountedPlace {
     pub address: u64,
     /// Its stack pointer: another call path is another place.
     pub sp: u64,
-    /// The first argument if it is a small number or the address of a lock.
+    /// The first two arguments if they are small numbers, or the address of a lock.
     pub first: u64,
 }
 

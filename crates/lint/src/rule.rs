@@ -139,8 +139,9 @@ pub const RULES: [RuleText; 16] = [
         rule: Rule::BlockingCall,
         id: "blocking-call",
         severity: Error,
-        what: "a system call in which the thread slept before its cycle was over, or that goes to a file system",
-        why: "how long it takes depends on a disk, a peer or another thread",
+        what: "a system call in which the thread slept before its cycle was over, that goes to a file system (sysfs and procfs \
+              too), or that waits for a lock of a file",
+        why: "how long it takes depends on a disk, a driver, a peer or another thread",
         cure: "let an ordinary thread do it, and pass the data through a queue without locks",
         source: "RealtimeSanitizer of LLVM; realtime:documentation/howto/applications/application_base",
     },

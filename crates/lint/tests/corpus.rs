@@ -218,6 +218,8 @@ corpus! {
     finds_a_condition_of_the_wall_clock: "wait_until.cpp";
     finds_reads_of_a_file: "file.c";
     finds_a_look_at_a_file: "open.c";
+    finds_waits_for_locks_of_a_file: "file_lock.c";
+    finds_reads_of_sysfs_and_procfs: "interface.c";
     finds_a_blocking_socket: "socket.c";
     finds_a_semaphore_within_the_cycle: "semaphore.c";
     finds_writes_to_a_file: "log.rs";
