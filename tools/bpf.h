@@ -51,12 +51,15 @@ struct pt_regs {
 } CORE;
 #else
 struct pt_regs {
-	unsigned long bp, r10, r9, r8, dx, si, di, orig_ax, ip, sp;
+	unsigned long bp, bx, r10, r9, r8, cx, dx, si, di, orig_ax, ip, sp;
 } CORE;
 #endif
 
 /* Whether this kernel's structures have it. */
 #define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
+
+/* Its distance from the begin of the structure. */
+#define OFFSET(type, field) __builtin_preserve_field_info(((type *)0)->field, 0)
 
 #define READ(to, pointer, type, field)                                     \
 	({                                                                 \

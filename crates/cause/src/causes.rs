@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns an account into causes: spans get kinds and names for the user.
 
-use evidence::cause::{Cause, CauseKind, KernelContext, QUOTA, RETURN, RT_LIMIT, STOPPED, Sender};
+use evidence::cause::{Cause, CauseKind, KernelContext, RETURN, STOPPED, Sender};
 use machine::snapshot::Preemption;
 
 use std::collections::BTreeMap;
 
 use crate::account::{Account, Occupant, Point, Span, Withheld, Woken};
 use crate::event::{ContextKind, Sent, Task, Vector};
-use crate::kept::{KeptBy, context, owner, scheduled_as};
+use crate::kept::{KeptBy, context, limit_of, owner, scheduled_as};
 use crate::names::Names;
 use crate::unseen::HYPERVISOR;
 
@@ -117,10 +117,9 @@ fn kind_and_name(span: &Span, names: &Names) -> (CauseKind, String) {
             (CauseKind::Unexplained, "unexplained".to_string())
         }
         Occupant::Hypervisor => (CauseKind::Stolen, HYPERVISOR.to_string()),
-        Occupant::Withheld(Withheld::Throttled { is_real_time: true }) => {
-            (CauseKind::Throttled, RT_LIMIT.to_string())
+        Occupant::Withheld(Withheld::Throttled { prio }) => {
+            (CauseKind::Throttled, limit_of(*prio).to_string())
         }
-        Occupant::Withheld(Withheld::Throttled { .. }) => (CauseKind::Throttled, QUOTA.to_string()),
         Occupant::Withheld(Withheld::Stopped) => (CauseKind::Stopped, STOPPED.to_string()),
         Occupant::Idle(state) => (CauseKind::IdleExit, names.idle_state(*state)),
         Occupant::Thread(task) => thread(task),

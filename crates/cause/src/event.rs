@@ -141,7 +141,7 @@ impl DelayedWakeup {
 }
 
 /// The kernel's priorities of ordinary threads begin here.
-pub(crate) const ORDINARY: i32 = 100;
+pub const ORDINARY: i32 = 100;
 
 /// A context that can interrupt a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,8 +8,9 @@
 
 use std::path::Path;
 
-use evidence::cause::{Cause, KernelContext, Owner, PREEMPTION_OFF};
+use evidence::cause::{Cause, KernelContext, Owner, PREEMPTION_OFF, QUOTA, RESERVATION, RT_LIMIT};
 
+use crate::event::ORDINARY;
 use crate::names::Names;
 
 /// The functions by which an interrupt enters the kernel, on x86 and arm64. A page fault is none of them: its
@@ -99,8 +100,23 @@ pub fn interrupted(stack: &[u64], names: &Names) -> Vec<String> {
 pub fn scheduled_as(prio: i32) -> String {
     match prio {
         ..0 => "deadline".to_string(),
-        0..100 => format!("real-time priority {}", 99 - prio),
+        0..ORDINARY => format!("real-time priority {}", 99 - prio),
         _ => "ordinary".to_string(),
+    }
+}
+
+/// Whether a thread with the kernel's priority `prio` gives way to one with `to`. Of two ordinary ones the
+/// scheduler chooses by other rules.
+pub fn gives_way(prio: i32, to: i32) -> bool {
+    to < ORDINARY && to < prio
+}
+
+/// The name of the time that a thread with this kernel priority has used up, where it is ready and may not run.
+pub fn limit_of(prio: i32) -> &'static str {
+    match prio {
+        ..0 => RESERVATION,
+        0..ORDINARY => RT_LIMIT,
+        _ => QUOTA,
     }
 }
 
@@ -273,6 +289,12 @@ mod tests {
         assert_eq!(detail((Some(0), Some(19))), "in the kernel");
         assert_eq!(detail((Some(19), Some(19))), "in the kernel");
         assert_eq!(detail((None, Some(19))), "in the kernel");
+    }
+
+    #[test]
+    fn each_class_has_a_limit_of_its_own() {
+        assert_eq!([-1, 19, 120].map(limit_of), [RESERVATION, RT_LIMIT, QUOTA]);
+        assert!(gives_way(120, 19) && !gives_way(19, 19) && !gives_way(139, 120));
     }
 
     #[test]

@@ -37,10 +37,10 @@ pub enum Occupant {
 /// Why a measuring thread does not run although it does not sleep, and no thread before it takes the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withheld {
-    /// It has used up the time of real-time threads; of ordinary ones, where it is false.
+    /// It has used up the time that threads of its kind may have.
     Throttled {
-        /// Whether its policy is a real-time one.
-        is_real_time: bool,
+        /// The kernel's priority, which tells its kind.
+        prio: i32,
     },
     /// A signal, a debugger or the freezer stopped it.
     Stopped,

@@ -5,7 +5,8 @@
 //! measured thread is ready and is passed over at a switch, the reason is another one than the thread that
 //! runs.
 
-use crate::event::{DelayedWakeup, ORDINARY, Task};
+use crate::event::{DelayedWakeup, Task};
+use crate::kept::gives_way;
 use crate::span::{Occupant, Span, Withheld};
 
 /// The measured thread of a CPU while it does not have it.
@@ -56,10 +57,9 @@ impl Waiting {
             None => {}
         }
         if self.withheld != Some(Withheld::Stopped) {
-            self.withheld = self.ready.and_then(|prio| {
-                let is_real_time = prio < ORDINARY;
-                (to.pid == 0 || yields(to, prio)).then_some(Withheld::Throttled { is_real_time })
-            });
+            self.withheld = self
+                .ready
+                .and_then(|prio| (to.pid == 0 || yields(to, prio)).then_some(Withheld::Throttled { prio }));
         }
     }
 
@@ -74,8 +74,7 @@ impl Waiting {
     }
 }
 
-/// Whether a thread gives way to one of this priority. Of two ordinary threads the scheduler chooses by other
-/// rules.
+/// Whether a thread gives way to one of this priority.
 fn yields(task: &Task, prio: i32) -> bool {
-    prio < ORDINARY && task.prio.is_some_and(|other| prio < other)
+    task.prio.is_some_and(|other| gives_way(other, prio))
 }

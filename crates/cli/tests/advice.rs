@@ -366,7 +366,7 @@ const CAUSES: &[(Cause, &[&str])] = &[
     (Cause::Frequency, &["change"]),
     (Cause::Firmware, &["smi"]),
     (Cause::Stolen, &["hypervisor"]),
-    (Cause::Throttled, &[evidence::cause::QUOTA, evidence::cause::RT_LIMIT]),
+    (Cause::Throttled, &[evidence::cause::QUOTA, evidence::cause::RT_LIMIT, evidence::cause::RESERVATION]),
     (Cause::Stopped, &[evidence::cause::STOPPED]),
     (Cause::Interrupt, &["virtio0-req"]),
     (Cause::Tick, &["sched_timer"]),

@@ -167,8 +167,14 @@ pub const OWN_TIMER: &str = "interrupt of the loop";
 /// `kernel.sched_rt_runtime_us`, or the server for ordinary threads that took its place in Linux 6.12.
 pub const RT_LIMIT: &str = "limit for real-time threads";
 
+/// The name of a thread's own runtime by SCHED_DEADLINE, a cause of kind [`CauseKind::Throttled`].
+pub const RESERVATION: &str = "runtime of its own SCHED_DEADLINE reservation";
+
 /// The name of a control group's quota, a cause of kind [`CauseKind::Throttled`]; the group may follow it.
 pub const QUOTA: &str = "quota of its control group";
+
+/// The end of the detail of a cause of kind [`CauseKind::Migration`], after the CPU that the thread left.
+pub const WENT_OFFLINE: &str = "went offline";
 
 /// The name of a cause of kind [`CauseKind::Stopped`].
 pub const STOPPED: &str = "by a signal, a debugger or the freezer";

@@ -95,7 +95,7 @@ fn cause_text(cause: &Cause) -> String {
             let owner = cause.owner.as_ref().map(|owner| format!(" (thread {})", owner.tid));
             format!("preempted by {named}{}", owner.unwrap_or_default())
         }
-        CauseKind::Execution => "its own cycles took longer than the period".to_string(),
+        CauseKind::Execution => "its own cycles took most of that time".to_string(),
         CauseKind::Stolen => "the hypervisor took its cpu".to_string(),
         CauseKind::Firmware => "firmware took its cpu".to_string(),
         CauseKind::Throttled => format!("throttled by the {name}"),

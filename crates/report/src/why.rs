@@ -91,6 +91,9 @@ fn link_of_chain(link: &ChainLink, sign: Sign) -> String {
     match link.kind {
         CauseKind::Thread => format!("{who} waited {us} for its CPU, which {name} had"),
         CauseKind::IdleExit => format!("{who} waited {us} for its CPU to leave idle"),
+        kind @ (CauseKind::Throttled | CauseKind::Stopped) => {
+            format!("{who} was {} for {us}", named(kind, &name))
+        }
         kind => format!("{who} waited {us} for {}{by}", named(kind, &name).trim_start_matches("wait ")),
     }
 }

@@ -10,7 +10,9 @@ use machine::CpuSet;
 use machine::advice::{self, Advice, Aim, Manual, SettingId};
 use machine::snapshot::Preemption;
 
-use evidence::cause::{Cause, CauseKind, OWN_TIMER, PREEMPTION_OFF, RETURN, RT_LIMIT, Sender};
+use evidence::cause::{
+    Cause, CauseKind, OWN_TIMER, PREEMPTION_OFF, RESERVATION, RETURN, RT_LIMIT, Sender, WENT_OFFLINE,
+};
 use evidence::kind;
 use evidence::manifest::{Granted, Manifest, Spike};
 
@@ -134,6 +136,11 @@ impl<'a> Place<'a> {
                 "thread {name} is measured here too and goes first: shorten its cycle, or give it a CPU of its own"
             )),
             CauseKind::Thread => self.thread(name, cause.detail.as_deref()),
+            CauseKind::Migration if cause.detail.as_deref().is_some_and(|why| why.ends_with(WENT_OFFLINE)) => {
+                Manual::Session.advice(format!(
+                    "the thread moved {name} since its own {WENT_OFFLINE}: leave CPUs online while the program runs"
+                ))
+            }
             CauseKind::Migration if self.all_pinned() => {
                 Manual::Program.advice("the program is pinned: find out what moves it, another CPU mask or a cpuset")
             }
@@ -187,6 +194,10 @@ impl<'a> Place<'a> {
                 advice::PIN_GUEST.after("the hypervisor took the cpu: ").then(", or measure on the host")
             }
             CauseKind::Throttled if name == RT_LIMIT => self.throttled(),
+            CauseKind::Throttled if name == RESERVATION => Manual::Program.advice(format!(
+                "the thread used up the {name}: ask for more runtime (sched_setattr, chrt --sched-runtime), or shorten \
+                 its cycle"
+            )),
             CauseKind::Throttled => Manual::Service.advice(format!(
                 "the thread used up the {name}: raise or remove it (cpu.max; CPUQuota= of its service)"
             )),

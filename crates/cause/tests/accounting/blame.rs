@@ -86,8 +86,8 @@ fn kept_off(own: i32, is_stopped: bool, to: Task) -> Vec<Occupant> {
 fn not_running_has_a_reason_of_its_own() {
     let to = |pid, prio| Task { prio: Some(prio), ..task(pid) };
     let of = |why| vec![Occupant::Withheld(why); 2];
-    let limit = Withheld::Throttled { is_real_time: true };
-    let quota = Withheld::Throttled { is_real_time: false };
+    let limit = Withheld::Throttled { prio: FIFO };
+    let quota = Withheld::Throttled { prio: NORMAL };
     assert_eq!(kept_off(FIFO, false, to(7, NORMAL)), of(limit), "a thread that should wait");
     assert_eq!(kept_off(FIFO, false, to(0, NORMAL)), of(limit), "nothing");
     // Which of two ordinary threads gets the CPU, others decide.
@@ -116,7 +116,7 @@ fn a_woken_thread_that_is_passed_over_is_throttled() {
         exit(3_200, work),
         switch(5_000, 8, OWN),
     ];
-    let why = Occupant::Withheld(Withheld::Throttled { is_real_time: true });
+    let why = Occupant::Withheld(Withheld::Throttled { prio: FIFO });
     assert_eq!(
         spans(&accounted(&events, 1_000..5_100)),
         [

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evidence::Bundle;
-use evidence::cause::{Cause, CauseKind, QUOTA, RETURN, RT_LIMIT, STOPPED};
+use evidence::cause::{Cause, CauseKind, QUOTA, RESERVATION, RETURN, RT_LIMIT, STOPPED};
 use evidence::manifest::{Asked, Manifest, RowKey, Spike};
 use machine::advice::SettingId;
 use machine::snapshot::{Cpu, IdleState, Kernel, Preemption};
@@ -77,7 +77,7 @@ const NAMES: &[(CauseKind, &[&str])] = &[
     (CauseKind::Syscall, &["write", RETURN]),
     (CauseKind::IdleExit, &["C6"]),
     (CauseKind::Timer, &["it_real_fn"]),
-    (CauseKind::Throttled, &[QUOTA, RT_LIMIT]),
+    (CauseKind::Throttled, &[QUOTA, RT_LIMIT, RESERVATION]),
     (CauseKind::Stopped, &[STOPPED]),
     (CauseKind::Interrupt, &["virtio0-req"]),
     (CauseKind::Lock, &["servo!buffer_lock"]),
