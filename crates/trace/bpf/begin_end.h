@@ -22,6 +22,7 @@ INLINE int comes_to(u16 kind)
 		thread = watched(pid);
 	if (!thread)
 		return 0;
+	tell_lock(thread, pid);
 	stay = &thread->stay;
 	at_ns = bpf_ktime_get_ns();
 	stay->at_ns = at_ns;
@@ -54,6 +55,7 @@ INLINE int comes_to(u16 kind)
 	stay->waker = stay->faults = stay->migrations = 0;
 	stay->how = GOES_ON;
 	__builtin_memset(stay->waker_name, 0, 16);
+	__builtin_memset(&stay->by, 0, sizeof(stay->by));
 	return 0;
 }
 

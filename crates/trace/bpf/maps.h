@@ -95,6 +95,7 @@ u32 has_timers = 0;
 /* System calls, by their numbers here. */
 const volatile u32 futex_call = 202;
 const volatile u32 yield_call = 24;
+const volatile u32 restart_call = 219;
 
 #define ON(tracepoint) SEC("raw_tp/" #tracepoint) int tracepoint(struct arguments *given)
 /* The kernel's types of the tracepoints of every cycle are known, so that their arguments are read directly; none is ever NULL. */

@@ -23,7 +23,33 @@ struct sched_info {
 	u64 last_arrival;
 } CORE;
 
+struct wake_q_node {
+	void *next;
+} CORE;
+
+struct wake_q_head {
+	void *first;
+} CORE;
+
+struct irqaction {
+	const char *name;
+} CORE;
+
+struct cfs_rq {
+	int throttle_count;
+} CORE;
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} CORE;
+
+struct thread_info {
+	u64 flags;
+	u32 status;
+} CORE;
+
 struct task_struct {
+	struct thread_info thread_info;
 	int pid;
 	int tgid;
 	int prio;
@@ -35,7 +61,11 @@ struct task_struct {
 	int wake_cpu;
 	struct sched_dl_entity dl;
 	struct sched_info sched_info;
+	struct wake_q_node wake_q;
 	char comm[16];
+	unsigned int frozen : 1; /* by its control group */
+	u8 throttled; /* since 6.18 */
+	struct sched_entity se;
 } CORE;
 
 /* The same for a number that has fewer bytes in some kernels. */
@@ -52,6 +82,7 @@ enum {
 	KERNEL_STACK_BYTES = 1 << 14,	/* the least that a kernel's stack has */
 	TASK_RUNNING = 0,
 	SCHED_DEADLINE = 6,
+	ORDINARY = 100, /* the first priority of ordinary threads */
 	STACK_BYTES = 4096,
 	STACK_PART = 512,
 	/* The most of one thread in a tenth of a second: a thread that waits more often has stacks of its first waits only. */
@@ -64,11 +95,35 @@ enum {
 
 enum { RING_USED = 0 };
 
+/* Calls of 32-bit programs, which have numbers of their own on x86 and arm64: those that this program knows are the same on both. */
+enum {
+	TS_COMPAT = 2,
+	TIF_32BIT = 1 << 22,
+	COMPAT = 1 << 30,
+	COMPAT_RESTART = 0,
+	COMPAT_YIELD = 158,
+	COMPAT_FUTEX = 240,
+	COMPAT_FUTEX_TIME64 = 422,
+};
+
+/* Softirqs. */
+enum { NET_TX = 2, NET_RX = 3, TASKLET = 6 };
+
+/* PF_FROZEN: of kernels before 6.1, which have no such state. */
+enum { PF_KTHREAD = 0x200000, PF_FROZEN = 0x10000, TASK_FROZEN = 0x8000 };
+
 /* The answer to a request to watch a thread. */
 enum { NO_ROOM = 0, WATCHED_NOW, WATCHED_BEFORE };
 
 /* A futex's operations, and the values of a lock's word that has waiters: see src/wait.rs. */
-enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13, FUTEX_COMMAND = 0x7f };
+enum {
+	FUTEX_WAIT = 0,
+	FUTEX_LOCK_PI = 6,
+	FUTEX_WAIT_BITSET = 9,
+	FUTEX_WAIT_REQUEUE_PI = 11,
+	FUTEX_LOCK_PI2 = 13,
+	FUTEX_COMMAND = 0x7f
+};
 enum { CONTENDED = 2, CONTENDED_PHASE = 3, WAITERS = 1u << 31, PARKED = ~0u };
 
 enum kind {
@@ -85,6 +140,7 @@ enum kind {
 	MOVED,	    /* a watched thread was moved to another CPU */
 	BEGINS,	    /* a stay has reached BEGIN, which the user named; the next one goes on from there */
 	ENDS,
+	SPUN, /* a part of a stay in which the thread waited for a lock: see lock.h */
 };
 
 /* The occasion of a copied stack. */
@@ -103,7 +159,15 @@ enum {
 	ELSEWHERE = 16, /* on another CPU than the one that it then waits for */
 	INHERITED = 32, /* by a watched thread whose stay a timer had begun, or that had inherited one: due_ns and timer are that one's */
 	GOES_ON = 64,	/* it was not: it goes on from a begin or an end of a cycle */
+	THROTTLED = 256, /* it left its CPU ready to run, and its control group has used up its quota */
 	HOLE = 128,	/* no room for a record of a move, or of another thread that had the CPU while it waited for one */
+};
+
+/* The interrupt in which a thread was woken; none where a timer or a thread did. */
+struct interrupt {
+	u32 context; /* enum context of per_cpu.h */
+	u32 number; /* of the interrupt, or of the softirq */
+	char name[16]; /* that its first handler has */
 };
 
 struct record {
@@ -135,6 +199,7 @@ struct record {
 	u32 after_flags;
 	u32 lost; /* stays of this thread that found no room since the last one that did */
 	char after_name[16];
+	struct interrupt by;
 };
 
 struct stack {
@@ -193,6 +258,7 @@ struct waking {
 	u32 waker;
 	u32 how;
 	char waker_name[16];
+	struct interrupt by;
 };
 
 /* A watched thread, with its current or next stay. */
@@ -213,7 +279,13 @@ struct thread {
 	u32 has_lock; /* it waits for a lock */
 	u64 stacks_since_ns;
 	u64 fault_ns; /* when it took its last page fault */
+	u64 last_call;
 	u64 arrived_ns; /* when it was last seen to get a CPU */
+	u64 spins_ns; /* since when it waits on its CPU for a lock; 0 where it does not, or that was told */
+	u64 released_ns; /* when that wait was over */
+	u32 lock_command; /* of the futex call that waits for it */
+	u32 owner; /* of the lock, as far as it was seen */
+	char owner_name[16];
 };
 
 /* The state of a CPU. */
@@ -223,7 +295,12 @@ struct here {
 	u64 context; /* the address of this program's arguments, as a number */
 	u64 lost_ns; /* when a SWITCH last found no room */
 	u32 waiters; /* watched threads that wait for this CPU */
-	u32 reads_user;	 /* this program itself reads user memory, and may fault */
-	u32 is_on_stack; /* the timer is on a stack */
-	u32 unused[5];
+	u16 reads_user;	 /* this program itself reads user memory, and may fault */
+	u16 is_on_stack; /* the timer is on a stack */
+	u32 called_for; /* the watched thread that another CPU has woken for this one, until the interrupt comes by which it asks */
+	u32 irq; /* that it serves */
+	u64 action; /* the handlers of that */
+	u16 softirq; /* that it serves, plus one */
+	u16 raised; /* softirqs that a thread asked for last, and not an interrupt */
+	u32 raiser; /* the last such thread */
 };

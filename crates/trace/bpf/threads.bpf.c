@@ -14,13 +14,17 @@
  * an ordinary cycle.
  *
  * src/bpf/record.rs reads the records. The loader takes one object, so the parts are headers: records.h has the types, maps.h the maps,
- * tell.h writes records, and begin_end.h has the programs at the begin and end of cycles that the user named.
+ * tell.h writes records, call.h has the system call, lock.h the locks for which a thread waits on its CPU, waking.h the wakeups and their
+ * interrupts, and begin_end.h the programs at the begin and end of cycles that the user named.
  */
 
 #include "bpf.h"
+#include "per_cpu.h"
 #include "records.h"
 #include "maps.h"
 #include "tell.h"
+#include "call.h"
+#include "lock.h"
 
 /* A thread is runnable on a CPU without running there, or (0) no longer: that CPU then records the threads that get it instead. */
 INLINE void waits_on(struct thread *thread, u32 cpu_plus_one)
@@ -37,33 +41,6 @@ INLINE void waits_on(struct thread *thread, u32 cpu_plus_one)
 		here = here_of(cpu_plus_one - 1);
 		if (here)
 			__sync_fetch_and_add(&here->waiters, 1);
-	}
-}
-
-/* The system call that the current thread sleeps in, its arguments, and a futex's words. */
-INLINE void take_call(struct record *stay, const struct pt_regs *regs)
-{
-	struct here *here = here_of(bpf_get_smp_processor_id());
-	u64 call = -1ULL;
-
-#if defined(__TARGET_ARCH_arm64)
-	call = (long)regs->syscallno;
-	stay->argument[0] = regs->orig_x0;
-	stay->argument[1] = regs->regs[1];
-	stay->argument[2] = regs->regs[2];
-	stay->argument[3] = regs->regs[3];
-#else
-	call = regs->orig_ax;
-	stay->argument[0] = regs->di;
-	stay->argument[1] = regs->si;
-	stay->argument[2] = regs->dx;
-	stay->argument[3] = regs->r10;
-#endif
-	stay->call = call;
-	if (call == futex_call && here) {
-		here->reads_user = 1;
-		bpf_probe_read_user(stay->word, sizeof(stay->word), (const void *)stay->argument[0]);
-		here->reads_user = 0;
 	}
 }
 
@@ -119,13 +96,49 @@ INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 	stay->in_ns = in_ns > stay->at_ns ? stay->at_ns : in_ns;
 }
 
+/* The state with which a thread leaves its CPU of its own accord, for src/bpf/record.rs: one in a freezer is stopped. */
+INLINE u32 leaves_as(const struct task_struct *prev)
+{
+	u32 state = prev->__state;
+	u64 bits = 0;
+
+	if (state && HAS(struct task_struct, frozen)) {
+		bpf_probe_read_kernel(&bits, __builtin_preserve_field_info(((struct task_struct *)0)->frozen, 1),
+				      (const void *)prev + OFFSET(struct task_struct, frozen));
+		bits <<= __builtin_preserve_field_info(((struct task_struct *)0)->frozen, 4);
+		bits >>= __builtin_preserve_field_info(((struct task_struct *)0)->frozen, 5);
+		if (bits)
+			state |= TASK_FROZEN;
+	}
+	return state && prev->flags & PF_FROZEN ? state | TASK_FROZEN : state;
+}
+
+/* Whether the quota of its control group keeps the current thread, which is ready, from its CPU. */
+INLINE int is_throttled(const struct task_struct *prev)
+{
+	const struct cfs_rq *queue = 0;
+	int count = 0;
+
+	if (prev->prio < ORDINARY)
+		return 0;
+	if (HAS(struct task_struct, throttled))
+		return prev->throttled;
+	if (!HAS(struct cfs_rq, throttle_count))
+		return 0;
+	READ(queue, prev, struct task_struct, se.cfs_rq);
+	READ(count, queue, struct cfs_rq, throttle_count);
+	return count != 0;
+}
+
 /* The thread that leaves is still the current one, so its fields may be read directly. The idle thread's are always the same. */
 INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 cpu, u64 at_ns, const struct task_struct *next,
 		  int is_preempted)
 {
 	const struct pt_regs *regs = bpf_task_pt_regs(prev);
 	struct record *stay = &thread->stay;
-	u32 state = 0, next_pid = next->pid;
+	/* A thread of the kernel makes no calls. */
+	u32 state = 0, next_pid = next->pid, is_kernel = prev->flags & PF_KTHREAD;
+	u64 waits_ns;
 
 	stay->kind = STAY;
 	stay->cpu = cpu;
@@ -134,8 +147,10 @@ INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 
 	check_begin(thread, prev);
 	thread->left_ns = at_ns;
 	if (!is_preempted)
-		state = prev->__state;
+		state = leaves_as(prev);
 	stay->state = state;
+	if (state == TASK_RUNNING && is_throttled(prev))
+		stay->how |= THROTTLED;
 	stay->prio = prev->prio;
 	stay->policy = prev->policy;
 	stay->next = next_pid;
@@ -149,14 +164,16 @@ INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 
 		__builtin_memcpy(stay->next_name, "idle", 5);
 	}
 	stay->call = -1ULL;
-	if (!is_preempted)
-		take_call(stay, regs);
+	waits_ns = spins_until(thread, prev, pid, at_ns);
+	if (!is_preempted && !is_kernel)
+		take_call(thread, regs);
 	tell_stay(stay);
 	thread->has_lock = 0;
 	if (state != TASK_RUNNING) {
 		thread->slept_ns = at_ns;
 		thread->has_lock = waits_for_lock(stay);
-		if (thread->has_lock || !is_usual(thread, regs))
+		/* The stack at a lock for which it waited on its CPU has been told. */
+		if (!is_kernel && !waits_ns && (thread->has_lock || !is_usual(thread, regs)))
 			tell_user_stack(thread, pid, AT_WAIT, at_ns);
 	} else if (stay->policy == SCHED_DEADLINE && stay->call == yield_call) {
 		/* Its own timer makes it runnable again, without a tracepoint of a wakeup. */
@@ -168,6 +185,7 @@ INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 
 	stay->woken_ns = stay->due_ns = stay->timer = 0;
 	stay->waker = stay->how = stay->faults = stay->migrations = 0;
 	__builtin_memset(stay->waker_name, 0, 16);
+	__builtin_memset(&stay->by, 0, sizeof(stay->by));
 }
 
 /* The thread that leaves is still the current one, so its fields may be read directly. */
@@ -198,12 +216,15 @@ INLINE void arrive(struct thread *thread, const struct task_struct *prev, u32 pi
 	comes_after(stay, prev, left);
 	thread->yields = 0;
 	stay->in_ns = thread->arrived_ns = at_ns;
+	if (thread->spins_ns)
+		thread->spins_ns = at_ns;
 	if (!stay->woken_ns && thread->early.woken_ns) {
 		stay->woken_ns = thread->early.woken_ns;
 		stay->due_ns = thread->early.due_ns;
 		stay->timer = thread->early.timer;
 		stay->waker = thread->early.waker;
 		stay->how = thread->early.how;
+		stay->by = thread->early.by;
 		__builtin_memcpy(stay->waker_name, thread->early.waker_name, 16);
 	}
 	thread->early.woken_ns = 0;
@@ -265,149 +286,7 @@ ON_TYPED(sched_switch)
 	return 0;
 }
 
-/* The timer whose function wakes the thread. One on a stack has no address of its own: the next one is elsewhere. */
-INLINE void is_due(const struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
-{
-	*how |= BY_TIMER;
-	*due_ns = here->due_ns;
-	if (!here->is_on_stack)
-		*of_timer = here->timer;
-}
-
-/* The timer, if any, that wakes a thread: its own, or the one that began the stay of the watched thread that wakes it. */
-INLINE void by_which_timer(u32 pid, u32 current, const struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
-{
-	const struct thread *by;
-
-	*due_ns = *of_timer = 0;
-	if (here && here->timer) {
-		is_due(here, how, due_ns, of_timer);
-		return;
-	}
-	by = current == pid ? 0 : watched(current);
-	if (!by || !by->stay.timer)
-		return;
-	*how |= INHERITED;
-	*due_ns = by->stay.due_ns;
-	*of_timer = by->stay.timer;
-}
-
-/* The current thread wakes one that waits for a lock: if it is in a futex call, it held the lock. */
-INLINE void releases(struct thread *thread, u32 pid, const struct here *here, u64 at_ns)
-{
-	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
-#if defined(__TARGET_ARCH_arm64)
-	int call = -1;
-#else
-	u64 call = -1ULL;
-#endif
-
-	if (!here || here->timer)
-		return;
-#if defined(__TARGET_ARCH_arm64)
-	READ(call, regs, struct pt_regs, syscallno);
-#else
-	READ(call, regs, struct pt_regs, orig_ax);
-#endif
-	if (call == futex_call)
-		tell_user_stack(thread, pid, AT_RELEASE, at_ns);
-}
-
-INLINE void wakes_early(struct waking *early, u32 pid, u32 current, const struct here *here)
-{
-	early->waker = current;
-	early->how = current ? 0 : OVER_IDLE;
-	if (current)
-		bpf_get_current_comm(early->waker_name, 16);
-	by_which_timer(pid, current, here, &early->how, &early->due_ns, &early->timer);
-	early->woken_ns = bpf_ktime_get_ns();
-}
-
-/*
- * Whether the interrupt of this program came in user mode. x86 handles such an interrupt on the thread's own stack, where this
- * program's arguments then are, and one of kernel mode on a stack of the CPU. Other processors always use the CPU's stack. A thread
- * that wakes another one by a system call is on its own stack too.
- */
-INLINE int came_to_a_program(struct here *here, struct arguments *given)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	const struct pt_regs *regs;
-
-	/* Arithmetic with the pointer itself is not allowed. */
-	*(volatile u64 *)&here->context = (u64)given;
-	if (*(volatile u64 *)&here->context - (u64)task->stack >= KERNEL_STACK_BYTES)
-		return 0;
-	regs = bpf_task_pt_regs(task);
-#if defined(__TARGET_ARCH_arm64)
-	return regs->syscallno < 0;
-#else
-	return (long)regs->orig_ax < 0;
-#endif
-}
-
-/* (task) */
-ON_TYPED(sched_waking)
-{
-	const struct task_struct *task = (const void *)given->of[0];
-	u32 cpu = bpf_get_smp_processor_id(), pid = task->pid, current = bpf_get_current_pid_tgid();
-	struct thread *thread = watched(pid);
-	struct record *stay;
-	struct here *here;
-	int target, on_rq = 0;
-
-	if (!thread)
-		return 0;
-	stay = &thread->stay;
-	here = here_of(cpu);
-	/* It is off the run queue, and the tracepoint of its leaving is still to come. */
-	if (stay->in_ns > thread->slept_ns && pid != current)
-		READ_SIZED(on_rq, task, struct task_struct, on_rq);
-	if (stay->in_ns > thread->slept_ns && pid != current && !on_rq) {
-		wakes_early(&thread->early, pid, current, here);
-		/* The object of its wait is in its record only once it has left. */
-		return 0;
-	}
-	/* It has not gone to sleep: its event came first. The stay is over all the same, and the next one begins. */
-	if (stay->in_ns > thread->slept_ns || pid == current) {
-		stay->kind = STAY;
-		stay->cpu = cpu;
-		stay->thread = pid;
-		stay->at_ns = bpf_ktime_get_ns();
-		stay->state = 0;
-		stay->next = pid;
-		stay->call = -1ULL;
-		if (pid == current)
-			take_call(stay, bpf_task_pt_regs(bpf_get_current_task_btf()));
-		tell_stay(stay);
-		stay->how = AWAKE;
-		stay->faults = stay->migrations = 0;
-		stay->woken_ns = stay->in_ns = stay->at_ns;
-		by_which_timer(pid, current, here, &stay->how, &stay->due_ns, &stay->timer);
-		return 0;
-	}
-	stay->woken_ns = bpf_ktime_get_ns();
-	stay->waker = current;
-	stay->how = current ? 0 : OVER_IDLE;
-	if (current)
-		bpf_get_current_comm(stay->waker_name, 16);
-	by_which_timer(pid, current, here, &stay->how, &stay->due_ns, &stay->timer);
-	target = task->wake_cpu;
-	waits_on(thread, target + 1);
-	thread->has_waking_stack = 0;
-	if ((u32)target != cpu)
-		stay->how |= ELSEWHERE;
-	if (!current || !here)
-		return 0;
-	if (thread->has_lock)
-		releases(thread, pid, here, stay->woken_ns);
-	thread->has_lock = 0;
-	if ((u32)target != cpu || came_to_a_program(here, given))
-		return 0;
-	/* The kernel stack at the wakeup. */
-	__builtin_memset(thread->waking_stack, 0, sizeof(thread->waking_stack));
-	thread->has_waking_stack = bpf_get_stack(given, thread->waking_stack, sizeof(thread->waking_stack), 0) > 0;
-	return 0;
-}
+#include "waking.h"
 
 /* (task, cpu) */
 ON(sched_migrate_task)

@@ -8,8 +8,9 @@
 //! Execution is one cause, wherever it is. The wakeup interrupted the thread that had the CPU: the kernel
 //! function of that thread is below the interrupt's own functions in the stack.
 
-use cause::kept::{KeptBy, scheduled_as};
-use evidence::cause::{Cause, CauseKind, OWN_TIMER, Owner};
+use cause::event::ORDINARY;
+use cause::kept::{KeptBy, gives_way, limit_of, scheduled_as};
+use evidence::cause::{Cause, CauseKind, OWN_TIMER, Owner, WENT_OFFLINE};
 
 use crate::cycle::{LoopCycle, Preempted};
 use crate::record::{Predecessor, Scheduled, ThreadEvent, Waking};
@@ -22,6 +23,10 @@ mod tests;
 
 /// Shorter times have no line.
 const SHORTEST_NS: u64 = 1_000;
+
+/// A thread that another CPU wakes is not ready at once. If it is passed over for longer, that is not the
+/// reason.
+const WITHHELD_NS: u64 = 100_000;
 
 const FROM_DUE: &str = "from due to its interrupt";
 
@@ -81,11 +86,7 @@ fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     let mut causes = Vec::new();
     // The previous cycle was not over when this one was due.
     let over_ns = cycle.slept_ns.min(cycle.woken_ns).saturating_sub(cycle.due_ns);
-    if over_ns >= SHORTEST_NS {
-        let mut cause = Cause::timed(CauseKind::Execution, "the cycle before", 0, over_ns);
-        cause.detail = Some("it took longer than its period".to_string());
-        causes.push(cause);
-    }
+    causes.extend(overrun(cycle, scene, over_ns));
     if cycle.begin.is_some_and(|begin| begin.is_release) {
         causes.extend(before_begin(cycle, scene, over_ns));
         return causes;
@@ -107,6 +108,27 @@ fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
         causes.push(cause);
     }
     causes.extend(waits(cycle, scene, cycle.woken_ns, cycle.began_ns));
+    causes
+}
+
+/// The time since a cycle was due in which the one before was not over: what kept that one, and its own
+/// execution.
+fn overrun(cycle: &LoopCycle, scene: &Scene<'_>, over_ns: u64) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let (mut own_ns, mut is_long) = (over_ns, false);
+    if let Some(before) = &cycle.before {
+        causes.extend(before.preempted.iter().flat_map(|part| lost_cpu(cycle, scene, part)));
+        causes.extend(before.blocked.iter().map(|part| within::blocked(cycle, part, scene)));
+        let others =
+            before.preempted.iter().map(|part| part.ns).chain(before.blocked.iter().map(|part| part.ns));
+        own_ns = over_ns.saturating_sub(others.sum::<u64>());
+        is_long = before.execution_ns > cycle.due_ns.saturating_sub(before.due_ns);
+    }
+    let mut own = Cause::timed(CauseKind::Execution, "the cycle before", 0, own_ns);
+    own.detail =
+        Some(if is_long { "it took longer than its period" } else { "it had not ended" }.to_string());
+    causes.insert(0, own);
+    causes.retain(|cause| cause.duration_ns.is_some_and(|ns| ns >= SHORTEST_NS));
     causes
 }
 
@@ -136,6 +158,9 @@ fn own_before_begin(begin_ns: u64, ns: u64) -> Option<Cause> {
 /// A time in which another task had the CPU.
 fn lost_cpu(cycle: &LoopCycle, scene: &Scene<'_>, part: &Preempted) -> Vec<Cause> {
     let (from_ns, to_ns) = (part.from_ns, part.from_ns + part.ns);
+    if part.is_throttled {
+        return vec![withheld(ORDINARY, from_ns.saturating_sub(cycle.due_ns), part.ns)];
+    }
     if part.by == Scheduled::default() {
         waits(cycle, scene, from_ns, to_ns)
     } else {
@@ -192,19 +217,21 @@ fn rest_of_faults(cycle: &LoopCycle, faults: &[PageFault]) -> Option<Cause> {
 /// cause of its own; the duration of the move itself is unknown.
 fn moved(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     let is_within = |at_ns: u64| at_ns >= cycle.woken_ns.min(cycle.due_ns) && at_ns < cycle.ended_ns;
-    let moves =
-        scene.records.iter().filter(|record| record.thread == scene.thread && is_within(record.at_ns));
-    let moves = moves.filter_map(|record| match record.kind {
-        ThreadEvent::Moved { to } => Some((record.at_ns, to)),
-        _ => None,
-    });
-    let cause = |(at_ns, to): (u64, u32)| {
-        let mut cause =
-            Cause::timed(CauseKind::Migration, format!("to cpu {to}"), at_ns.saturating_sub(cycle.due_ns), 0);
-        cause.detail = Some("the program may run on several".to_string());
-        cause
-    };
-    moves.take(FAULTS).map(cause).collect()
+    let (mut from, mut moves) = (None, Vec::new());
+    for record in scene.records.iter().filter(|record| record.thread == scene.thread) {
+        let ThreadEvent::Moved { to } = record.kind else {
+            from = Some(record.cpu).filter(|_| matches!(record.kind, ThreadEvent::Stay(_))).or(from);
+            continue;
+        };
+        let left = from.replace(to).filter(|left| *left != to && scene.is_offline(*left));
+        if is_within(record.at_ns) && moves.len() < FAULTS {
+            let begin_ns = record.at_ns.saturating_sub(cycle.due_ns);
+            let mut cause = Cause::timed(CauseKind::Migration, format!("to cpu {to}"), begin_ns, 0);
+            cause.detail = left.map(|left| format!("cpu {left} {WENT_OFFLINE}"));
+            moves.push(cause);
+        }
+    }
+    moves
 }
 
 /// A thread that had the CPU; its unknown fields become known when it leaves.
@@ -215,11 +242,14 @@ struct Holder {
     name: String,
     prio: Option<i32>,
     is_kernel: bool,
+    /// Whether it had the CPU before the thread waited for that; else it got it since.
+    had_it: bool,
 }
 
 impl Holder {
     fn came(thread: &Scheduled, is_kernel: bool) -> Holder {
-        Holder { id: Some(thread.id), name: thread.name.clone(), prio: Some(thread.prio), is_kernel }
+        let (id, name, prio) = (Some(thread.id), thread.name.clone(), Some(thread.prio));
+        Holder { id, name, prio, is_kernel, had_it: false }
     }
 
     /// The thread that ran on the waking CPU, if the followed one waits for that CPU.
@@ -238,10 +268,41 @@ impl Holder {
                 name: left.name.clone(),
                 prio: Some(left.prio),
                 is_kernel: left.is_kernel,
+                had_it: self.had_it,
             },
             _ => self,
         }
     }
+
+    /// The reason why a thread of priority `own` did not have the CPU in this time. One that has to give way
+    /// keeps it only in the kernel, by the stack at the wakeup. If it got it although the other was ready,
+    /// that one was not allowed to run.
+    fn cause(self, own: Option<i32>, begin_ns: u64, ns: u64, scene: &Scene<'_>) -> Option<Cause> {
+        let id = self.id?;
+        let gives_way = own.zip(self.prio).map(|(own, prio)| gives_way(prio, own));
+        if !self.had_it && (id == 0 || gives_way == Some(true)) {
+            return own.map(|own| withheld(own, begin_ns, ns));
+        }
+        if id == 0 {
+            return Some(Cause::timed(CauseKind::IdleExit, "idle", begin_ns, ns));
+        }
+        let kind = if self.is_kernel { CauseKind::Kthread } else { CauseKind::Thread };
+        let mut cause = Cause::timed(kind, self.name.clone(), begin_ns, ns);
+        cause.owner = Some(Owner { tid: id, name: self.name, ..Owner::default() });
+        cause.detail = self.prio.map(scheduled_as);
+        if self.had_it {
+            let stack = scene.kernel_stack(begin_ns).unwrap_or_default();
+            let priorities = (self.prio, own);
+            KeptBy { stack, priorities, preemption: scene.preemption }.blame(&mut cause, scene.names);
+        }
+        let may_keep = !self.had_it || cause.function.is_some() || gives_way == Some(false);
+        may_keep.then_some(cause)
+    }
+}
+
+/// A time in which the thread was ready, and was not allowed to run.
+fn withheld(own: i32, begin_ns: u64, ns: u64) -> Cause {
+    Cause::timed(CauseKind::Throttled, limit_of(own), begin_ns, ns)
 }
 
 /// A wait for the CPU after a wakeup: the thread that ran there, then the next ones.
@@ -251,49 +312,54 @@ fn waits(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> Vec<
     let waking =
         waking.or_else(|| stays.find(|stay| stay.woken_ns == Some(from_ns)).map(|stay| &stay.waking));
     let first = waking.map(Holder::ran_at).unwrap_or_default();
-    shares(cycle, scene, from_ns, to_ns, first)
+    shares(cycle, scene, (from_ns, to_ns), Holder { had_it: true, ..first })
 }
 
 /// A preemption: `by` came, and after that others.
 fn preempted(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, by: &Scheduled) -> Vec<Cause> {
-    shares(cycle, scene, from_ns, to_ns, Holder::came(by, false))
+    shares(cycle, scene, (from_ns, to_ns), Holder::came(by, false))
 }
 
 /// Divides the time between two moments among the threads that had the CPU for which the thread waited then:
 /// `first`, and the later ones. No thread is named where records of the wait were lost.
-fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first: Holder) -> Vec<Cause> {
+fn shares(cycle: &LoopCycle, scene: &Scene<'_>, (from_ns, to_ns): (u64, u64), first: Holder) -> Vec<Cause> {
     let stay = scene.stays(scene.thread).map(|(_, stay)| stay).find(|stay| stay.in_ns == to_ns);
     if to_ns <= from_ns || stay.is_some_and(|stay| stay.has_hole) {
         return Vec::new();
     }
+    let was_woken = first.had_it;
     let mut parts = Vec::new();
     for (n, (cpu, from_ns, to_ns)) in scene.waited_for(from_ns, to_ns, cycle.cpu).into_iter().enumerate() {
         // The one that has the CPU to which it was moved is known when it leaves.
-        parts.push((cpu, from_ns, if n == 0 { first.clone() } else { Holder::default() }));
+        let has_it = Holder { had_it: true, ..Holder::default() };
+        parts.push((cpu, from_ns, if n == 0 { first.clone() } else { has_it }));
         let came = scene.came(cpu, from_ns, to_ns).into_iter();
         parts.extend(came.map(|(at_ns, thread, is_kernel)| (cpu, at_ns, Holder::came(&thread, is_kernel))));
     }
     let ends: Vec<u64> = parts.iter().skip(1).map(|(_, at_ns, _)| *at_ns).chain([to_ns]).collect();
-    let mut causes = Vec::new();
-    for ((cpu, begin_ns, holder), end_ns) in parts.into_iter().zip(ends) {
+    let own = stay.map(|stay| stay.prio);
+    let parts = parts.into_iter().zip(ends).filter_map(|((cpu, begin_ns, holder), end_ns)| {
         let holder = holder.until(scene.left(cpu, end_ns));
         let ns = end_ns.saturating_sub(begin_ns);
-        let (Some(id), SHORTEST_NS..) = (holder.id, ns) else { continue };
-        let at_ns = begin_ns.saturating_sub(cycle.due_ns);
-        if id == 0 {
-            causes.push(Cause::timed(CauseKind::IdleExit, "idle", at_ns, ns));
-            continue;
-        }
-        let kind = if holder.is_kernel { CauseKind::Kthread } else { CauseKind::Thread };
-        let mut cause = Cause::timed(kind, holder.name.clone(), at_ns, ns);
-        cause.owner = Some(Owner { tid: id, name: holder.name, ..Owner::default() });
-        cause.detail = holder.prio.map(scheduled_as);
-        if begin_ns == from_ns {
-            let stack = scene.kernel_stack(begin_ns).unwrap_or_default();
-            let priorities = (holder.prio, stay.map(|stay| stay.prio));
-            KeptBy { stack, priorities, preemption: scene.preemption }.blame(&mut cause, scene.names);
-        }
-        causes.push(cause);
-    }
+        let cause = if ns >= SHORTEST_NS { holder.cause(own, begin_ns, ns, scene) } else { None };
+        Some(Cause { begin_ns: Some(begin_ns.saturating_sub(cycle.due_ns)), ..cause? })
+    });
+    let mut causes = Vec::new();
+    parts.for_each(|cause| add(&mut causes, cause));
+    causes.retain(|cause| !was_woken || !is_withheld(cause) || cause.duration_ns >= Some(WITHHELD_NS));
     causes
+}
+
+fn is_withheld(cause: &Cause) -> bool {
+    cause.kind == CauseKind::Throttled
+}
+
+/// Adds a cause. Whichever threads run while the followed one is not allowed to, that is one cause.
+fn add(causes: &mut Vec<Cause>, cause: Cause) {
+    let end_ns = |cause: &Cause| cause.begin_ns.unwrap_or(0) + cause.duration_ns.unwrap_or(0);
+    let is_next = |last: &&mut Cause| cause.begin_ns.unwrap_or(0) <= end_ns(last) + SHORTEST_NS;
+    match causes.last_mut().filter(|last| is_withheld(last) && is_withheld(&cause)).filter(is_next) {
+        Some(last) => last.duration_ns = Some(end_ns(&cause) - last.begin_ns.unwrap_or(0)),
+        None => causes.push(cause),
+    }
 }

@@ -10,7 +10,7 @@
 //! If the user names places of the program, cycles are between them: see `bounds`.
 
 use crate::model::{Model, Release};
-use crate::record::{Boundary, Scheduled, Stay, Waking};
+use crate::record::{Boundary, Interrupt, Scheduled, Stay, Waking};
 use crate::wait::Wait;
 use bounds::Bounds;
 
@@ -55,6 +55,8 @@ pub struct LoopCycle {
     pub begin: Option<CycleBegin>,
     /// Whether records of the thread were lost between the cycle before and this one.
     pub is_after_loss: bool,
+    /// The cycle before, if it was not over when this one was due: its parts since then, and its own times.
+    pub before: Option<Box<LoopCycle>>,
 }
 
 /// The begin of a cycle between two places of the program. Its execution counts from there.
@@ -78,6 +80,8 @@ pub struct Preempted {
     pub ns: u64,
     /// The first task that came.
     pub by: Scheduled,
+    /// Whether the quota of its control group was used up.
+    pub is_throttled: bool,
 }
 
 /// A time in which the thread waited within a cycle.
@@ -91,9 +95,14 @@ pub struct Blocked {
     pub on: Wait,
     /// The four words at a futex: the lock's own, and the C library's data beside it.
     pub words: [u32; 4],
-    /// The thread that ended it; `None` where an interrupt did.
+    /// The thread that ended it; `None` where a timer or an interrupt did.
     pub ended_by: Option<(u32, String)>,
+    /// The interrupt that ended it.
+    pub interrupt: Option<Interrupt>,
 }
+
+/// The most parts that are kept of a cycle, or between two cycles.
+const PARTS: usize = 4_096;
 
 /// The bits of a futex's word with the thread that owns it (include/uapi/linux/futex.h).
 const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
@@ -125,6 +134,12 @@ impl Blocked {
     }
 }
 
+/// The owner of the lock for which a stay ends with a wait, if the lock's words show it.
+pub fn lock_owner(stay: &Stay) -> Option<u32> {
+    let on = Wait::of(stay).filter(|on| matches!(on, Wait::Lock { .. }))?;
+    Blocked { from_ns: 0, ns: 0, on, words: stay.leaving.words, ended_by: None, interrupt: None }.owner()
+}
+
 impl LoopCycle {
     /// A cycle that begins here and now, without parts.
     fn at(cpu: u32, ns: u64) -> LoopCycle {
@@ -144,7 +159,22 @@ impl LoopCycle {
             waking: Waking::default(),
             begin: None,
             is_after_loss: false,
+            before: None,
         }
+    }
+
+    /// Without the parts from before a time.
+    fn since(mut self, at_ns: u64) -> LoopCycle {
+        let cut = |from_ns: &mut u64, ns: &mut u64| {
+            let to_ns = *from_ns + *ns;
+            *from_ns = at_ns.max(*from_ns);
+            *ns = to_ns.saturating_sub(*from_ns);
+        };
+        self.preempted.iter_mut().for_each(|part| cut(&mut part.from_ns, &mut part.ns));
+        self.blocked.iter_mut().for_each(|part| cut(&mut part.from_ns, &mut part.ns));
+        self.preempted.retain(|part| part.ns > 0);
+        self.blocked.retain(|part| part.ns > 0);
+        self
     }
 
     /// When the program came to the cycle: at the BEGIN that the user named, else when it had the CPU.
@@ -160,6 +190,31 @@ impl LoopCycle {
     /// From due time to end.
     pub fn response_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.due_ns)
+    }
+
+    /// The thread waited. A wait for a lock that began on its CPU, and goes on without that, is one.
+    fn block(&mut self, part: Blocked) {
+        let is_spun = matches!(part.on, Wait::Lock { inherits_priority: true, .. });
+        let goes_on = |before: &&mut Blocked| {
+            is_spun && before.on == part.on && before.from_ns + before.ns == part.from_ns
+        };
+        match self.blocked.last_mut().filter(goes_on) {
+            Some(before) => {
+                let Blocked { from_ns, ns, words, .. } = *before;
+                *before = Blocked { from_ns, ns: ns + part.ns, words, ..part };
+            }
+            None => self.blocked.push(part),
+        }
+    }
+
+    /// A part of this stay is a wait and no execution.
+    fn waits_on_its_cpu(&mut self, part: &Stay, stay: &Stay) {
+        let (from_ns, to_ns) = (part.in_ns.max(stay.in_ns), part.out_ns.min(stay.out_ns));
+        let (Some(on), true) = (Wait::of(part), to_ns > from_ns) else { return };
+        let ns = to_ns - from_ns;
+        self.execution_ns = self.execution_ns.saturating_sub(ns);
+        let ended_by = part.waking.by().map(|(id, name)| (id, name.to_string()));
+        self.block(Blocked { from_ns, ns, on, words: part.leaving.words, ended_by, interrupt: None });
     }
 
     /// The part of the cycle that is neither execution nor a wait, because of lost records.
@@ -182,11 +237,15 @@ pub struct CycleCutter {
     bounds: Option<Bounds>,
     /// The current cycle; `None` until one begins.
     open: Option<LoopCycle>,
+    /// The cycle before, with the parts between it and the next one.
+    past: Option<LoopCycle>,
     /// The due time of the previous cycle.
     last_due_ns: Option<u64>,
     /// How many waits at the place where cycles end are still a part of the current cycle.
     within: usize,
     last: Option<(u32, Stay)>,
+    /// Parts of the next stay in which the thread waited and kept its CPU.
+    spun: Vec<Stay>,
     /// Whether stays were lost since the last cycle.
     is_after_loss: bool,
 }
@@ -206,7 +265,8 @@ impl CycleCutter {
 
     fn made(model: Option<Model>, bounds: Option<Bounds>) -> CycleCutter {
         let (open, last_due_ns, within, last) = (None, None, 0, None);
-        CycleCutter { model, bounds, open, last_due_ns, within, last, is_after_loss: false }
+        let (past, spun) = (None, Vec::new());
+        CycleCutter { model, bounds, open, past, last_due_ns, within, last, spun, is_after_loss: false }
     }
 
     /// Drops the current cycle: stays of it, or of those after it, were lost.
@@ -218,6 +278,11 @@ impl CycleCutter {
     /// Boundaries that gave no cycle.
     pub fn bound_counts(&self) -> BoundCounts {
         self.bounds.as_ref().map_or_else(BoundCounts::default, Bounds::counts)
+    }
+
+    /// Takes a part of the thread's next stay, in which it waited for a lock and kept its CPU.
+    pub fn spins(&mut self, part: Stay) {
+        self.spun.push(part);
     }
 
     /// Takes the thread's next stay, on this CPU; returns a cycle that it ends. None is made of a hole in the
@@ -237,7 +302,7 @@ impl CycleCutter {
             Some((wait, last)) if self.ends_with(wait) && self.is_release(&stay) => {
                 let before = self.open.take().filter(|_| self.bounds.is_none());
                 // The other wait of most cycles has not come in this one.
-                done = before.map(|cycle| LoopCycle { ended_ns: last.out_ns, ..cycle });
+                done = before.map(|cycle| self.ends(cycle, last.out_ns));
                 let shared = self.model.as_ref().and_then(|model| model.shared.as_ref());
                 self.within = shared.map_or(0, |shared| shared.within);
                 let cycle = self.begin(cpu, last.out_ns, &stay);
@@ -250,8 +315,10 @@ impl CycleCutter {
         }
         // The first stay: its cycle began before the records.
         self.last_due_ns = self.last_due_ns.or(stay.waking.due_ns);
+        let spun = std::mem::take(&mut self.spun);
         if let Some(cycle) = &mut self.open {
             cycle.execution_ns += stay.out_ns.saturating_sub(stay.in_ns);
+            spun.iter().for_each(|part| cycle.waits_on_its_cpu(part, &stay));
             cycle.faults += stay.faults;
             cycle.migrations += stay.migrations;
         }
@@ -274,11 +341,24 @@ impl CycleCutter {
             _ if !is_over => {}
             1.. if self.bounds.is_none() => self.within -= 1,
             _ => {
-                done = self.open.take().map(|cycle| LoopCycle { ended_ns, ..cycle });
+                let before = self.open.take();
+                done = before.map(|cycle| self.ends(cycle, ended_ns));
                 self.begin_rest(cpu, ended_ns);
             }
         }
         done
+    }
+
+    fn ends(&mut self, cycle: LoopCycle, ended_ns: u64) -> LoopCycle {
+        let cycle = LoopCycle { ended_ns, ..cycle };
+        self.past = self.bounds.is_none().then(|| LoopCycle { before: None, ..cycle.clone() });
+        cycle
+    }
+
+    /// The cycle that gets the parts of the thread's time.
+    fn current(&mut self) -> Option<&mut LoopCycle> {
+        let past = self.past.as_mut().filter(|past| past.preempted.len() + past.blocked.len() < PARTS);
+        self.open.as_mut().or(past)
     }
 
     fn ends_with(&self, wait: Wait) -> bool {
@@ -316,7 +396,9 @@ impl CycleCutter {
             Some(Release::Event { .. }) | None => woken_ns,
         };
         self.last_due_ns = Some(due_ns);
+        let before = self.past.take().filter(|_| slept_ns > due_ns);
         LoopCycle {
+            before: before.map(|before| Box::new(before.since(due_ns))),
             due_ns,
             slept_ns,
             woken_ns,
@@ -328,18 +410,18 @@ impl CycleCutter {
 
     /// A wait within a cycle: it was woken, and has the CPU again.
     fn wakes(&mut self, on: Wait, last: &Stay, stay: &Stay) {
-        let Some(cycle) = &mut self.open else { return };
+        let Some(cycle) = self.current() else { return };
         let woken_ns = stay.woken_ns.unwrap_or(stay.in_ns);
         let waking = &stay.waking;
         let from_ns = last.out_ns;
         if woken_ns > from_ns {
-            cycle.blocked.push(Blocked {
+            cycle.block(Blocked {
                 from_ns,
                 ns: woken_ns - from_ns,
                 on,
                 words: last.leaving.words,
-                ended_by: (waking.waker != 0 && waking.due_ns.is_none())
-                    .then(|| (waking.waker, waking.waker_name.clone())),
+                ended_by: waking.by().map(|(id, name)| (id, name.to_string())),
+                interrupt: waking.interrupt.clone(),
             });
         }
         if stay.in_ns > woken_ns {
@@ -347,6 +429,7 @@ impl CycleCutter {
                 from_ns: woken_ns,
                 ns: stay.in_ns - woken_ns,
                 by: Scheduled::default(),
+                is_throttled: false,
             });
         }
     }
@@ -354,15 +437,16 @@ impl CycleCutter {
     /// It left without a wait: another task has the CPU.
     fn preempts(&mut self, stay: &Stay) {
         let goes_on = Wait::of(stay).is_none() && stay.leaving.boundary.is_none();
-        if let (Some(cycle), true) = (&mut self.open, goes_on) {
+        let is_throttled = stay.leaving.is_throttled;
+        if let (Some(cycle), true) = (self.current(), goes_on) {
             let by = stay.leaving.next.clone();
-            cycle.preempted.push(Preempted { from_ns: stay.out_ns, ns: 0, by });
+            cycle.preempted.push(Preempted { from_ns: stay.out_ns, ns: 0, by, is_throttled });
         }
     }
 
     /// The other tasks have left the CPU.
     fn comes_back(&mut self, stay: &Stay) {
-        if let Some(part) = self.open.as_mut().and_then(|cycle| cycle.preempted.last_mut()) {
+        if let Some(part) = self.current().and_then(|cycle| cycle.preempted.last_mut()) {
             part.ns = stay.in_ns.saturating_sub(part.from_ns);
         }
     }

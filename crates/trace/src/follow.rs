@@ -12,11 +12,10 @@ use machine::inventory::Thread;
 use crate::blame::CycleCauses;
 use crate::bpf::ThreadWatch;
 use crate::code::ProgramCode;
-use crate::cycle::{Blocked, BoundCounts, LoopCycle};
-use crate::record::{Boundary, Stay, ThreadEvent, ThreadRecord};
+use crate::cycle::{BoundCounts, LoopCycle, lock_owner};
+use crate::record::{Boundary, ThreadEvent, ThreadRecord};
 use crate::scene::{Scene, live_name};
 use crate::search::{self, numbered};
-use crate::wait::Wait;
 use crate::{Result, process, trial};
 
 pub use crate::search::{FollowedLoop, LoopChoice, chosen};
@@ -56,7 +55,7 @@ pub struct Follower {
     /// Threads that reached BEGIN since the loops were found, if the user named one.
     latecomers: BTreeSet<u32>,
     has_bounds: bool,
-    /// Threads that are watched since they held a lock that a loop waited for.
+    /// Threads that are watched since they held a lock that a loop waited for, or ended a wait.
     owners: BTreeSet<u32>,
 }
 
@@ -74,7 +73,10 @@ const STACKS: usize = 512;
 /// The most threads named that reached BEGIN after the loops were found.
 const LATECOMERS: usize = 8;
 
-/// The most owners of locks that are watched.
+/// Such a wait is worth to watch the thread that ends it.
+const LONG_WAIT_NS: u64 = 50_000;
+
+/// The most owners of locks, and threads that end waits, that are watched.
 const OWNERS: usize = 32;
 
 impl Follower {
@@ -160,6 +162,7 @@ impl Follower {
             numbers: &self.numbers,
             preemption: &self.preemption,
             code: &self.code,
+            root: Path::new("/"),
         };
         CycleCauses::of(cycle, &scene)
     }
@@ -188,15 +191,22 @@ impl Follower {
     }
 
     /// Watches a thread that held a lock for which a loop waited: its activity while it holds one is a part
-    /// of the loop's time.
+    /// of the loop's time. It goes by the number in the lock.
     fn watch_owner(&mut self, inner: u32) {
         let numbers = &self.numbers;
         let thread = if numbers.is_empty() { Some(inner) } else { numbers.get(&inner).copied() };
-        let Some(thread) = thread else { return };
+        // The number is from the program's memory.
+        let is_of_process = |thread| untrusted::is_there(format!("/proc/{}/task/{thread}", self.process));
+        if let Some(thread) = thread.filter(|thread| is_of_process(*thread)) {
+            self.watch_other(thread);
+        }
+    }
+
+    /// Watches a thread for which a loop waited.
+    fn watch_other(&mut self, thread: u32) {
         let is_known =
             self.owners.contains(&thread) || self.loops.iter().any(|found| found.thread.id == thread);
-        let is_of_process = untrusted::is_there(format!("/proc/{}/task/{thread}", self.process));
-        if !is_known && is_of_process && self.owners.len() < OWNERS && self.bpf.watch(thread).is_ok() {
+        if !is_known && self.owners.len() < OWNERS && self.bpf.watch(thread).is_ok() {
             self.owners.insert(thread);
         }
     }
@@ -210,7 +220,7 @@ impl Follower {
     /// Takes the cycles that have ended since the last call, or the first of many.
     pub fn poll(&mut self) -> Poll {
         let mut poll = Poll::default();
-        let mut owner = None;
+        let (mut owner, mut waker) = (None, None);
         let recent = (RECENT_OF_ONE * self.loops.len()).clamp(*RECENT.start(), *RECENT.end());
         let mut taken = 0;
         while taken < AT_ONCE
@@ -231,8 +241,14 @@ impl Follower {
             let found = &mut self.loops[place];
             match record.kind {
                 ThreadEvent::Stay(stay) => {
-                    owner = owner.or(owner_of(&stay));
-                    poll.cycles.extend(found.cycles.add(record.cpu, *stay).map(|cycle| (place, cycle)));
+                    owner = owner.or(lock_owner(&stay));
+                    let cycle = found.cycles.add(record.cpu, *stay);
+                    waker = waker.or(cycle.as_ref().and_then(ended_a_wait));
+                    poll.cycles.extend(cycle.map(|cycle| (place, cycle)));
+                }
+                ThreadEvent::Spun(part) => {
+                    owner = owner.or(lock_owner(&part));
+                    found.cycles.spins(*part);
                 }
                 // The first fault is not timed, so that a loop without faults is not slowed down.
                 ThreadEvent::Fault { .. } => self.bpf.time_faults_of(record.thread),
@@ -246,6 +262,9 @@ impl Follower {
         poll.lost = self.newly_lost();
         if let Some(owner) = owner {
             self.watch_owner(owner);
+        }
+        if let Some(waker) = waker {
+            self.watch_other(waker);
         }
         if poll.is_more {
             return poll;
@@ -261,6 +280,12 @@ impl Follower {
     }
 }
 
+/// The thread that ended a long wait within a cycle: its activity meanwhile is a part of the cycle's time.
+fn ended_a_wait(cycle: &LoopCycle) -> Option<u32> {
+    let long = cycle.blocked.iter().filter(|part| part.ns >= LONG_WAIT_NS);
+    long.filter_map(|part| part.ended_by.as_ref()).map(|(id, _)| *id).next()
+}
+
 fn is_begin(record: &ThreadRecord) -> bool {
     let ThreadEvent::Stay(stay) = &record.kind else { return false };
     matches!(stay.leaving.boundary, Some(Boundary::Begin { .. }))
@@ -272,12 +297,6 @@ fn keep(records: &mut VecDeque<ThreadRecord>, record: ThreadRecord, most: usize)
         records.pop_front();
     }
     records.push_back(record);
-}
-
-/// The owner of the lock for which a stay ends with a wait, if the lock's words show it.
-fn owner_of(stay: &Stay) -> Option<u32> {
-    let on = Wait::of(stay).filter(|on| matches!(on, Wait::Lock { .. }))?;
-    Blocked { from_ns: 0, ns: 0, on, words: stay.leaving.words, ended_by: None }.owner()
 }
 
 /// The real-time threads of a process.

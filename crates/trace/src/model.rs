@@ -85,7 +85,7 @@ pub enum Source {
     Timer(Option<u64>),
     /// A thread, by its name.
     Thread(String),
-    /// An interrupt that came while its CPU was idle.
+    /// An interrupt.
     Interrupt,
 }
 
@@ -97,8 +97,7 @@ impl Source {
             (None, Some((due_ns, timer))) if last_due_ns.is_none_or(|last_ns| due_ns > last_ns) => {
                 Source::Timer(Some(timer))
             }
-            _ if waking.waker == 0 => Source::Interrupt,
-            _ => Source::Thread(waking.waker_name.clone()),
+            _ => waking.by().map_or(Source::Interrupt, |(_, name)| Source::Thread(name.to_string())),
         }
     }
 }
@@ -168,9 +167,9 @@ impl Place {
         self.waited_ns += woken_ns.saturating_sub(before.out_ns);
         self.by_timer += usize::from(due_ns.is_some());
         self.has_own_timer |= waking.timer.is_some();
-        match waking.waker {
-            0 => self.by_interrupt += 1,
-            _ => *self.wakers.entry(waking.waker_name.clone()).or_default() += 1,
+        match waking.by() {
+            Some((_, name)) => *self.wakers.entry(name.to_string()).or_default() += 1,
+            None => self.by_interrupt += usize::from(waking.due_ns.is_none()),
         }
         self.sources.push(source.clone());
         *self.at.entry(wait).or_default() += 1;

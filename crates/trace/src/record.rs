@@ -21,6 +21,8 @@ pub struct ThreadRecord {
 pub enum ThreadEvent {
     /// A stay on a CPU ended.
     Stay(Box<Stay>),
+    /// A part of a stay, whose record follows: the thread waited for a lock, and kept its CPU.
+    Spun(Box<Stay>),
     /// The kernel functions on the CPU on which the thread was woken, at that time, innermost first.
     Stack(Vec<u64>),
     /// A thread that is not watched got a CPU for which a watched one waits.
@@ -184,8 +186,29 @@ pub struct Waking {
     pub waker: u32,
     /// Its name.
     pub waker_name: String,
+    /// The interrupt that woke it. Then that thread only had the CPU to which the interrupt came.
+    pub interrupt: Option<Interrupt>,
     /// Whether that was another CPU than the one that the thread then waited for.
     pub is_elsewhere: bool,
+}
+
+impl Waking {
+    /// The thread that woke it, with its name; `None` where a timer or an interrupt did.
+    pub fn by(&self) -> Option<(u32, &str)> {
+        let is_thread = self.waker != 0 && self.due_ns.is_none() && self.interrupt.is_none();
+        is_thread.then_some((self.waker, self.waker_name.as_str()))
+    }
+}
+
+/// An interrupt that woke a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Interrupt {
+    /// A hard one, with its handler's name; empty where no device's handler ran.
+    Hard(String),
+    /// A softirq, by its number.
+    Soft(u32),
+    /// An NMI.
+    Nmi,
 }
 
 /// How a thread left its CPU.
@@ -193,6 +216,10 @@ pub struct Waking {
 pub struct Leaving {
     /// Whether it waits; else it was preempted, or yielded.
     pub sleeps: bool,
+    /// Whether a signal, a debugger or the freezer stopped it.
+    pub is_stopped: bool,
+    /// Whether it is ready, and the quota of its control group is used up.
+    pub is_throttled: bool,
     /// Whether it never left: its event came before it slept, and the next stay begins here.
     pub is_cut: bool,
     /// The place that it reached, without leaving the CPU.

@@ -28,6 +28,8 @@ pub struct Scene<'a> {
     pub preemption: &'a str,
     /// The program's own functions.
     pub code: &'a RefCell<ProgramCode>,
+    /// The machine's folder: `/`.
+    pub root: &'a Path,
 }
 
 impl Scene<'_> {
@@ -59,6 +61,16 @@ impl Scene<'_> {
         self.records.iter().filter(move |record| record.thread == thread).filter_map(|record| {
             match &record.kind {
                 ThreadEvent::Stay(stay) => Some((record.cpu, stay.as_ref())),
+                _ => None,
+            }
+        })
+    }
+
+    /// The parts of a thread's stays in which it waited for a lock and kept its CPU.
+    pub fn spun(&self, thread: u32) -> impl Iterator<Item = &Stay> {
+        self.records.iter().filter(move |record| record.thread == thread).filter_map(|record| {
+            match &record.kind {
+                ThreadEvent::Spun(part) => Some(part.as_ref()),
                 _ => None,
             }
         })
@@ -124,10 +136,21 @@ impl Scene<'_> {
         })
     }
 
+    /// Whether a CPU is offline now. The first one often cannot be.
+    pub fn is_offline(&self, cpu: u32) -> bool {
+        let online = self.root.join(format!("sys/devices/system/cpu/cpu{cpu}/online"));
+        untrusted::text(online).is_ok_and(|online| online.trim() == "0")
+    }
+
     /// A thread's number here, from its number in the program's own words. In a PID namespace the number of a
     /// thread of another process is not known.
     pub fn number(&self, inner: u32) -> Option<u32> {
         if self.numbers.is_empty() { Some(inner) } else { self.numbers.get(&inner).copied() }
+    }
+
+    /// The name of a lock; its address where it has none.
+    pub fn lock(&self, address: u64) -> String {
+        self.data(address).unwrap_or_else(|| format!("{address:#x}"))
     }
 
     /// The name of a lock, or of the address of a fault, which is the same in the next run.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use evidence::cause::STOPPED;
 use syscalls::Sysno;
 
 use crate::record::Stay;
@@ -83,12 +84,17 @@ pub enum Wait {
     Other(u32),
     /// No system call: the kernel made it wait, for example for a page.
     Kernel,
+    /// None of its own: it was stopped, by a signal, a debugger or the freezer.
+    Stopped,
 }
 
 impl Wait {
     /// The wait that ended a stay; `None` if the thread was runnable.
     pub fn of(stay: &Stay) -> Option<Wait> {
         let leaving = &stay.leaving;
+        if leaving.is_stopped {
+            return Some(Wait::Stopped);
+        }
         if !(leaving.sleeps || leaving.is_cut || is_yield(stay)) {
             return None;
         }
@@ -197,6 +203,7 @@ impl fmt::Display for Wait {
                 None => write!(out, "system call {call}"),
             },
             Wait::Kernel => out.write_str("the kernel"),
+            Wait::Stopped => write!(out, "stopped {STOPPED}"),
         }
     }
 }

@@ -8,10 +8,12 @@
 //! ```
 //! An owner's activity meanwhile is known if the owner is followed too.
 
-use evidence::cause::{Cause, CauseKind, ChainLink, Owner};
+use cause::kept::{gives_way, limit_of};
+use cause::names::Names;
+use evidence::cause::{Cause, CauseKind, ChainLink, Owner, STOPPED};
 
-use crate::cycle::{Blocked, LoopCycle};
-use crate::record::{StackTaken, ThreadEvent};
+use crate::cycle::{Blocked, LoopCycle, lock_owner};
+use crate::record::{Interrupt, StackTaken, ThreadEvent, Waking};
 use crate::scene::{Scene, owner};
 use crate::wait::Wait;
 
@@ -113,10 +115,9 @@ pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
     let ended_by = part.ended_by.as_ref();
     let ended_by = ended_by.map(|(tid, name)| Owner { tid: *tid, name: name.clone(), ..Owner::default() });
     let asked = scene.user_stack(scene.thread, part.from_ns, StackTaken::AtWait);
-    let of_lock = |address| scene.data(address).unwrap_or_else(|| format!("{address:#x}"));
     let takes_lock = asked.as_ref().is_some_and(|(_, at)| at.takes_lock);
     let lock = match part.on {
-        Wait::Lock { address, inherits_priority } => Some((of_lock(address), inherits_priority)),
+        Wait::Lock { address, inherits_priority } => Some((scene.lock(address), inherits_priority)),
         // Of another kind of lock the word is not the lock's own.
         Wait::Condition { .. } if takes_lock => Some(("a lock".to_string(), false)),
         on @ Wait::FileLock(_) => Some((on.to_string(), false)),
@@ -142,9 +143,15 @@ pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
             cause.detail = Some(inherits.to_string());
             cause
         }
+        None if part.on == Wait::Stopped => Cause::timed(CauseKind::Stopped, STOPPED, begin_ns, part.ns),
         None => {
             let mut cause = Cause::timed(CauseKind::Wait, part.on.to_string(), begin_ns, part.ns);
-            cause.detail = ended_by.as_ref().map(|by| format!("ended by {} (thread {})", by.name, by.tid));
+            let interrupt = part.interrupt.as_ref().map(|by| ended_by_interrupt(by, scene.names));
+            cause.detail = interrupt.map(|(kind, name)| format!("ended by the {}", kind.named(&name)));
+            if let Some(by) = ended_by {
+                cause.detail = Some(format!("ended by {} (thread {})", by.name, by.tid));
+                cause.chain = chain(&by, part.from_ns, part.from_ns + part.ns, scene);
+            }
             cause
         }
     };
@@ -154,8 +161,18 @@ pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
     cause
 }
 
-/// The activity of a lock's owner between two times beside running, and that of the owner of the lock it
-/// waited for, if they are followed.
+/// The interrupt by which a wait ended, as a kind of cause with its name.
+fn ended_by_interrupt(interrupt: &Interrupt, names: &Names) -> (CauseKind, String) {
+    match interrupt {
+        Interrupt::Hard(device) if device.is_empty() => (CauseKind::Interrupt, "no device".to_string()),
+        Interrupt::Hard(device) => (CauseKind::Interrupt, device.clone()),
+        Interrupt::Soft(number) => (CauseKind::Softirq, names.softirq(*number)),
+        Interrupt::Nmi => (CauseKind::Nmi, String::new()),
+    }
+}
+
+/// The activity of a lock's owner, or of the thread that ended a wait, between two times beside running; and
+/// that of the thread that it waited for itself. They must be followed.
 fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<ChainLink> {
     let mut links = Vec::new();
     let mut seen = vec![scene.thread];
@@ -165,44 +182,62 @@ fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<Chai
             break;
         }
         seen.push(thread.tid);
+        let within = |begin_ns: u64, end_ns: u64| end_ns.min(to_ns).saturating_sub(begin_ns.max(from_ns));
+        let mut add = |kind, name: String, duration_ns, owner| {
+            if duration_ns >= SHORTEST_NS && links.len() < LINKS {
+                links.push(ChainLink { thread: thread.clone(), kind, name, duration_ns, owner });
+            }
+        };
+        for part in scene.spun(thread.tid) {
+            let ns = within(part.in_ns, part.out_ns);
+            let (Some(Wait::Lock { address, .. }), SHORTEST_NS..) = (Wait::of(part), ns) else { continue };
+            let by = lock_owner(part).and_then(|inner| scene.number(inner)).map(|tid| owner(tid, None));
+            next = by.clone().map(|by| (by, part.in_ns.max(from_ns), part.out_ns.min(to_ns)));
+            add(CauseKind::Lock, scene.lock(address), ns, by);
+        }
         let stays: Vec<_> = scene.stays(thread.tid).map(|(_, stay)| stay).collect();
         for pair in stays.windows(2) {
             let (out_ns, in_ns) = (pair[0].out_ns, pair[1].in_ns);
             // Where its wakeup was not seen, it counts as waiting until it ran.
             let woken_ns = pair[1].woken_ns.unwrap_or(in_ns).clamp(out_ns, in_ns);
-            let within = |begin_ns: u64, end_ns: u64| end_ns.min(to_ns).saturating_sub(begin_ns.max(from_ns));
             let (waited_ns, ready_ns) = (within(out_ns, woken_ns), within(woken_ns, in_ns));
-            let mut add = |kind, name: String, duration_ns, owner| {
-                if duration_ns >= SHORTEST_NS && links.len() < LINKS {
-                    links.push(ChainLink { thread: thread.clone(), kind, name, duration_ns, owner });
-                }
-            };
             match Wait::of(pair[0]) {
                 Some(Wait::Lock { address, .. }) => {
-                    let name = scene.data(address).unwrap_or_else(|| format!("{address:#x}"));
-                    let waking = &pair[1].waking;
-                    let by = (waking.waker != 0 && waking.due_ns.is_none()).then(|| Owner {
-                        tid: waking.waker,
-                        name: waking.waker_name.clone(),
-                        ..Owner::default()
-                    });
+                    let name = scene.lock(address);
+                    let by = waker(&pair[1].waking);
                     if waited_ns >= SHORTEST_NS {
                         next = by.clone().map(|by| (by, out_ns.max(from_ns), woken_ns.min(to_ns)));
                     }
                     add(CauseKind::Lock, name, waited_ns, by);
                 }
-                Some(on) => add(CauseKind::Wait, on.to_string(), waited_ns, None),
+                Some(on) => {
+                    let by = pair[1].waking.interrupt.as_ref();
+                    let by = by.map(|interrupt| ended_by_interrupt(interrupt, scene.names));
+                    let (kind, name) = match by {
+                        _ if on == Wait::Stopped => (CauseKind::Stopped, STOPPED.to_string()),
+                        Some(by) => by,
+                        None => (CauseKind::Wait, on.to_string()),
+                    };
+                    if waited_ns >= SHORTEST_NS {
+                        next =
+                            waker(&pair[1].waking).map(|by| (by, out_ns.max(from_ns), woken_ns.min(to_ns)));
+                    }
+                    add(kind, name, waited_ns, None);
+                }
                 None => {
-                    let by = &pair[0].leaving.next;
-                    let (kind, name, owner) = had_the_cpu(by.id, &by.name);
+                    let (by, own) = (&pair[0].leaving.next, pair[1].prio);
+                    let is_withheld = pair[0].leaving.is_throttled || by.id == 0;
+                    let had = had_the_cpu(by.id, &by.name, by.prio, own).filter(|_| !is_withheld);
+                    let limit = || (CauseKind::Throttled, limit_of(own).to_string(), None);
+                    let (kind, name, owner) = had.unwrap_or_else(limit);
                     add(kind, name, within(out_ns, in_ns), owner);
                     continue;
                 }
             }
             // Of the threads that had the CPU after the wakeup, the record names the last.
-            if !pair[1].is_begin_unseen {
-                let by = &pair[1].after;
-                let (kind, name, owner) = had_the_cpu(by.id, &by.name);
+            let by = Some(&pair[1].after).filter(|_| !pair[1].is_begin_unseen);
+            let by = by.and_then(|by| had_the_cpu(by.id, &by.name, by.prio, pair[1].prio));
+            if let Some((kind, name, owner)) = by {
                 add(kind, name, ready_ns, owner);
             }
         }
@@ -210,13 +245,18 @@ fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<Chai
     links
 }
 
-/// The thread that had a CPU for which another one waited.
-fn had_the_cpu(id: u32, name: &str) -> (CauseKind, String, Option<Owner>) {
+/// The thread that woke another one.
+fn waker(waking: &Waking) -> Option<Owner> {
+    waking.by().map(|(tid, name)| Owner { tid, name: name.to_string(), ..Owner::default() })
+}
+
+/// The thread of priority `prio` that had a CPU for which one of priority `own` waited; `None` for one that
+/// gives way to it.
+fn had_the_cpu(id: u32, name: &str, prio: i32, own: i32) -> Option<(CauseKind, String, Option<Owner>)> {
+    let name = name.to_string();
     match id {
-        0 => (CauseKind::IdleExit, "idle".to_string(), None),
-        tid => {
-            let owner = Owner { tid, name: name.to_string(), ..Owner::default() };
-            (CauseKind::Thread, name.to_string(), Some(owner))
-        }
+        0 => Some((CauseKind::IdleExit, "idle".to_string(), None)),
+        _ if gives_way(prio, own) => None,
+        tid => Some((CauseKind::Thread, name.clone(), Some(Owner { tid, name, ..Owner::default() }))),
     }
 }

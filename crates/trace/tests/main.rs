@@ -3,6 +3,7 @@
 //! isolator-trace --test all -- styles::`.
 
 mod bounds;
+mod compat;
 mod plants;
 mod slots;
 mod styles;

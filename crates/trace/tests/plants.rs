@@ -42,10 +42,11 @@ fn is_found(thread: &Watched) {
 
 /// For nearly all provoked events the causes name the event, the thread that caused it, and the functions.
 fn is_blamed(thread: &Watched) {
-    let Blamed { planted, cause, owner, function, whole, wrong } = thread.blamed();
+    let Blamed { planted, cause, owner, function, whole, innocent, wrong } = thread.blamed();
     let least = [cause, owner, function, whole].into_iter().min().unwrap_or(0);
     let counts = format!("{planted}: {cause} causes, {owner} owners, {function} functions, {whole} whole");
-    assert!(share(least, planted) >= 0.95, "{counts}\n{}", wrong.unwrap_or_default());
+    assert!(share(least, planted) >= 0.95, "{counts}\n{}", wrong.as_deref().unwrap_or_default());
+    assert_eq!(innocent, 0, "a bystander is named in so many of {planted}\n{}", wrong.unwrap_or_default());
 }
 
 fn inherits(thread: &Watched) -> impl Iterator<Item = bool> {
@@ -60,10 +61,17 @@ fn names_each_provoked_event() {
     for (style, plant) in [
         ("absolute", "lock"),
         ("timerfd", "pi-lock"),
+        ("absolute", "pi-spin"),
+        ("timerfd", "pi-spin-until"),
+        ("absolute", "pi-spin-higher"),
+        ("absolute", "pi-cond"),
         ("absolute", "fault"),
         ("absolute", "preempt"),
         ("absolute", "pipe"),
         ("eventfd", "pipe"),
+        ("absolute", "fsync"),
+        ("absolute", "stop"),
+        ("deadline", "exhaust"),
     ] {
         let Some(thread) = loop_with(style, plant) else { continue };
         is_found(&thread);

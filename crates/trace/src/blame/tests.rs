@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use cause::names::Names;
-use evidence::cause::ChainLink;
+use evidence::cause::{ChainLink, QUOTA, RESERVATION, RT_LIMIT};
 use syscalls::Sysno;
 
 use super::*;
 use crate::cycle::Blocked;
-use crate::record::{Leaving, Predecessor, Stay, ThreadRecord, Waking};
+use crate::record::{Interrupt, Leaving, Predecessor, Stay, ThreadRecord, Waking};
 
 const THREAD: u32 = 10;
 const DUE_NS: u64 = 1_000_000;
@@ -33,6 +34,7 @@ fn cycle() -> LoopCycle {
         waking: Waking { waker: 77, waker_name: "rustc".to_string(), ..Waking::default() },
         begin: None,
         is_after_loss: false,
+        before: None,
     }
 }
 
@@ -50,7 +52,8 @@ fn names() -> Names {
 fn scene<'a>(records: &'a [ThreadRecord], names: &'a Names, preemption: &'a str) -> Scene<'a> {
     static NUMBERS: BTreeMap<u32, u32> = BTreeMap::new();
     let code = Box::leak(Box::default());
-    Scene { records, stacks: &[], thread: THREAD, names, numbers: &NUMBERS, preemption, code }
+    let root = Path::new("/nonexistent");
+    Scene { records, stacks: &[], thread: THREAD, names, numbers: &NUMBERS, preemption, code, root }
 }
 
 /// All causes of a cycle.
@@ -70,16 +73,17 @@ fn record(at_ns: u64, thread: u32, kind: ThreadEvent) -> ThreadRecord {
     ThreadRecord { thread, cpu: 1, at_ns, kind }
 }
 
-/// The stay that begins with the cycle; a thread of this name left the CPU to it.
-fn begins_after(name: &str) -> ThreadRecord {
-    let after = Predecessor { id: 77, prio: 120, is_kernel: false, name: name.to_string() };
-    let stay = Stay { in_ns: DUE_NS + 35_000, after, prio: 19, ..Stay::default() };
+/// The stay that begins with the cycle, of this priority; a thread of this name and priority left the CPU to
+/// it.
+fn begins_after(name: &str, prio: i32, own: i32) -> ThreadRecord {
+    let after = Predecessor { id: 77, prio, is_kernel: false, name: name.to_string() };
+    let stay = Stay { in_ns: DUE_NS + 35_000, after, prio: own, ..Stay::default() };
     record(DUE_NS + 55_000, THREAD, ThreadEvent::Stay(Box::new(stay)))
 }
 
 #[test]
 fn a_thread_has_its_name_when_it_left() {
-    let parts = causes(&cycle(), &[begins_after("stress")]);
+    let parts = causes(&cycle(), &[begins_after("stress", 10, 19)]);
     assert_eq!(parts[1], (CauseKind::Thread, "stress".to_string(), 5_000, 30_000));
 }
 
@@ -88,7 +92,7 @@ fn a_waker_on_another_cpu_does_not_have_this_one() {
     let mut woken = cycle();
     woken.waking.is_elsewhere = true;
     assert!(causes(&woken, &[]).iter().all(|(kind, ..)| *kind != CauseKind::Thread));
-    let mut there = begins_after("stress");
+    let mut there = begins_after("stress", 10, 19);
     let ThreadEvent::Stay(stay) = &mut there.kind else { panic!() };
     stay.after = Predecessor { id: 5, ..stay.after.clone() };
     assert_eq!(causes(&woken, &[there])[1], (CauseKind::Thread, "stress".to_string(), 5_000, 30_000));
@@ -96,7 +100,7 @@ fn a_waker_on_another_cpu_does_not_have_this_one() {
 
 #[test]
 fn a_wakeup_names_the_thread_that_had_the_cpu() {
-    let parts = causes(&cycle(), &[]);
+    let parts = causes(&cycle(), &[begins_after("rustc", 19, 19)]);
     assert_eq!(
         parts,
         [
@@ -111,7 +115,7 @@ fn a_wakeup_names_the_thread_that_had_the_cpu() {
 fn the_kernel_function_below_the_interrupt_is_named() {
     let stack = [0x100, 0x200, 0x300, 0x400].map(|low| 0xffff_ffff_8100_0008 + low);
     let kind = ThreadEvent::Stack(stack.to_vec());
-    let records = [record(DUE_NS + 5_000, THREAD, kind), begins_after("rustc")];
+    let records = [record(DUE_NS + 5_000, THREAD, kind), begins_after("rustc", 120, 19)];
     let names = names();
     let scene = scene(&records, &names, "PREEMPT_NONE");
     let made = of_wakeup(&cycle(), &scene);
@@ -128,7 +132,7 @@ fn threads_share_the_time_until_the_begin() {
     let to = Scheduled { id: 9, prio: 120, name: "kworker/1:2".to_string(), ..Scheduled::default() };
     let from = Predecessor { id: 77, prio: 120, is_kernel: false, name: "cc1".to_string() };
     let kind = ThreadEvent::Switched { from, to, is_kernel: true };
-    let parts = causes(&cycle(), &[record(DUE_NS + 15_000, 9, kind)]);
+    let parts = causes(&cycle(), &[record(DUE_NS + 15_000, 9, kind), begins_after("x", 120, 120)]);
     assert_eq!(parts[1], (CauseKind::Thread, "cc1".to_string(), 5_000, 10_000));
     assert_eq!(parts[2], (CauseKind::Kthread, "kworker/1:2".to_string(), 15_000, 20_000));
 }
@@ -142,6 +146,24 @@ fn an_overrun_is_a_cause_of_the_next_cycle() {
 }
 
 #[test]
+fn a_cycle_before_took_its_time_as_it_was() {
+    let of = |execution_ns, blocked| {
+        let before = LoopCycle { due_ns: DUE_NS - 1_000_000, execution_ns, blocked, ..cycle() };
+        let late = LoopCycle { slept_ns: DUE_NS + 4_000, before: Some(Box::new(before)), ..cycle() };
+        let names = names();
+        let made = of_wakeup(&late, &scene(&[], &names, "PREEMPT")).into_iter();
+        let part = |cause: Cause| (cause.kind, cause.duration_ns.unwrap(), cause.detail);
+        made.filter(|cause| cause.kind != CauseKind::Timer).map(part).collect::<Vec<_>>()
+    };
+    let own = |ns, detail: &str| (CauseKind::Execution, ns, Some(detail.to_string()));
+    assert_eq!(of(1_003_000, Vec::new()), [own(4_000, "it took longer than its period")]);
+    assert_eq!(of(700_000, Vec::new()), [own(4_000, "it had not ended")]);
+    let on = |on, ns| Blocked { from_ns: DUE_NS, ns, on, words: [0; 4], ended_by: None, interrupt: None };
+    let stopped = (CauseKind::Stopped, 3_000, None);
+    assert_eq!(of(700_000, vec![on(Wait::Stopped, 3_000)]), [own(1_000, "it had not ended"), stopped]);
+}
+
+#[test]
 fn a_lock_has_its_owner_and_inheritance() {
     let part = |inherits_priority, words| Blocked {
         from_ns: DUE_NS + 40_000,
@@ -149,6 +171,7 @@ fn a_lock_has_its_owner_and_inheritance() {
         on: Wait::Lock { address: 0x7000, inherits_priority },
         words,
         ended_by: Some((12, "logger".to_string())),
+        interrupt: None,
     };
     let of = |part: Blocked| {
         let mut late = cycle();
@@ -178,6 +201,7 @@ fn an_owner_that_waits_for_its_cpu_names_the_thread_that_had_it() {
             out_ns,
             waking: waker(),
             leaving: polls.clone(),
+            prio: 120,
             ..Stay::default()
         };
         record(out_ns, 12, ThreadEvent::Stay(Box::new(stay)))
@@ -208,6 +232,7 @@ fn an_owner_that_waits_for_its_cpu_names_the_thread_that_had_it() {
         on: Wait::Lock { address: 0x7000, inherits_priority: false },
         words: [2, 0, 12, 1],
         ended_by: Some((12, "owner".to_string())),
+        interrupt: None,
     });
     let names = names();
     let causes = whole(&late, &scene(&records, &names, "PREEMPT"));
@@ -231,7 +256,12 @@ fn an_owner_that_waits_for_its_cpu_names_the_thread_that_had_it() {
 fn preemption_shows_the_other_threads_priority() {
     let mut late = cycle();
     let by = Scheduled { id: 5, prio: 19, policy: 1, name: "irq/45-eth0".to_string() };
-    late.preempted.push(crate::cycle::Preempted { from_ns: DUE_NS + 36_000, ns: 6_000, by });
+    late.preempted.push(crate::cycle::Preempted {
+        from_ns: DUE_NS + 36_000,
+        ns: 6_000,
+        by,
+        is_throttled: false,
+    });
     let names = names();
     let scene = scene(&[], &names, "PREEMPT");
     let made = whole(&late, &scene);
@@ -244,12 +274,105 @@ fn preemption_shows_the_other_threads_priority() {
 fn a_cpu_wait_after_a_lock_names_the_running_thread() {
     let mut late = cycle();
     let woken_ns = DUE_NS + 45_000;
-    let part = crate::cycle::Preempted { from_ns: woken_ns, ns: 5_000, by: Scheduled::default() };
+    let part = crate::cycle::Preempted {
+        from_ns: woken_ns,
+        ns: 5_000,
+        by: Scheduled::default(),
+        is_throttled: false,
+    };
     late.preempted.push(part);
     let waking = Waking { waker: 12, waker_name: "logger".to_string(), ..Waking::default() };
-    let stay = Stay { woken_ns: Some(woken_ns), waking, ..Stay::default() };
+    let after = Predecessor { id: 12, prio: 120, is_kernel: false, name: "logger".to_string() };
+    let (in_ns, prio) = (woken_ns + 5_000, 120);
+    let stay = Stay { woken_ns: Some(woken_ns), in_ns, after, prio, waking, ..Stay::default() };
     let parts = causes(&late, &[record(woken_ns + 9_000, THREAD, ThreadEvent::Stay(Box::new(stay)))]);
     assert!(parts.contains(&(CauseKind::Thread, "logger".to_string(), 45_000, 5_000)), "{parts:?}");
+}
+
+#[test]
+fn a_thread_that_gives_way_keeps_no_cpu() {
+    let is_thread = |(kind, ..): &(CauseKind, String, u64, u64)| *kind == CauseKind::Thread;
+    let of = |prio, own| causes(&cycle(), &[begins_after("innocent", prio, own)]).iter().any(is_thread);
+    assert!(!of(120, 19) && !of(50, 19), "nothing shows it in the kernel");
+    assert!(of(19, 19) && of(10, 19) && of(120, 120));
+    assert!(!causes(&cycle(), &[]).iter().any(is_thread), "its priority is unknown");
+}
+
+#[test]
+fn a_ready_thread_that_is_passed_over_is_throttled() {
+    let of = |prio, ns, to| {
+        let mut late = cycle();
+        (late.ended_ns, late.execution_ns) = (DUE_NS + 500_000, 5_000);
+        let by = Scheduled { id: to, prio: 120, policy: 0, name: "innocent".to_string() };
+        late.preempted.push(Preempted { from_ns: DUE_NS + 40_000, ns, by, is_throttled: false });
+        let stay = Stay { in_ns: DUE_NS + 40_000 + ns, prio, ..Stay::default() };
+        let after = record(DUE_NS + 500_000, THREAD, ThreadEvent::Stay(Box::new(stay)));
+        let causes = causes(&late, &[after]).into_iter();
+        let found = causes.filter(|(_, _, begin_ns, _)| *begin_ns == 40_000);
+        found.map(|(kind, name, ..)| (kind, name)).collect::<Vec<_>>()
+    };
+    let by = |name: &str| vec![(CauseKind::Throttled, name.to_string())];
+    assert_eq!([of(19, 200_000, 9), of(19, 200_000, 0)], [by(RT_LIMIT), by(RT_LIMIT)]);
+    assert_eq!([of(-1, 200_000, 9), of(120, 200_000, 0)], [by(RESERVATION), by(QUOTA)]);
+    assert_eq!(of(120, 200_000, 9), [(CauseKind::Thread, "innocent".to_string())]);
+}
+
+#[test]
+fn a_cpu_that_knows_no_wakeup_yet_passes_nothing_over() {
+    let of = |came_ns| {
+        let (to, from) = (Scheduled { id: 9, prio: 120, ..Scheduled::default() }, Predecessor::default());
+        let kind = ThreadEvent::Switched { from, to, is_kernel: false };
+        let late = LoopCycle { began_ns: DUE_NS + 300_000, ended_ns: DUE_NS + 320_000, ..cycle() };
+        let stay = Stay { in_ns: DUE_NS + 300_000, prio: 19, ..Stay::default() };
+        let begins = record(DUE_NS + 320_000, THREAD, ThreadEvent::Stay(Box::new(stay)));
+        let parts = causes(&late, &[record(DUE_NS + came_ns, 9, kind), begins]);
+        parts.iter().any(|(kind, ..)| *kind == CauseKind::Throttled)
+    };
+    assert!(of(100_000) && !of(270_000));
+}
+
+/// A wait of 8 us for a file's data, 40 us after the due time.
+fn waits_for_file(ended_by: Option<(u32, String)>, interrupt: Option<Interrupt>) -> LoopCycle {
+    let mut late = cycle();
+    let (from_ns, ns, on) = (DUE_NS + 40_000, 80_000, Wait::Other(Sysno::fsync as u32));
+    late.blocked.push(Blocked { from_ns, ns, on, words: [0; 4], ended_by, interrupt });
+    late
+}
+
+#[test]
+fn a_wait_is_ended_by_its_interrupt() {
+    let names = names();
+    let detail = |interrupt| {
+        let causes = whole(&waits_for_file(None, Some(interrupt)), &scene(&[], &names, "PREEMPT"));
+        causes.into_iter().find(|cause| cause.name == "fsync").unwrap().detail.unwrap()
+    };
+    assert_eq!(
+        [Interrupt::Hard("virtio0-req".into()), Interrupt::Soft(3), Interrupt::Nmi].map(detail),
+        ["ended by the interrupt of virtio0-req", "ended by the softirq NET_RX", "ended by the NMI"]
+    );
+}
+
+#[test]
+fn a_workers_own_wait_is_told() {
+    let stay = |woken_ns, in_ns, out_ns, interrupt| {
+        let waking = Waking { waker: 77, waker_name: "innocent".into(), interrupt, ..Waking::default() };
+        let leaving = Leaving { sleeps: true, ..Leaving::default() };
+        let stay = Stay { woken_ns: Some(woken_ns), in_ns, out_ns, waking, leaving, ..Stay::default() };
+        record(out_ns, 30, ThreadEvent::Stay(Box::new(stay)))
+    };
+    let disk = Some(Interrupt::Hard("virtio0-req".into()));
+    let records = [
+        stay(DUE_NS, DUE_NS, DUE_NS + 30_000, None),
+        stay(DUE_NS + 110_000, DUE_NS + 110_000, DUE_NS + 125_000, disk),
+    ];
+    let late = waits_for_file(Some((30, "jbd2".into())), None);
+    let names = names();
+    let causes = whole(&late, &scene(&records, &names, "PREEMPT"));
+    let wait = causes.iter().find(|cause| cause.name == "fsync").unwrap();
+    assert_eq!(wait.detail.as_deref(), Some("ended by jbd2 (thread 30)"));
+    let links: Vec<_> =
+        wait.chain.iter().map(|link| (link.kind, link.name.as_str(), link.duration_ns)).collect();
+    assert_eq!(links, [(CauseKind::Interrupt, "virtio0-req", 70_000)]);
 }
 
 /// The kinds and names of causes.
@@ -262,13 +385,14 @@ fn rows_of_one_cycle_name_the_same_causes() {
     let mut late = cycle();
     (late.ended_ns, late.execution_ns) = (DUE_NS + 155_000, 50_000);
     let by = Scheduled { id: 78, prio: 10, policy: 1, name: "irq/45".to_string() };
-    late.preempted.push(Preempted { from_ns: DUE_NS + 40_000, ns: 30_000, by });
+    late.preempted.push(Preempted { from_ns: DUE_NS + 40_000, ns: 30_000, by, is_throttled: false });
     late.blocked.push(Blocked {
         from_ns: DUE_NS + 80_000,
         ns: 40_000,
         on: Wait::Kernel,
         words: [0; 4],
         ended_by: None,
+        interrupt: None,
     });
     let fault = |at_ns, kind| ThreadRecord { thread: THREAD, cpu: 1, at_ns, kind };
     let records = [
@@ -295,7 +419,7 @@ fn moved_within() -> (LoopCycle, Vec<ThreadRecord>) {
     let mut late = cycle();
     (late.ended_ns, late.execution_ns) = (DUE_NS + 100_000, 15_000);
     let by = Scheduled { id: 5, prio: 10, policy: 1, name: "mover".to_string() };
-    late.preempted.push(Preempted { from_ns: DUE_NS + 40_000, ns: 50_000, by });
+    late.preempted.push(Preempted { from_ns: DUE_NS + 40_000, ns: 50_000, by, is_throttled: false });
     let on = |cpu, at_ns, thread, kind| ThreadRecord { thread, cpu, at_ns: DUE_NS + at_ns, kind };
     let switched = |id, name: &str| {
         let from = Predecessor { id: 5, prio: 10, is_kernel: false, name: "mover".to_string() };
@@ -322,6 +446,21 @@ fn a_moved_thread_waits_for_the_cpu_it_was_moved_to() {
     assert!(parts.contains(&(CauseKind::Thread, "mover".to_string(), 40_000, 2_000)), "{parts:?}");
     assert!(parts.contains(&(CauseKind::Thread, "hog".to_string(), 42_000, 48_000)), "{parts:?}");
     assert!(parts.iter().all(|(_, name, ..)| name != "innocent"), "{parts:?}");
+}
+
+#[test]
+fn a_move_from_a_cpu_that_went_offline_says_so() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("sys/devices/system/cpu/cpu1");
+    fs::create_dir_all(&folder).unwrap();
+    let (late, records) = moved_within();
+    let names = names();
+    let detail = |online: &str| {
+        fs::write(folder.join("online"), online).unwrap();
+        let causes = whole(&late, &Scene { root: root.path(), ..scene(&records, &names, "PREEMPT") });
+        causes.into_iter().find(|cause| cause.kind == CauseKind::Migration).unwrap().detail
+    };
+    assert_eq!([detail("1\n"), detail("0\n")], [None, Some("cpu 1 went offline".to_string())]);
 }
 
 #[test]

@@ -8,14 +8,16 @@ mod record;
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use aya::maps::{Array, HashMap, MapData, RingBuf, Stack};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
 use aya::programs::{PerfEvent, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun, UProbe};
-use cause::bpf::{KernelPart, LoadedPart, whole};
+use cause::bpf::{KernelPart, LoadedPart, PerCpu, whole};
 use cause::names::Names;
 use cause::policy::BPF_RIGHTS;
 use rt::uprobe::{Uprobe, UprobePlace};
+use syscalls::Sysno;
 
 use crate::boundary::FoundPlaces;
 use crate::record::ThreadRecord;
@@ -41,20 +43,41 @@ const AT_ONCE: usize = 1 << 16;
 /// The most threads whose page faults are timed.
 const TIMED: usize = 256;
 
-/// The tracepoints, and the events that are not seen without each. An empty text marks a tracepoint that is
-/// required.
-const TAPS: [(&str, &str); 10] = [
+/// The tracepoints and functions, and the events that are not seen without each. An empty text marks one that
+/// is required.
+const TAPS: &[(&str, &str)] = &[
     ("sched_switch", ""),
     ("sched_waking", ""),
     ("hrtimer_expire_entry", "due times of timers"),
     ("hrtimer_expire_exit", "which wakeups come from timers"),
+    ("irq_handler_entry", INTERRUPTS),
+    ("irq_handler_exit", INTERRUPTS),
+    ("softirq_entry", INTERRUPTS),
+    ("softirq_exit", INTERRUPTS),
+    ("softirq_raise", INTERRUPTS),
+    #[cfg(target_arch = "x86_64")]
+    ("reschedule_entry", KEPT),
+    #[cfg(target_arch = "x86_64")]
+    ("call_function_single_entry", KEPT),
     ("sched_migrate_task", "moves of waiting threads"),
     ("page_fault_user", "page faults"),
     ("page_fault_kernel", "page faults in the kernel"),
     ("sched_process_fork", "new threads"),
     ("sched_process_exec", "execve() of a watched process"),
     ("sched_process_exit", "the end of threads"),
+    ("sched_pi_setprio", "waits for a lock with priority inheritance whose owner runs"),
+    ("rt_mutex_wait_proxy_lock", SPINNING),
+    ("rt_mutex_wait_proxy_lock_exit", SPINNING),
+    ("__rt_mutex_futex_unlock_exit", SPINNING),
 ];
+
+const INTERRUPTS: &str = "which interrupts wake threads";
+
+#[cfg(target_arch = "x86_64")]
+const KEPT: &str = "kernel functions that keep a CPU from a thread that another CPU wakes";
+
+const SPINNING: &str =
+    "waits for a lock with priority inheritance whose owner runs, if the owner's own priority is no lower";
 
 /// The running BPF part.
 pub struct ThreadWatch {
@@ -84,11 +107,16 @@ impl ThreadWatch {
     pub fn load(names: &Names) -> Result<ThreadWatch> {
         let word = |number: u32| number.to_ne_bytes();
         let hrtimer_wakeup = names.address("hrtimer_wakeup").unwrap_or(0);
-        let globals: [(&str, &[u8]); 3] = [
-            ("hrtimer_wakeup", &hrtimer_wakeup.to_ne_bytes()),
-            ("futex_call", &word(syscalls::Sysno::futex as u32)),
-            ("yield_call", &word(syscalls::Sysno::sched_yield as u32)),
+        let (hrtimer_wakeup, per_cpu) = (hrtimer_wakeup.to_ne_bytes(), PerCpu::of(Path::new("/")));
+        let calls = [Sysno::futex, Sysno::sched_yield, Sysno::restart_syscall];
+        let [futex, yields, restart] = calls.map(|call| word(call as u32));
+        let own: [(&str, &[u8]); 4] = [
+            ("hrtimer_wakeup", &hrtimer_wakeup),
+            ("futex_call", &futex),
+            ("yield_call", &yields),
+            ("restart_call", &restart),
         ];
+        let globals: Vec<(&str, &[u8])> = own.into_iter().chain(per_cpu.globals()).collect();
         let mut part = THREADS.load(&globals, &[])?;
         let refused = |error: &dyn std::error::Error| THREADS.refused(whole(error));
         part.program::<RawTracePoint>("watch_thread")?.load().map_err(|error| refused(&error))?;
@@ -103,7 +131,7 @@ impl ThreadWatch {
             _free_slots: free_slots,
             lost: part.map("lost")?,
             withheld: part.map("withheld")?,
-            could_not_see: part.attach(&TAPS)?,
+            could_not_see: part.attach(TAPS)?,
             part,
             has_timed_faults: BTreeSet::new(),
             boundaries: Vec::new(),

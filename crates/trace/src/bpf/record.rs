@@ -11,13 +11,25 @@ use std::collections::BTreeMap;
 
 use cause::bpf::RecordBytes;
 use symbols::UserRegisters;
+use syscalls::Sysno;
+#[cfg(target_arch = "aarch64")]
+use syscalls::arm::Sysno as Compat;
+#[cfg(not(target_arch = "aarch64"))]
+use syscalls::x86::Sysno as Compat;
 
 use crate::record::{
-    Boundary, Leaving, Predecessor, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord, UserStack, Waking,
+    Boundary, Interrupt, Leaving, Predecessor, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord,
+    UserStack, Waking,
 };
 
 /// PF_KTHREAD of the kernel.
 const KERNEL_THREAD: u32 = 0x0020_0000;
+
+/// The mark of a 32-bit program's call.
+const COMPAT: u32 = 1 << 30;
+
+/// States of a thread that was stopped, is traced, or is frozen (include/linux/sched.h).
+const STOPPED: u32 = 0x4 | 0x8 | 0x8000;
 
 const BY_TIMER: u32 = 1;
 const UNSEEN: u32 = 8;
@@ -25,6 +37,7 @@ const ELSEWHERE: u32 = 16;
 const INHERITED: u32 = 32;
 const GOES_ON: u32 = 64;
 const HOLE: u32 = 128;
+const THROTTLED: u32 = 256;
 
 /// Decodes records, one after the other.
 #[derive(Debug, Default)]
@@ -61,6 +74,7 @@ fn read(bytes: &[u8]) -> Option<ThreadRecord> {
             ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |sp| Some(Boundary::Begin { sp }))?))
         }
         13 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |_| Some(Boundary::End))?)),
+        14 => ThreadEvent::Spun(Box::new(stay(thread, at_ns, &mut bytes, |_| None)?)),
         2 => stack(&mut bytes),
         3 => switched(thread, &mut bytes)?,
         9 => ThreadEvent::UserStack(Box::new(user_stack(&mut bytes)?)),
@@ -83,23 +97,27 @@ fn stay(
     let (waker, how, waker_name) = (bytes.u32()?, bytes.u32()?, bytes.name()?);
     let (state, next) = (bytes.u32()?, bytes.u32()?);
     let next = Scheduled { id: next, prio: bytes.i32()?, policy: bytes.u32()?, name: bytes.name()? };
-    let call = u32::try_from(bytes.u64()?).ok().filter(|call| *call != u32::MAX);
+    let call = u32::try_from(bytes.u64()?).ok().filter(|call| *call != u32::MAX).map(own_call);
     let arguments = [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
     let words = [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
     let (prio, policy, faults, migrations) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
     let (id, prio_then, flags, lost) = (bytes.u32()?, bytes.i32()?, bytes.u32()?, bytes.u32()?);
     let after = left(id, prio_then, flags, bytes.name()?);
+    let interrupt = interrupt(bytes.u32()?, bytes.u32()?, bytes.name()?);
     let waking = Waking {
         due_ns: (how & BY_TIMER != 0).then_some(due_ns),
         timer: Some(timer).filter(|timer| *timer != 0 && how & (INHERITED | GOES_ON) == 0),
         inherited: (how & INHERITED != 0).then_some((due_ns, timer)),
         waker,
         waker_name,
+        interrupt,
         is_elsewhere: how & ELSEWHERE != 0,
     };
     let boundary = boundary(arguments[0]);
     let leaving = Leaving {
         sleeps: state != 0,
+        is_stopped: state & STOPPED != 0,
+        is_throttled: how & THROTTLED != 0,
         // Only a stay that is split is followed by the same thread.
         is_cut: state == 0 && next.id == thread && boundary.is_none(),
         boundary,
@@ -125,6 +143,27 @@ fn stay(
         lost,
         has_hole: how & HOLE != 0,
     })
+}
+
+/// The number of a call here, also for one of a 32-bit program. One that only these have keeps its mark.
+fn own_call(call: u32) -> u32 {
+    let Some(number) = call.checked_sub(COMPAT) else { return call };
+    let name = Compat::new(number as usize).map_or("", |call| call.name());
+    let name = name.trim_start_matches('_');
+    let same =
+        [name, name.trim_end_matches("_time64"), name.trim_end_matches("64"), name.trim_start_matches("new")];
+    let own = same.into_iter().find_map(|name| name.parse::<Sysno>().ok());
+    own.map_or(call, |own| own as u32)
+}
+
+/// By the context of tools/per_cpu.h.
+fn interrupt(context: u32, number: u32, handler: String) -> Option<Interrupt> {
+    match context {
+        2 => Some(Interrupt::Soft(number)),
+        3 => Some(Interrupt::Hard(handler)),
+        4 => Some(Interrupt::Nmi),
+        _ => None,
+    }
 }
 
 fn stack(bytes: &mut RecordBytes<'_>) -> ThreadEvent {
@@ -183,7 +222,7 @@ mod tests {
         bytes.extend([out_ns, woken_ns, in_ns, due_ns, 0].map(u64::to_ne_bytes).concat());
         bytes.extend([0, BY_TIMER].map(u32::to_ne_bytes).concat());
         // All that tells how it left.
-        bytes.resize(bytes.len() + 16 + 16 + 16 + 8 + 32 + 16 + 16 + 16 + 16, 0);
+        bytes.resize(bytes.len() + 16 + 16 + 16 + 8 + 32 + 16 + 16 + 16 + 16 + 24, 0);
         bytes
     }
 
@@ -209,6 +248,23 @@ mod tests {
     fn a_time_before_the_boot_is_due_at_the_boot() {
         let stay = stay(&mut RecordReader::default(), [20, 30, 5u64.wrapping_sub(1_000), 40]);
         assert_eq!(stay.waking.due_ns, Some(0));
+    }
+
+    #[test]
+    fn calls_of_32_bit_programs_are_those_of_here() {
+        let numbered = |call: Compat| own_call(COMPAT | call as u32);
+        for (compat, own) in [
+            (Compat::clock_nanosleep, Sysno::clock_nanosleep),
+            (Compat::clock_nanosleep_time64, Sysno::clock_nanosleep),
+            (Compat::ppoll_time64, Sysno::ppoll),
+            (Compat::fcntl64, Sysno::fcntl),
+            (Compat::rt_sigtimedwait_time64, Sysno::rt_sigtimedwait),
+            (Compat::epoll_pwait, Sysno::epoll_pwait),
+        ] {
+            assert_eq!(numbered(compat), own as u32, "{compat}");
+        }
+        assert_eq!(own_call(Sysno::read as u32), Sysno::read as u32);
+        assert_eq!(own_call(COMPAT | 99_999), COMPAT | 99_999);
     }
 
     #[test]

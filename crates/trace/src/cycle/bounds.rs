@@ -14,13 +14,10 @@
 //! A BEGIN within a cycle belongs to it if it is deeper in the stack: the function calls itself. Otherwise
 //! the previous cycle did not reach its END, and is left out.
 
-use super::{Blocked, CycleBegin, CycleCutter, LoopCycle, Preempted};
+use super::{CycleBegin, CycleCutter, LoopCycle, PARTS};
 
 #[cfg(test)]
 mod tests;
-
-/// The most parts that are kept of a cycle, or between two cycles.
-const PARTS: usize = 4_096;
 
 /// Boundaries that gave no cycle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -156,23 +153,12 @@ fn came_from_release(mut cycle: LoopCycle, at_ns: u64) -> LoopCycle {
 
 /// A cycle that reaches BEGIN, due then or before; `rest` are the parts after the previous one.
 fn came_by_itself(rest: LoopCycle, cpu: u32, (due_ns, at_ns): (u64, u64), slept_ns: u64) -> LoopCycle {
-    let since_due = |from_ns: u64, ns: u64| {
-        let to_ns = from_ns + ns;
-        (from_ns.max(due_ns), to_ns.saturating_sub(from_ns.max(due_ns)))
-    };
-    let preempted = rest.preempted.into_iter().map(|part| {
-        let (from_ns, ns) = since_due(part.from_ns, part.ns);
-        Preempted { from_ns, ns, ..part }
-    });
-    let blocked = rest.blocked.into_iter().map(|part| {
-        let (from_ns, ns) = since_due(part.from_ns, part.ns);
-        Blocked { from_ns, ns, ..part }
-    });
+    let LoopCycle { preempted, blocked, .. } = rest.since(due_ns);
     LoopCycle {
         due_ns,
         slept_ns,
-        preempted: preempted.filter(|part| part.ns > 0).collect(),
-        blocked: blocked.filter(|part| part.ns > 0).collect(),
+        preempted,
+        blocked,
         begin: Some(CycleBegin { at_ns, before_ns: 0, is_release: true }),
         ..LoopCycle::at(cpu, at_ns)
     }

@@ -8,6 +8,8 @@ use super::*;
 use crate::model::{FEWEST, FEWEST_OF_KNOWN, Source, infer};
 use crate::record::{Leaving, Waking};
 
+mod locks;
+
 const PERIOD_NS: u64 = 1_000_000;
 const OFFSET_NS: u64 = 123_456;
 
@@ -379,66 +381,6 @@ fn even_sleeps_without_a_grid_have_a_period() {
     }
     let model = infer(&story.stays, FEWEST).unwrap();
     assert_eq!((model.release, model.period_ns), (Release::Timer { is_absolute: false }, Some(PERIOD_NS)));
-}
-
-#[test]
-fn the_owner_of_a_lock_unlocks_it() {
-    let mut blocked = Blocked {
-        from_ns: 0,
-        ns: 1,
-        on: Wait::Lock { address: 0x7000, inherits_priority: false },
-        words: [2, 0, 77, 1],
-        ended_by: None,
-    };
-    assert_eq!(blocked.owner(), Some(77));
-    blocked.words = [2, 0x7f00_1234, 77, 1];
-    assert_eq!(blocked.owner(), None);
-    blocked.ended_by = Some((79, "logger".to_string()));
-    assert_eq!(blocked.owner(), Some(79));
-    blocked.on = Wait::Lock { address: 0x7000, inherits_priority: true };
-    blocked.words = [0x8000_0000 | 78, 0, 0, 0];
-    assert_eq!(blocked.owner(), Some(78));
-    blocked.on = Wait::Read(3);
-    assert_eq!(blocked.owner(), None);
-}
-
-#[test]
-fn a_futex_with_waiters_is_the_lock_of_each_library() {
-    const WAIT: u64 = 0;
-    const WAIT_PRIVATE_UNTIL: u64 = 128 | 9;
-    let on = |command, value: u32| {
-        let leaving = leaving(Sysno::futex, [0x7000, command, u64::from(value), 0]);
-        Wait::of(&Stay { leaving, ..Stay::default() }).unwrap()
-    };
-    for (of, value, is_lock) in [
-        ("a mutex of glibc or Rust", 2, true),
-        ("a read-write lock of glibc", 3, true),
-        ("a robust mutex", 1 << 31 | 4_711, true),
-        ("a mutex of musl", 1 << 31 | 16, true),
-        ("a read-write lock of Rust that readers have", 1 << 31 | 1 << 30 | 3, true),
-        ("a parked thread", u32::MAX, false),
-        ("a semaphore", 0, false),
-        ("a condition variable", 4, false),
-    ] {
-        for command in [WAIT, WAIT_PRIVATE_UNTIL] {
-            assert_eq!(matches!(on(command, value), Wait::Lock { .. }), is_lock, "{of}");
-        }
-    }
-}
-
-#[test]
-fn the_owner_of_a_robust_lock_is_in_its_word() {
-    let blocked = |word: u32, ended_by: Option<(u32, String)>| Blocked {
-        from_ns: 0,
-        ns: 1,
-        on: Wait::Lock { address: 0x7000, inherits_priority: false },
-        words: [word, 0, 0, 0],
-        ended_by,
-    };
-    assert_eq!(blocked(1 << 31 | 4_711, None).owner(), Some(4_711));
-    // musl has the number of an error there; and the thread that unlocked it had it.
-    assert_eq!(blocked(1 << 31 | 16, None).owner(), None);
-    assert_eq!(blocked(1 << 31 | 4_711, Some((12, "log".to_string()))).owner(), Some(12));
 }
 
 /// In epoll_wait for a timerfd and for a descriptor: at the timer it triggers a client, which calls back in

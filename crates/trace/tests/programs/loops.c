@@ -416,6 +416,7 @@ int main(int count, char **word)
 	size_t many;
 	sigset_t set;
 	FILE *file;
+	int is_pinned;
 
 	if (count < 5) {
 		fprintf(stderr, "usage: loops STYLE PERIOD_US CYCLES FILE [PLANT]\n");
@@ -440,7 +441,9 @@ int main(int count, char **word)
 	fflush(stdout);
 	/* The last first: it makes its descriptors before another loop triggers it. */
 	for (size_t n = many; n-- > 0;) {
-		threads[n] = start(run, &loops[n], n == many - 1 && count > 5, LOOP_PRIORITY - (int)n);
+		/* A DEADLINE thread must be free. */
+		is_pinned = n == many - 1 && count > 5 && strcmp(word[1], "deadline");
+		threads[n] = start(run, &loops[n], is_pinned, LOOP_PRIORITY - (int)n);
 		usleep(20000);
 	}
 	for (size_t n = 0; n < many; n++)

@@ -2,13 +2,22 @@
 /*
  * Events that a loop provokes in every 16th cycle, with their stamps.
  *
- *   lock, pi-lock   a mutex that the thread `holder` holds until some time after the cycle's begin
+ *   lock, pi-lock   a mutex that the thread `holder` holds until some time after the cycle's begin, asleep
+ *   pi-spin         a mutex with priority inheritance that the thread `runner` holds so long, running; also with a time limit, of a
+ *                   runner that has a higher priority, and after a condition variable (pi-cond)
  *   fault           a page of fresh memory is touched
  *   preempt         the thread `preemptor`, of higher priority, takes the CPU
  *   pipe            a read from a pipe that the thread `filler` fills late
  *   overrun         the cycle takes one and a half periods
+ *   fsync           a file's data go to the disk
+ *   stop            another process stops this one for a while
+ *   exhaust         a DEADLINE thread uses up its runtime
+ *
+ * Innocent threads run meanwhile, whose names begin with `by-`: ordinary ones, in user mode, on the loop's CPU and on others.
  */
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 enum { PLANT_NS = 300000, PREEMPTION_NS = 200000, PREEMPTED_WORK_NS = 150000 };
 
@@ -18,9 +27,19 @@ static struct helper {
 	uint64_t at;
 	pid_t thread;
 	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	int is_ready, is_timed, signals;
 	int pipe[2];
 	volatile uint64_t from, to;
 } helper;
+
+/* The CPU of pinned threads. */
+static int pinned_cpu(void)
+{
+	static int cpu = -1;
+
+	return cpu = cpu < 0 ? sched_getcpu() : cpu;
+}
 
 /* A thread, pinned to one CPU or free, by SCHED_FIFO where that is allowed. */
 static pthread_t start(void *(*run)(void *), void *argument, int is_pinned, int priority)
@@ -32,11 +51,8 @@ static pthread_t start(void *(*run)(void *), void *argument, int is_pinned, int 
 
 	pthread_attr_init(&attributes);
 	if (is_pinned) {
-		static int cpu = -1;
-
-		cpu = cpu < 0 ? sched_getcpu() : cpu;
 		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
+		CPU_SET(pinned_cpu(), &set);
 		pthread_attr_setaffinity_np(&attributes, sizeof(set), &set);
 	}
 	pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
@@ -82,6 +98,23 @@ static void *holder(void *argument)
 
 		pthread_mutex_lock(&helper.mutex);
 		sleep_until(at + PLANT_NS);
+		pthread_mutex_unlock(&helper.mutex);
+	}
+	return NULL;
+}
+
+/* Holds the mutex, and runs. */
+static void *runner(void *argument)
+{
+	(void)argument;
+	for (;;) {
+		uint64_t at = asked("runner");
+
+		pthread_mutex_lock(&helper.mutex);
+		helper.is_ready = 1;
+		pthread_cond_signal(&helper.cond);
+		while (now_ns() < at + PLANT_NS)
+			;
 		pthread_mutex_unlock(&helper.mutex);
 	}
 	return NULL;
@@ -133,6 +166,27 @@ static void take_lock(struct loop *loop)
 	pthread_mutex_unlock(&helper.mutex);
 }
 
+/* While the mutex' owner runs, this thread keeps its CPU. */
+static __attribute__((noinline)) void wait_for_runner(struct loop *loop)
+{
+	struct timespec later = time_of(now_ns() + 1000000000);
+	uint64_t from = now_ns();
+
+	if (helper.is_timed)
+		need(!pthread_mutex_clocklock(&helper.mutex, CLOCK_MONOTONIC, &later), "mutex");
+	else
+		pthread_mutex_lock(&helper.mutex);
+	if (helper.signals) {
+		helper.is_ready = 0;
+		ask(loop, now_ns());
+		while (!helper.is_ready)
+			pthread_cond_wait(&helper.cond, &helper.mutex);
+	}
+	if (now_ns() - from > PLANT_NS / 3)
+		write_down(loop, "spin", from, now_ns(), helper.thread);
+	pthread_mutex_unlock(&helper.mutex);
+}
+
 static void touch_page(struct loop *loop)
 {
 	uint64_t from;
@@ -180,6 +234,93 @@ static void overrun(struct loop *loop)
 	write_down(loop, "overrun", from, now_ns(), loop->stamps.thread);
 }
 
+static void sync_file(struct loop *loop)
+{
+	static char block[4096];
+	static int file = -1;
+	char name[] = "loops-XXXXXX";
+	uint64_t from;
+
+	if (file < 0) {
+		file = mkstemp(name);
+		need(file >= 0 && !unlink(name), "a file");
+	}
+	need(pwrite(file, block, sizeof(block), 0) == sizeof(block), "write to a file");
+	from = now_ns();
+	fsync(file);
+	if (now_ns() - from > PLANT_NS / 10)
+		write_down(loop, "fsync", from, now_ns(), loop->stamps.thread);
+}
+
+/* The process that stops this one; asked by a byte. */
+static void start_stopper(void)
+{
+	struct sched_param param = { .sched_priority = LOOP_PRIORITY + 10 };
+	char byte;
+
+	if (fork())
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sched_setscheduler(0, SCHED_FIFO, &param);
+	while (read(helper.pipe[0], &byte, 1) == 1) {
+		kill(getppid(), SIGSTOP);
+		usleep(PLANT_NS / 1000);
+		kill(getppid(), SIGCONT);
+	}
+	_exit(0);
+}
+
+static void be_stopped(struct loop *loop)
+{
+	uint64_t begin = now_ns(), last = begin, now;
+
+	need(write(helper.pipe[1], "", 1) == 1, "write to the stopper");
+	while ((now = now_ns()) - last < PLANT_NS / 2 && now - begin < loop->period)
+		last = now;
+	if (now - last >= PLANT_NS / 2)
+		write_down(loop, "stop", last, now, loop->stamps.thread);
+}
+
+/* It has a quarter of its period, which many kernels check at their ticks. */
+static void exhaust(struct loop *loop)
+{
+	uint64_t begin = now_ns(), last = begin, now;
+
+	while ((now = now_ns()) - last < loop->period / 4 && now - begin < 5 * loop->period)
+		last = now;
+	if (now - last >= loop->period / 4)
+		write_down(loop, "exhaust", last, now, loop->stamps.thread);
+}
+
+/* In user mode, and now and then asleep. */
+static void *bystander(void *name)
+{
+	uint64_t from = now_ns();
+
+	pthread_setname_np(pthread_self(), name);
+	for (;;) {
+		if (now_ns() - from < 700000)
+			continue;
+		usleep(100);
+		from = now_ns();
+	}
+	return NULL;
+}
+
+static void start_bystanders(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	cpu_set_t set;
+
+	pthread_attr_init(&attributes);
+	need(!pthread_create(&thread, &attributes, bystander, "by-anywhere"), "a bystander");
+	CPU_ZERO(&set);
+	CPU_SET(pinned_cpu(), &set);
+	pthread_attr_setaffinity_np(&attributes, sizeof(set), &set);
+	need(!pthread_create(&thread, &attributes, bystander, "by-here"), "a bystander");
+}
+
 static void plant_prepare(struct loop *loop, const char *kind)
 {
 	static const struct {
@@ -190,26 +331,39 @@ static void plant_prepare(struct loop *loop, const char *kind)
 	} plants[] = {
 		{ "lock", take_lock, holder, LOOP_PRIORITY - 10 },
 		{ "pi-lock", take_lock, holder, LOOP_PRIORITY - 10 },
+		{ "pi-spin", wait_for_runner, runner, LOOP_PRIORITY - 10 },
+		{ "pi-spin-until", wait_for_runner, runner, LOOP_PRIORITY - 10 },
+		{ "pi-spin-higher", wait_for_runner, runner, LOOP_PRIORITY + 10 },
+		{ "pi-cond", wait_for_runner, runner, LOOP_PRIORITY - 10 },
 		{ "fault", touch_page, NULL, 0 },
 		{ "preempt", be_preempted, preemptor, LOOP_PRIORITY + 10 },
 		{ "pipe", read_late_pipe, filler, LOOP_PRIORITY - 10 },
 		{ "overrun", overrun, NULL, 0 },
+		{ "fsync", sync_file, NULL, 0 },
+		{ "stop", be_stopped, NULL, 0 },
+		{ "exhaust", exhaust, NULL, 0 },
 	};
 	pthread_mutexattr_t attributes;
 
 	pthread_mutexattr_init(&attributes);
-	if (!strcmp(kind, "pi-lock"))
+	if (!strncmp(kind, "pi-", 3))
 		need(!pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT), "priority inheritance");
+	helper.is_timed = !strcmp(kind, "pi-spin-until");
+	helper.signals = !strcmp(kind, "pi-cond");
 	pthread_mutex_init(&helper.mutex, &attributes);
+	pthread_cond_init(&helper.cond, NULL);
 	sem_init(&helper.asked, 0, 0);
 	need(!pipe(helper.pipe), "pipe");
 	for (size_t n = 0; n < sizeof(plants) / sizeof(*plants); n++) {
 		if (strcmp(plants[n].kind, kind))
 			continue;
 		loop->plant = plants[n].plant;
-		loop->ask_plant = plants[n].helper && plants[n].plant != be_preempted ? ask : NULL;
+		loop->ask_plant = plants[n].helper && plants[n].plant != be_preempted && !helper.signals ? ask : NULL;
 		if (plants[n].helper)
-			start(plants[n].helper, NULL, plants[n].priority > LOOP_PRIORITY, plants[n].priority);
+			start(plants[n].helper, NULL, plants[n].plant == be_preempted, plants[n].priority);
+		if (loop->plant == be_stopped)
+			start_stopper();
+		start_bystanders();
 		return;
 	}
 	fprintf(stderr, "loops: no plant %s\n", kind);

@@ -3,9 +3,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use cause::names::Names;
-use evidence::cause::{Cause, CauseKind};
+use evidence::cause::{Cause, CauseKind, RESERVATION};
 use trace::blame::CycleCauses;
 use trace::code::ProgramCode;
 use trace::cycle::LoopCycle;
@@ -48,6 +49,7 @@ impl Seen {
             numbers: &BTreeMap::new(),
             preemption: "not used",
             code: &self.code,
+            root: Path::new("/"),
         };
         CycleCauses::of(cycle, &scene).response
     }
@@ -64,8 +66,10 @@ pub struct Blamed {
     pub owner: usize,
     /// The function of the program's wait and, for a lock, the one in which its owner released it.
     pub function: usize,
-    /// Parts that add up to the response, within a tenth.
+    /// Parts that add up to the response, within a tenth, but for waits for the CPU.
     pub whole: usize,
+    /// The number of these in whose causes a bystander is named.
+    pub innocent: usize,
     /// The first event with a missing part.
     pub wrong: Option<String>,
 }
@@ -78,15 +82,34 @@ impl Blamed {
         let has = |part: usize| told.iter().any(|told| told[part]);
         let response_ns = cycle.map_or(0, LoopCycle::response_ns);
         let sum_ns: u64 = causes.iter().filter_map(|cause| cause.duration_ns).sum();
-        let is_whole = cycle.is_some() && sum_ns.abs_diff(response_ns) * 10 <= response_ns;
+        // What it waited for its CPU has no cause where a bystander had that, and had to give way.
+        let ready_ns = cycle.map_or(0, |cycle| {
+            let preempted_ns: u64 = cycle.preempted.iter().map(|part| part.ns).sum();
+            cycle.began_ns.saturating_sub(cycle.woken_ns) + preempted_ns
+        });
+        let missing_ns = response_ns.saturating_sub(sum_ns).saturating_sub(ready_ns);
+        let too_much_ns = sum_ns.saturating_sub(response_ns);
+        let is_whole = cycle.is_some() && missing_ns.max(too_much_ns) * 10 <= response_ns;
         self.cause += usize::from(has(0));
         self.owner += usize::from(has(1));
         self.function += usize::from(has(2));
         self.whole += usize::from(is_whole);
-        if !(has(0) && has(1) && has(2) && is_whole) && self.wrong.is_none() {
+        let is_innocent = causes.iter().any(names_bystander);
+        self.innocent += usize::from(is_innocent);
+        let is_right = has(0) && has(1) && has(2) && is_whole && !is_innocent;
+        if !is_right && self.wrong.is_none() {
             self.wrong = Some(format!("{plant:?} {cycle:#?} {causes:#?}"));
         }
     }
+}
+
+/// Whether a cause names a bystander, and no kernel function in which it kept the CPU.
+fn names_bystander(cause: &Cause) -> bool {
+    let is_one = |name: &str| name.starts_with("by-");
+    let by = cause.owner.iter().chain(cause.chain.iter().filter_map(|link| link.owner.as_ref()));
+    let detail = cause.detail.as_deref().unwrap_or_default();
+    let is_told = is_one(&cause.name) || detail.contains("by by-") || by.clone().any(|by| is_one(&by.name));
+    is_told && cause.function.is_none()
 }
 
 impl Plant {
@@ -95,6 +118,7 @@ impl Plant {
     fn is_told_by(&self, cause: &Cause) -> Option<[bool; 3]> {
         let owner = cause.owner.as_ref();
         let is_owner = owner.is_some_and(|owner| owner.tid == self.thread);
+        let is_most = || cause.duration_ns.is_some_and(|ns| ns * 2 > self.ns);
         let is_in = |name: &str| cause.function.as_deref() == Some(&format!("loops-c!{name}"));
         Some(match (self.kind.as_str(), cause.kind) {
             ("lock", CauseKind::Lock) => {
@@ -105,6 +129,11 @@ impl Plant {
                 let waited = waited_ns * 2 > cause.duration_ns.unwrap_or(0);
                 let is_named = cause.name.starts_with("loops-c!helper");
                 [is_named && waited, is_owner, is_in("take_lock") && released == Some("loops-c!holder")]
+            }
+            ("spin", CauseKind::Lock) => {
+                let released = owner.and_then(|owner| owner.function.as_deref());
+                let both = is_in("wait_for_runner") && released == Some("loops-c!runner");
+                [cause.name.starts_with("loops-c!helper") && is_most(), is_owner, both]
             }
             ("fault", CauseKind::Fault) => {
                 let is_here = cause.detail.as_deref() == Some(&format!("write at {:#x}", self.address));
@@ -120,6 +149,13 @@ impl Plant {
                     cause.detail.as_deref() == Some(&format!("ended by filler (thread {})", self.thread));
                 [cause.name.starts_with("read"), ended, is_in("read_late_pipe")]
             }
+            // By the disk's interrupt, or by a thread of the kernel.
+            ("fsync", CauseKind::Wait) => {
+                let ended = cause.detail.as_deref().is_some_and(|detail| detail.starts_with("ended by"));
+                [cause.name == "fsync", ended, is_in("sync_file")]
+            }
+            ("stop", CauseKind::Stopped) => [is_most(), true, true],
+            ("exhaust", CauseKind::Throttled) => [is_most() && cause.name == RESERVATION, true, true],
             ("overrun", CauseKind::Execution) => {
                 let is_long = cause.duration_ns.is_some_and(|ns| ns * 10 > self.ns * 8);
                 [is_long, true, true]

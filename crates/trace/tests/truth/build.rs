@@ -33,6 +33,19 @@ pub fn steps(is_c: bool) -> Result<Command, String> {
     }
 }
 
+/// The command of a 32-bit program; else the reason why it cannot be built here.
+#[allow(dead_code, reason = "an example shares this file")]
+pub fn of_32_bits() -> Result<Command, String> {
+    let program = folder().join("compat-c");
+    let built = Command::new("cc")
+        .args(["-m32", "-nostdlib", "-static", "-fno-pie", "-no-pie", "-O2", "-o"])
+        .args([&program, &source("compat.c")])
+        .output()
+        .map_err(|error| format!("it needs cc ({error})"))?;
+    let why = || format!("cc makes no 32-bit program: {}", String::from_utf8_lossy(&built.stderr));
+    built.status.success().then(|| Command::new(&program)).ok_or_else(why)
+}
+
 /// A program that does not set a real-time policy itself gets one: else on a busy machine the result would
 /// depend on other programs.
 fn real_time(program: PathBuf) -> Command {

@@ -81,6 +81,11 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     let _turn = one_at_a_time();
     let names = Names::read(Path::new("/"));
     let mut bpf = load(&names)?;
+    // Where no program may be attached to functions of the kernel.
+    let unseen = bpf.could_not_see().iter().find(|what| what.contains("priority is no lower"));
+    if let (Some("pi-spin-higher"), Some(what)) = (case.plant, unseen) {
+        return Err(what.clone());
+    }
     let (mut child, file) = start(case)?;
     let (attached_ns, records, code) = records(&mut bpf, &mut child);
     bpf.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
@@ -155,7 +160,8 @@ fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>,
     (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, records, code)
 }
 
-fn stays(records: &[ThreadRecord]) -> Vec<Stay> {
+/// The stays among records of one thread.
+pub fn stays(records: &[ThreadRecord]) -> Vec<Stay> {
     let stay = |record: &ThreadRecord| match &record.kind {
         ThreadEvent::Stay(stay) => Some(Stay::clone(stay)),
         _ => None,
@@ -164,9 +170,13 @@ fn stays(records: &[ThreadRecord]) -> Vec<Stay> {
 }
 
 fn cycles(mut cycles: CycleCutter, records: &[ThreadRecord]) -> Vec<trace::cycle::LoopCycle> {
-    let stay = |record: &ThreadRecord| match &record.kind {
-        ThreadEvent::Stay(stay) => Some((record.cpu, Stay::clone(stay))),
+    let mut take = |record: &ThreadRecord| match &record.kind {
+        ThreadEvent::Stay(stay) => cycles.add(record.cpu, Stay::clone(stay)),
+        ThreadEvent::Spun(part) => {
+            cycles.spins(Stay::clone(part));
+            None
+        }
         _ => None,
     };
-    records.iter().filter_map(stay).filter_map(|(cpu, stay)| cycles.add(cpu, stay)).collect()
+    records.iter().filter_map(&mut take).collect()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the files that the programs write: see `tests/programs/stamps.h`.
 
-use trace::cycle::LoopCycle;
+use trace::cycle::{Blocked, LoopCycle};
 use trace::wait::Wait;
 
 /// The stamps of a thread.
@@ -49,7 +49,7 @@ pub struct TrueCycle {
 /// An event that the program provoked.
 #[derive(Debug)]
 pub struct Plant {
-    /// `lock`, `fault`, `preempt`, `pipe` or `overrun`.
+    /// As in `tests/programs/plants.h`; of locks `lock` or `spin`.
     pub kind: String,
     /// Its cycle's index in the thread.
     pub cycle: usize,
@@ -72,6 +72,10 @@ impl Plant {
                     && is_by(&blocked.ended_by)
                     && blocked.owner() == Some(self.thread)
             }),
+            "spin" => {
+                let is_it = |blocked: &Blocked| blocked.owner() == Some(self.thread);
+                cycle.blocked.iter().any(is_it)
+            }
             "pipe" => cycle
                 .blocked
                 .iter()
@@ -80,6 +84,11 @@ impl Plant {
             "preempt" => {
                 cycle.preempted.iter().any(|part| part.by.id == self.thread && part.ns * 2 > self.ns)
             }
+            "fsync" => cycle.blocked.iter().any(|blocked| matches!(blocked.on, Wait::Other(_))),
+            "stop" => {
+                cycle.blocked.iter().any(|blocked| blocked.on == Wait::Stopped && blocked.ns * 2 > self.ns)
+            }
+            "exhaust" => cycle.preempted.iter().any(|part| part.ns * 2 > self.ns),
             "overrun" => cycle.ended_ns - cycle.began_ns >= self.ns,
             _ => false,
         }
