@@ -225,10 +225,13 @@ pub struct SpikeOptions {
 /// Runs of other boots.
 #[derive(Debug, Clone, Default, Args)]
 pub struct BootOptions {
-    /// Judge so many boots, of which this run is one: without a bad one, fewer than 3/N of boots are bad
+    /// Judge N boots together: without a bad one, fewer than 3/N of boots are bad
+    ///
+    /// Earlier runs of the same request that lie in the same folder count, one boot each. Run the same
+    /// command again after each boot; isolator reboots nothing. The last lines say how many are needed.
     #[arg(hide_short_help = true, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), help_heading = CLAIM)]
     pub boots: Option<u64>,
-    /// Earlier runs of the same options, from other boots, to judge together with this one
+    /// Further runs to judge together with this one, from other boots
     #[arg(hide_short_help = true, long, value_name = "RUN,…", value_delimiter = ',', help_heading = CLAIM)]
     pub join: Vec<PathBuf>,
 }

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--boots` and `--join`: a run judged together with earlier ones of the same request, each in its own boot.
+//! `--boots` and `--join`: a run judged together with runs of other boots.
+//!
+//! With `--boots` the runs that lie beside it are found: of the same request, by the same user, of the same
+//! machine, kernel and boot line. So the same command after each boot adds one, and none is left out by
+//! choice. `--join` names others, which may differ in that.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
-use compare::{asked_differences, machine_differences};
+use compare::{asked_differences, boot_differences, is_same_system};
 use evidence::boots::JoinedBoots;
 use evidence::document::ProveDocument;
+use evidence::manifest::Manifest;
 use evidence::{Bundle, Result};
 
 use crate::args::BootOptions;
@@ -13,7 +21,7 @@ use crate::args::BootOptions;
 /// Differences between boots that are listed.
 const LISTED: usize = 12;
 
-/// Opens the runs that are joined, before anything is measured.
+/// Opens the runs that are joined by name, before anything is measured.
 pub fn opened(options: &BootOptions) -> Result<Vec<Bundle>> {
     options.join.iter().map(|path: &PathBuf| Bundle::open(path)).collect()
 }
@@ -22,23 +30,25 @@ pub fn opened(options: &BootOptions) -> Result<Vec<Bundle>> {
 pub fn judged(
     bundle: &Bundle,
     document: ProveDocument,
-    others: &[Bundle],
+    named: &[Bundle],
     options: &BootOptions,
 ) -> ProveDocument {
-    if options.boots.is_none() && others.is_empty() {
+    if options.boots.is_none() && named.is_empty() {
         return document;
     }
     let mut boots = JoinedBoots::default();
     boots.add(bundle, document.verdict.outcome);
+    let known = named.iter().chain([bundle]).filter_map(|other| other.path.canonicalize().ok()).collect();
+    let found = if options.boots.is_some() { beside(bundle, &known) } else { Vec::new() };
     let (mut notes, mut differ) = (Vec::new(), Vec::new());
-    for other in others {
+    for other in named.iter().chain(&found) {
         let unlike = asked_differences(&other.manifest, &bundle.manifest);
         if let Some(first) = unlike.first() {
             notes.push(format!("{} is not joined: {first}", other.path.display()));
             continue;
         }
         boots.add(other, ProveDocument::without_tails(other).verdict.outcome);
-        for difference in machine_differences(&other.manifest, &bundle.manifest) {
+        for difference in boot_differences(&other.manifest, &bundle.manifest) {
             let line = format!("boots differ: {difference}");
             if !differ.contains(&line) {
                 differ.push(line);
@@ -50,7 +60,41 @@ pub fn judged(
         differ.truncate(LISTED);
         differ.push(more);
     }
+    if !found.is_empty() {
+        let runs = if found.len() == 1 { "run" } else { "runs" };
+        let folder = parent(&bundle.path).display().to_string();
+        notes.push(format!("judged with {} earlier {runs} of the same request in {folder}", found.len()));
+    }
     let mut document = document.joined(&boots, options.boots.unwrap_or(0));
     document.notes.extend(notes.into_iter().chain(differ));
     document
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The runs of the same request, user and system in the folder in which `bundle` lies; not those of `known`.
+fn beside(bundle: &Bundle, known: &BTreeSet<PathBuf>) -> Vec<Bundle> {
+    let owner = |path: &Path| fs::symlink_metadata(path).map(|metadata| metadata.uid()).ok();
+    let own = owner(&bundle.path);
+    let is_run = |path: &PathBuf| {
+        let is_bundle = path.join("manifest.json").is_file() || path.extension() == Some("zst".as_ref());
+        is_bundle && owner(path) == own && path.canonicalize().is_ok_and(|path| !known.contains(&path))
+    };
+    let entries = fs::read_dir(parent(&bundle.path)).into_iter().flatten().flatten();
+    let mut paths = entries.map(|entry| entry.path()).filter(is_run).collect::<Vec<_>>();
+    paths.sort();
+    // A folder has its request in one small file; all of a long run takes seconds to read.
+    let may_be_same = |path: &&PathBuf| {
+        let with = |asked| Manifest { asked, ..bundle.manifest.clone() };
+        let is_same = |asked| asked_differences(&with(asked), &bundle.manifest).is_empty();
+        !path.is_dir() || run::read_asked(path).is_ok_and(is_same)
+    };
+    let is_same = |other: &Bundle| {
+        asked_differences(&other.manifest, &bundle.manifest).is_empty()
+            && is_same_system(&other.manifest, &bundle.manifest)
+    };
+    let opened = paths.iter().filter(may_be_same).filter_map(|path| Bundle::open(path).ok());
+    opened.filter(is_same).collect()
 }

@@ -77,7 +77,7 @@ pub fn judged(
     if let Some(page) = page {
         page.judged(&document, &report);
     }
-    next::say(next::after_run(&bundle, &document), out);
+    next::say(next::after_run(&bundle, &document, options), out);
     match (document.rows.is_empty(), document.not_run.first()) {
         (true, Some(row)) => {
             Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())

@@ -14,7 +14,9 @@ use lint::LintDocument;
 use machine::CpuSet;
 use why::WhyDocument;
 
-use crate::args::{CompareArgs, DoctorArgs, FleetReportArgs, GateArgs, LintArgs, Output, TunePlanArgs};
+use crate::args::{
+    CompareArgs, DoctorArgs, FleetReportArgs, GateArgs, LintArgs, Output, RunOptions, TunePlanArgs,
+};
 
 /// The command that plans.
 const PLAN: &str = "isolator tune plan";
@@ -44,8 +46,8 @@ pub fn path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 
-/// After a run: what made it late, what stands in its way, or a longer run.
-pub fn after_run(bundle: &Bundle, document: &ProveDocument) -> Option<String> {
+/// After a run: what made it late, what stands in its way, the next boot, or a longer run.
+pub fn after_run(bundle: &Bundle, document: &ProveDocument, options: &RunOptions) -> Option<String> {
     if document.rows.is_empty() {
         return None;
     }
@@ -60,12 +62,39 @@ pub fn after_run(bundle: &Bundle, document: &ProveDocument) -> Option<String> {
             let named = asked.purpose.as_ref().map(|purpose| format!(" --use {}", quoted(purpose)));
             Some(format!("isolator doctor{}{only}", named.unwrap_or_default()))
         }
+        _ if document
+            .verdict
+            .claim
+            .as_ref()
+            .and_then(|claim| claim.more_boots)
+            .is_some_and(|more| more > 0) =>
+        {
+            Some(next_boot(bundle, options))
+        }
         // A program's own loops cannot be asked again by the plan alone.
         _ if asked.is_of_program() => None,
         VerdictOutcome::Unproven | VerdictOutcome::Held => {
             let is_long = asked.duration_ns.is_none_or(|ns| ns >= LONG_NS);
             (!is_long).then(|| format!("isolator prove --like {folder} --duration 1h"))
         }
+    }
+}
+
+/// The same in another boot, beside this run.
+fn next_boot(bundle: &Bundle, options: &RunOptions) -> String {
+    let (folder, asked) = (path(&bundle.path), &bundle.manifest.asked);
+    let boots = options.boots.boots.unwrap_or(0);
+    let another = options.output.as_ref().map(|output| {
+        let name = output.display().to_string();
+        let number =
+            name.rsplit_once('-').and_then(|(stem, number)| Some((stem, number.parse::<u64>().ok()?)));
+        let name = number.map_or(format!("{name}-2"), |(stem, number)| format!("{stem}-{}", number + 1));
+        format!(" -o {}", quoted(&name))
+    });
+    let another = another.unwrap_or_default();
+    match asked.is_of_program() {
+        true => format!("reboot; then the same command{another}"),
+        false => format!("reboot; then: isolator prove --like {folder} --boots {boots}{another}"),
     }
 }
 

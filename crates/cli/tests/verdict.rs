@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the program ends: 0 the limit holds, 1 it could not be done, 2 it does not hold or is not proven to.
 
+use std::fs;
+use std::path::Path;
+
 use crate::common::*;
+use serde_json::Value;
 
 /// Five cycles in a second with 199 ms to spare: holds on every machine that is alive.
 const EASY: [&str; 6] = ["--period", "200ms", "--limit", "199ms", "--claim", "0.7"];
@@ -82,6 +86,48 @@ fn two_runs_of_one_boot_are_one_boot() {
     let claim = isolator(folder.path(), &short("b", &args)).judged().json()["verdict"]["claim"].clone();
     assert_eq!((&claim["unit"], &claim["per"]), (&"boot".into(), &"boot".into()), "{claim}");
     assert!(claim["boots"].as_u64().unwrap() <= 1 && claim["more_boots"].as_u64().unwrap() >= 1, "{claim}");
+}
+
+/// Gives the run in `bundle` another boot, as if it had been measured before a reboot.
+fn in_another_boot(bundle: &Path) {
+    let path = bundle.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    manifest["machine"]["boot_id"] = "11111111-2222-3333-4444-555555555555".into();
+    manifest["by_boot"]["interrupt eth0-rx"] = "cpu 63".into();
+    fs::write(path, manifest.to_string()).unwrap();
+}
+
+#[test]
+fn boots_finds_the_runs_beside_it() {
+    skip_if!(skipped_for_lack_of_cpus());
+    let folder = folder();
+    let all = evidence::taint::CODES.join(",");
+    let easy = [&EASY[..], &["--accept", &all]].concat();
+    let other = [&["--period", "100ms", "--limit", "99ms", "--claim", "0.7", "--accept", &all][..]].concat();
+    isolator(folder.path(), &short("run", &easy)).judged();
+    in_another_boot(&folder.path().join("run"));
+    // Of another request, it is no boot of this one.
+    isolator(folder.path(), &short("unlike", &other)).judged();
+    in_another_boot(&folder.path().join("unlike"));
+    let args = [&easy[..], &["--boots", "3", "--json=b.json"]].concat();
+    let ran = isolator(folder.path(), &short("run-2", &args)).judged();
+    let document: Value = serde_json::from_slice(&fs::read(folder.path().join("b.json")).unwrap()).unwrap();
+    if skipped(document["verdict"]["outcome"] == "exceeded", "a thread was 199 ms late") {
+        return;
+    }
+    let claim = &document["verdict"]["claim"];
+    assert_eq!((&claim["boots"], &claim["more_boots"]), (&2.into(), &1.into()), "{document:#}");
+    assert!(
+        ran.stdout.ends_with("next: reboot; then: isolator prove --like run-2 --boots 3 -o run-3\n"),
+        "{ran:#?}"
+    );
+    let notes = document["notes"].to_string();
+    let differs = "boots differ: interrupt eth0-rx cpu 63 before but not stated after";
+    assert!(notes.contains(differs), "{notes}");
+    // The same of bundles that are there.
+    let joined = isolator(folder.path(), &["report", "run", "--join", "run-2", "--json=r.json"]).judged();
+    assert!(joined.stdout.contains("from 2 boots"), "{joined:#?}");
+    isolator(folder.path(), &["report", "run", "run-2", "--boots", "3"]).ended(1);
 }
 
 #[test]

@@ -7,5 +7,8 @@ pub mod gate;
 mod likeness;
 mod runs;
 
-pub use likeness::{Difference, asked as asked_differences, machine as machine_differences};
+pub use likeness::{
+    Difference, asked as asked_differences, boots as boot_differences, is_same_system,
+    machine as machine_differences,
+};
 pub use runs::{Change, ComparedFigure, ComparedRun, Comparison, compare};

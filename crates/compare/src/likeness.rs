@@ -93,6 +93,24 @@ pub fn machine(before: &Manifest, after: &Manifest) -> Vec<Difference> {
     differences
 }
 
+/// Where two boots of one machine differ: in what each boot decides anew first, then as [`machine`] says.
+pub fn boots(before: &Manifest, after: &Manifest) -> Vec<Difference> {
+    let mut differences = differ(&before.by_boot, &after.by_boot);
+    differences.extend(machine(before, after));
+    differences
+}
+
+/// Whether two runs are of one machine with one kernel and one boot line.
+pub fn is_same_system(before: &Manifest, after: &Manifest) -> bool {
+    let system = |manifest: &Manifest| {
+        let machine = &manifest.machine;
+        let kernel = &machine.kernel;
+        let of_kernel = [&kernel.release, &kernel.version, &kernel.command_line, &kernel.config_sha256];
+        [&machine.hostname, &machine.cpu_model].into_iter().chain(of_kernel).cloned().collect::<Vec<_>>()
+    };
+    system(before) == system(after)
+}
+
 /// For other tools' evidence: names what neither run states and is therefore only taken as the same.
 pub(crate) fn unstated(before: &Manifest, after: &Manifest) -> Option<String> {
     let imported = |manifest: &Manifest| manifest.written_by.program != "isolator";

@@ -73,10 +73,9 @@ impl ProveDocument {
             end(verdict, VerdictOutcome::Exceeded);
         } else if verdict.outcome == VerdictOutcome::Held && counted < wanted {
             let more = wanted - counted;
-            let boots = if more == 1 { "boot" } else { "boots" };
+            let boots = if more == 1 { "boot is" } else { "boots are" };
             let why = format!(
-                "{counted} of {wanted} boots held: {more} more {boots} are needed; boot again, and run the same \
-                 with --join"
+                "{counted} of {wanted} boots held: {more} more {boots} needed; boot again, and run the same"
             );
             verdict.reasons.insert(0, why.into());
             end(verdict, VerdictOutcome::Unproven);

@@ -32,6 +32,9 @@ pub struct Manifest {
     pub state: RunState,
     /// The machine at the start.
     pub machine: Snapshot,
+    /// Facts that each boot decides anew, by name: addresses, routes of interrupts, frequencies.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_boot: BTreeMap<String, String>,
     /// The request.
     pub asked: Asked,
     /// One entry a measured series, in the order of measurement.
@@ -61,6 +64,7 @@ impl Manifest {
             ended_at: None,
             state: RunState::Finished,
             machine: Snapshot::default(),
+            by_boot: BTreeMap::new(),
             asked,
             rows: Vec::new(),
             not_run: Vec::new(),

@@ -17,6 +17,7 @@ use machine::Snapshot;
 
 pub mod accounts;
 pub mod boot;
+mod by_boot;
 pub mod cgroup;
 mod config;
 pub mod counters;
@@ -32,6 +33,7 @@ mod topology;
 mod tree;
 mod virtualisation;
 
+pub use by_boot::by_boot;
 pub use inventory::{live_thread, sample};
 
 use tree::Tree;

@@ -429,6 +429,7 @@ fn manifest(spec: &RunSpec, setting: &SessionContext<'_>, findings: &[PreflightF
         started_at: Some(now()),
         state: RunState::Running,
         machine: setting.machine.clone(),
+        by_boot: inspect::by_boot(Path::new("/")),
         notes: notes.map(|finding| finding.to_string()).collect(),
         taints: taints.cloned().map(Taint::from).collect(),
         ..Manifest::new("isolator", spec.asked.clone())

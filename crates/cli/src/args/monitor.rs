@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::Args;
 use evidence::cause::Choice;
+use evidence::limit::Until;
 use evidence::weakly_hard::LateAllowance;
 use machine::{CpuSet, Use};
 use trace::boundary::PlaceName;
 
-use super::{CLAIM, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
-use crate::values::{allowance, causes, claim_per, cpus, duration, loads, place, purpose, taint};
+use super::{BootOptions, CLAIM, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
+use crate::values::{allowance, causes, claim_per, cpus, duration, loads, place, purpose, taint, until};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -143,6 +144,13 @@ pub struct MonitorArgs {
     /// By default it is the limit.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
+    /// End each row early, once the claim is reached (held), or a cycle is late (exceeded); at most
+    /// --duration
+    #[arg(hide_short_help = true, long, value_name = "held|exceeded", value_parser = until(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
+    pub until: Vec<Until>,
+    /// Runs of other boots that are judged together with this one.
+    #[command(flatten)]
+    pub boots: BootOptions,
     /// For runs of days: one line per minute instead of per second, and only the longest and the latest
     /// spikes of each row
     #[arg(hide_short_help = true, long, help_heading = ROWS)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Detail, OUTPUT, Output};
+use super::{BootOptions, Detail, OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -22,6 +22,9 @@ pub struct ReportArgs {
     /// The HTML file [default: report.html in the first bundle's folder]
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+    /// Runs of other boots that are judged together with the only bundle.
+    #[command(flatten)]
+    pub boots: BootOptions,
     /// How much is printed.
     #[command(flatten)]
     pub detail: Detail,

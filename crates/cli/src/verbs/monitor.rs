@@ -27,6 +27,8 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
         claim: args.claim,
         claim_per: args.claim_per.clone(),
         allow: args.allow,
+        until: args.until.clone(),
+        boots: args.boots.clone(),
         accept: args.accept.clone(),
         threshold: args.threshold,
         spikes: args.spikes.clone(),

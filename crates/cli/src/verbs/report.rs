@@ -7,13 +7,20 @@ use evidence::Bundle;
 use evidence::document::ProveDocument;
 
 use crate::args::ReportArgs;
+use crate::boots;
 use crate::judged::show;
 use crate::next;
 use crate::outcome::{self, VerbResult};
 
 pub fn run(args: &ReportArgs) -> VerbResult {
     let bundles = args.bundles.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
-    let documents = bundles.iter().map(ProveDocument::of).collect::<Vec<_>>();
+    let others = boots::opened(&args.boots)?;
+    if bundles.len() > 1 && (args.boots.boots.is_some() || !others.is_empty()) {
+        let cure = "give one bundle, and the other boots' to --join";
+        return Err(format!("cannot judge {} bundles as one of several boots; {cure}", bundles.len()).into());
+    }
+    let judged = |bundle| boots::judged(bundle, ProveDocument::of(bundle), &others, &args.boots);
+    let documents = bundles.iter().map(judged).collect::<Vec<_>>();
     for (bundle, document) in bundles.iter().zip(&documents) {
         if !bundle.counts_only() {
             show(document, args.detail, &args.out);

@@ -11,7 +11,7 @@ use machine::inventory::Irq;
 /// Most interrupts that are looked at.
 const MOST: usize = 8_192;
 
-pub(super) fn read(tree: &mut Tree) -> Vec<Irq> {
+pub(crate) fn read(tree: &mut Tree) -> Vec<Irq> {
     let debug = tree.exists("sys/kernel/debug/irq/irqs");
     let numbers = tree.numbered("proc/irq", "");
     let lines = tree.hint("proc/interrupts").map(|text| devices_of(&text));

@@ -9,7 +9,7 @@ use machine::inventory::Inventory;
 mod devices;
 mod files;
 mod irqbalance;
-mod irqs;
+pub(crate) mod irqs;
 mod live;
 mod log;
 mod power;
