@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::looping::{Looping, me};
 use crate::common::*;
+use evidence::kind::RowKind;
 use rt::Policy;
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -21,6 +22,14 @@ const PROBES: [(&str, &str); 6] = [
     ("response", "response-shared"),
     ("ethercat", "ethercat-"),
 ];
+
+#[test]
+fn every_probe_with_threads_is_interfered_with() {
+    let own = measure::probes::NAMES.into_iter().filter(|name| *name != RowKind::Hardware.name());
+    let missing: Vec<_> =
+        own.filter(|name| !PROBES.iter().any(|(probe, _)| probe.starts_with(name))).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
 
 /// The threads of a process whose name begins so.
 fn threads(process: u32, name: &str) -> Vec<u32> {

@@ -2,6 +2,7 @@
 //! Effects of options on the measurement: periods, timers, policies, idle states, loads.
 
 use std::fs;
+use std::path::Path;
 
 use crate::common::*;
 use serde_json::Value;
@@ -130,4 +131,35 @@ fn a_load_that_ends_by_itself_taints_its_row() {
     let load = isolator(folder.path(), &["load", "custom=exit 3", "--quiet"]);
     let line = load.line();
     assert!(line.starts_with("load custom=exit 3: ") && line.contains("status 3"), "{line}");
+}
+
+#[test]
+fn the_help_names_every_probe() {
+    for verb in ["prove", "measure"] {
+        let help = isolator(Path::new("/"), &[verb, "--help"]).ended(0).stdout;
+        for name in measure::probes::NAMES {
+            assert!(help.contains(name), "{verb}: {name}: {help}");
+        }
+    }
+}
+
+#[test]
+fn help_and_page_name_every_tool_imported() {
+    let below = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(below.join("../../docs/reference/import.md")).unwrap();
+    let help = isolator(Path::new("/"), &["import", "--help"]).ended(0).stdout;
+    let fixtures = below.join("../exchange/tests/fixtures/import");
+    let files = [fixtures.clone(), fixtures.join("others")].map(|folder| fs::read_dir(folder).unwrap());
+    let read = |file: fs::DirEntry| exchange::import::import(&file.path()).ok();
+    let tools: std::collections::BTreeSet<String> = files
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(read)
+        .map(|bundle| bundle.manifest.written_by.program)
+        .collect();
+    assert!(tools.len() > 10, "{tools:?}");
+    let missing: Vec<_> =
+        tools.iter().filter(|tool| !help.contains(*tool) || !page.contains(*tool)).collect();
+    assert_eq!(missing, Vec::<&String>::new());
 }

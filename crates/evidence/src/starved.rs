@@ -102,7 +102,7 @@ fn cause_text(cause: &Cause) -> String {
         CauseKind::Stopped => named,
         CauseKind::Lock => format!("it waited for the lock at {name}"),
         CauseKind::Wait => format!("it waited in {name}"),
-        CauseKind::Fault | CauseKind::Syscall | CauseKind::Migration => format!("held up by {named}"),
+        kind if kind.precedence() == Precedence::Own => format!("held up by {named}"),
         _ => format!("interrupted by {named}"),
     }
 }

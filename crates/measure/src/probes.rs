@@ -49,10 +49,9 @@ pub enum ProbeKind {
     Loop,
 }
 
-/// The names that people give, and that of a program's own loop: what a sample is, and the program that
-/// measures alike. `message` stands for all of [`MEANS`], `response` for those of [`Medium::NAMES`] whose
-/// options are given.
-pub const MEANINGS: [(&str, &str, &str); 8] = [
+/// The names that people give: what a sample is, and the program that measures alike. `message` stands for
+/// all of [`MEANS`], `response` for those of [`Medium::NAMES`] whose options are given.
+pub const MEANINGS: [(&str, &str, &str); 7] = [
     (
         RowKind::Wakeup.name(),
         "from the absolute time until which the thread sleeps to its first look at the clock",
@@ -88,12 +87,15 @@ pub const MEANINGS: [(&str, &str, &str); 8] = [
         "time that firmware or a hypervisor takes, by the kernel's hwlat tracer and the count of SMIs",
         "hwlatdetect, `rtla hwnoise`",
     ),
-    (RowKind::Loop.name(), "cycles of a running program (`prove --program`, `monitor`)", "LiME"),
 ];
 
+/// The same of a program's own loop, which no name asks for.
+pub const OWN_LOOP: (&str, &str, &str) =
+    (RowKind::Loop.name(), "cycles of a running program (`prove --program`, `monitor`)", "LiME");
+
 /// The names that people give.
-pub const NAMES: [&str; MEANINGS.len() - 1] = {
-    let mut names = [""; MEANINGS.len() - 1];
+pub const NAMES: [&str; MEANINGS.len()] = {
+    let mut names = [""; MEANINGS.len()];
     let mut n = 0;
     while n < names.len() {
         names[n] = MEANINGS[n].0;
@@ -209,7 +211,12 @@ impl ProbeKind {
         match self {
             ProbeKind::Message(_) => true,
             ProbeKind::Response(wiring) => wiring.has_generator(),
-            _ => false,
+            ProbeKind::Wakeup(_)
+            | ProbeKind::Spin
+            | ProbeKind::Toggle
+            | ProbeKind::Ethercat(_)
+            | ProbeKind::Hardware
+            | ProbeKind::Loop => false,
         }
     }
 }
@@ -245,7 +252,7 @@ mod tests {
     #[test]
     fn every_probe_has_the_name_that_asks_for_it() {
         let names: Vec<_> = all().iter().map(ProbeKind::name).collect();
-        assert_eq!(names.len(), 6 + MEANS.len() + Medium::NAMES.len(), "{names:?}");
+        assert_eq!(names.len(), NAMES.len() - 1 + MEANS.len() + Medium::NAMES.len(), "{names:?}");
         assert_eq!(ProbeKind::named("wakeups", TimerKind::Nanosleep, &Asked::default()), Ok(None));
     }
 

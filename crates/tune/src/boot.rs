@@ -42,7 +42,7 @@ fn of(boot: &Boot) -> &'static dyn BootLoader {
         Loader::RaspberryPi => &pi::RaspberryPi,
         Loader::UBoot => &uboot::UBoot,
         Loader::Ostree => &ostree::Ostree,
-        _ => &by_hand::ByHand,
+        Loader::Grub | Loader::Extlinux | Loader::UnifiedKernelImage | Loader::Unknown => &by_hand::ByHand,
     }
 }
 

@@ -250,12 +250,8 @@ fn default_entry(facts: &CheckFacts) -> CheckResult {
     let line = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
     Ok(match boot.boots_what_runs(entry, Some(running), line) {
         Some(false) => {
-            let fix = "make the running kernel the default: grub-set-default, grubby --set-default, bootctl set-default";
-            Conclusion::warn(
-                read,
-                format!("{running} runs, {kernel} is the default"),
-                Manual::Loader.advice(fix),
-            )
+            let says = format!("{running} runs, {kernel} is the default");
+            Conclusion::warn(read, says, Manual::Loader.advice(boot.loader.facts().make_default))
         }
         _ => Conclusion::pass(read, format!("{kernel} is the default")),
     })

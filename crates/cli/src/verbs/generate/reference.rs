@@ -95,8 +95,9 @@ fn probes() -> String {
          idle states as they are unless `--dma-latency` says otherwise.",
     );
     page.push_str("## Probes\n\n");
-    let rows = measure::probes::MEANINGS
-        .map(|(name, sample, alike)| vec![format!("`{name}`"), sample.to_string(), alike.to_string()]);
+    let all = measure::probes::MEANINGS.into_iter().chain([measure::probes::OWN_LOOP]);
+    let rows =
+        all.map(|(name, sample, alike)| vec![format!("`{name}`"), sample.to_string(), alike.to_string()]);
     table(&mut page, &["Probe", "A sample", "Alike"], rows);
     page.push_str(
         "\n## Loads\n\nLoads run on the housekeeping CPUs: all but the measured ones and their hyperthreads (`--house-keeping LIST`). They do not \
