@@ -11,6 +11,7 @@ struct task_struct {
 	void *stack;
 	u32 flags;
 	u32 __state; /* since 5.14 */
+	unsigned long jobctl;
 	char comm[16];
 } CORE;
 

@@ -9,18 +9,27 @@ INLINE void head(struct event *event, u8 kind, u32 cpu, u64 pid)
 	*(u64 *)&event->kind = kind | (u64)cpu << 16 | pid << 32;
 }
 
+enum {
+	FROZEN = 0x8000,       /* TASK_FROZEN */
+	TRAP_FREEZE = 1 << 23, /* JOBCTL_TRAP_FREEZE */
+};
+
 /* Of a thread's states (include/linux/sched.h) those that are no sleep: ready, stopped, traced, frozen. */
 INLINE int is_kept_off(u32 state)
 {
-	return !state || state & 0x800c;
+	return !state || state & (FROZEN | 0xc);
 }
 
-/* That of the current thread; a sleep where this kernel does not report it. */
+/*
+ * That of the current thread; a sleep where this kernel does not report it. The freezer of cgroup version 2 has threads sleep as any
+ * wait does (do_freezer_trap()), and marks them.
+ */
 INLINE u32 state_here(void)
 {
 	const struct task_struct *task = bpf_get_current_task_btf();
+	u32 state = HAS(struct task_struct, __state) ? task->__state : 1;
 
-	return HAS(struct task_struct, __state) ? task->__state : 1;
+	return state && task->jobctl & TRAP_FREEZE ? FROZEN : state;
 }
 
 /*

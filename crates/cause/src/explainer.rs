@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use evidence::cause::{self, Cause, CauseKind, Causes, Choice, Collector, OnSibling};
+use evidence::cause::{self, Cause, CauseKind, Causes, Choice, Collector, OnSibling, QUOTA, WENT_OFFLINE};
 use evidence::manifest::{RowKey, Spike};
 use machine::{CpuSet, Snapshot};
 
@@ -16,10 +16,11 @@ use crate::calibrate::{Windows, calibrated};
 use crate::causes::{KernelFacts, causes};
 use crate::collect::Collect;
 use crate::edges::Edges;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, ORDINARY};
 use crate::kept::{is_in_user_mode, outer, priority};
 use crate::names::Names;
 use crate::path::path;
+use crate::quota::Quotas;
 use crate::start::{Started, WatchSpec, start};
 use crate::suspects::Suspects;
 use crate::unseen::Unseen;
@@ -54,6 +55,7 @@ struct Events {
     facts: KernelFacts,
     siblings: BTreeMap<u32, CpuSet>,
     own: BTreeMap<u32, Vec<u32>>,
+    quotas: Quotas,
     /// The last measured edges of each CPU, and the longest of all rows.
     edges: BTreeMap<u32, Edges>,
     longest: BTreeMap<u32, Edges>,
@@ -195,6 +197,7 @@ impl Events {
             facts: KernelFacts { names, preemption, priorities: BTreeMap::new() },
             siblings: spec.siblings(machine),
             own: BTreeMap::new(),
+            quotas: Quotas::default(),
             edges: BTreeMap::new(),
             longest: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -242,6 +245,9 @@ impl Events {
         for (cpu, threads) in &self.own {
             self.collector.own(*cpu, threads)?;
         }
+        let priorities = self.facts.priorities.iter();
+        let ordinary = priorities.filter(|(_, prio)| **prio >= ORDINARY).map(|(thread, _)| *thread);
+        self.quotas = Quotas::of(&ordinary.collect::<Vec<_>>());
         self.unseen.begin(self.own.keys().copied().collect());
         Ok(())
     }
@@ -249,6 +255,7 @@ impl Events {
     /// Forgets the events that were read: the next spike reads again.
     fn look_again(&mut self) {
         self.unseen.poll();
+        self.quotas.poll();
         self.seen.clear();
     }
 
@@ -266,7 +273,11 @@ impl Events {
             is_whole &= self.explain_part(spike, *on, part, &own)?;
             if place > 0 {
                 let begin_ns = part.start - window.start;
-                spike.causes.push(Cause::timed(CauseKind::Migration, format!("to cpu {on}"), begin_ns, 0));
+                let mut moved = Cause::timed(CauseKind::Migration, format!("to cpu {on}"), begin_ns, 0);
+                let left = path[place - 1].0;
+                moved.detail =
+                    inspect::is_offline(Path::new("/"), left).then(|| format!("cpu {left} {WENT_OFFLINE}"));
+                spike.causes.push(moved);
             }
         }
         spike.causes.sort_by_key(|cause| cause.begin_ns.unwrap_or(u64::MAX));
@@ -298,6 +309,10 @@ impl Events {
         causes.retain(|cause| cause.kind != CauseKind::Migration);
         causes.extend(unseen);
         for cause in &mut causes {
+            if cause.kind == CauseKind::Throttled && cause.name == QUOTA {
+                let group = self.quotas.stopped_since(part.start);
+                cause.name.extend(group.map(|group| format!(" {group}")));
+            }
             cause.begin_ns = cause.begin_ns.map(|begin_ns| begin_ns + part.start - spike.monotonic_ns);
         }
         spike.causes.extend(causes);
@@ -320,11 +335,15 @@ impl Events {
         if self.seen.values().map(|seen| seen.events.len()).sum::<usize>() > HELD {
             self.seen.clear();
         }
+        // A wakeup from another CPU lacks the priority: of several threads, that of the one that preempts least.
+        let of_cpu = self.own.get(&cpu).into_iter().flatten();
+        let prio = of_cpu.filter_map(|thread| self.facts.priorities.get(thread)).max().copied();
         let (mut events, overwritten) = self.collector.since(cpu, from_ns)?;
         for event in &mut events {
             if let EventKind::Kept(kept) = &mut event.kind {
                 kept.in_user_mode |= is_in_user_mode(&kept.stack, &self.facts.names);
                 kept.outer = outer(&kept.stack, &self.facts.names).to_vec();
+                kept.priorities.1 = kept.priorities.1.or(prio);
             }
         }
         *self.overwritten.entry(cpu).or_default() += overwritten;

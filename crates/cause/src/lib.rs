@@ -25,6 +25,7 @@ pub mod kept;
 pub mod names;
 pub mod path;
 pub mod policy;
+mod quota;
 pub mod rates;
 pub mod senders;
 pub mod span;

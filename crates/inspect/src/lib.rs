@@ -56,6 +56,12 @@ pub fn read_whole(root: &Path) -> Snapshot {
     machine
 }
 
+/// Whether a CPU of the machine below `root` is offline now. The first one often cannot be.
+pub fn is_offline(root: &Path, cpu: u32) -> bool {
+    let online = root.join(format!("sys/devices/system/cpu/cpu{cpu}/online"));
+    untrusted::text(online).is_ok_and(|online| online.trim() == "0")
+}
+
 fn basics(tree: &mut Tree) -> Snapshot {
     let mut machine = Snapshot::default();
     identity::read(tree, &mut machine);

@@ -136,10 +136,9 @@ impl Scene<'_> {
         })
     }
 
-    /// Whether a CPU is offline now. The first one often cannot be.
+    /// Whether a CPU is offline now.
     pub fn is_offline(&self, cpu: u32) -> bool {
-        let online = self.root.join(format!("sys/devices/system/cpu/cpu{cpu}/online"));
-        untrusted::text(online).is_ok_and(|online| online.trim() == "0")
+        inspect::is_offline(self.root, cpu)
     }
 
     /// A thread's number here, from its number in the program's own words. In a PID namespace the number of a
