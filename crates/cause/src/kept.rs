@@ -111,7 +111,8 @@ pub fn gives_way(prio: i32, to: i32) -> bool {
     to < ORDINARY && to < prio
 }
 
-/// The name of the time that a thread with this kernel priority has used up, where it is ready and may not run.
+/// The name of the time that a thread with this kernel priority has used up, where it is ready and may not
+/// run.
 pub fn limit_of(prio: i32) -> &'static str {
     match prio {
         ..0 => RESERVATION,

@@ -7,8 +7,8 @@
 //! ```
 //! A [`SampleSource`] only takes samples: threads of ours through their rings ([`crate::row`]), a loop that
 //! stamps its cycles ([`crate::monitor`]), loops that are followed ([`crate::followed`]), the kernel's tracer
-//! ([`crate::probes::hardware`]). Whatever disturbs a row is judged here, for all of them: steal, page faults, memory
-//! that is not locked, lost samples, spikes that are not listed.
+//! ([`crate::probes::hardware`]). Whatever disturbs a row is judged here, for all of them: steal, page
+//! faults, memory that is not locked, lost samples, spikes that are not listed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

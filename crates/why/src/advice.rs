@@ -136,7 +136,9 @@ impl<'a> Place<'a> {
                 "thread {name} is measured here too and goes first: shorten its cycle, or give it a CPU of its own"
             )),
             CauseKind::Thread => self.thread(name, cause.detail.as_deref()),
-            CauseKind::Migration if cause.detail.as_deref().is_some_and(|why| why.ends_with(WENT_OFFLINE)) => {
+            CauseKind::Migration
+                if cause.detail.as_deref().is_some_and(|why| why.ends_with(WENT_OFFLINE)) =>
+            {
                 Manual::Session.advice(format!(
                     "the thread moved {name} since its own {WENT_OFFLINE}: leave CPUs online while the program runs"
                 ))

@@ -4,9 +4,9 @@
 //!
 //! A time daemon that corrects the wall clock slews CLOCK_MONOTONIC too: chrony by up to 8.3 %, adjtimex() by
 //! up to 10 %. Latencies and periods are then shorter or longer than in real time. The kernel never slews
-//! CLOCK_MONOTONIC_RAW. A host can slew both in a guest. There the processor's counter tells, where the kernel
-//! trusts it but keeps time by another clock. Figures stay as they are: a histogram holds no times, and the
-//! rate between two polls is not known. The taint says how wrong they are by the worst poll.
+//! CLOCK_MONOTONIC_RAW. A host can slew both in a guest. There the processor's counter tells, where the
+//! kernel trusts it but keeps time by another clock. Figures stay as they are: a histogram holds no times,
+//! and the rate between two polls is not known. The taint says how wrong they are by the worst poll.
 //!
 //! Limits: a slew that starts or ends between two polls counts by the mean rate of that time. A clock that a
 //! host slews from the row's start on is not found, since the counter's own rate is not known.

@@ -3,8 +3,9 @@
 //!
 //! A measuring thread may be moved, lose its policy or priority, or be put into another control group
 //! (`seat`). Its CPU may go offline, a quota may stop its group, the kernel may change its clock
-//! (`surroundings`), the machine may sleep, a time daemon may slew its clock (`clocks`). Each of these is a taint. The control thread polls; the measuring loop has no
-//! part in it, since the kernel counts how often a thread changed its CPU.
+//! (`surroundings`), the machine may sleep, a time daemon may slew its clock (`clocks`). Each of these is a
+//! taint. The control thread polls; the measuring loop has no part in it, since the kernel counts how often a
+//! thread changed its CPU.
 //!
 //! Limit: a policy, priority or control group that is changed and changed back between two polls is not seen.
 

@@ -35,10 +35,10 @@
 //! 1. **Refuse.** Board, lines, chip and file are opened before a bundle is begun. An address that belongs to
 //!    no device or is memory of the machine is refused here, and so is a line that is in use according to the
 //!    kernel.
-//! 2. **Set up.** `measure::probes::response::pins` makes one line an input and the other an output, low, and gives
+//! 2. **Set up.** `response::pins` makes one line an input and the other an output, low, and gives
 //!    back what it changed when the row ends. The data register of a board without set and clear is read and
 //!    written back: no other program may drive a line of the same controller.
-//! 3. **Poll.** One loop: read, compare, write (`measure::probes::response::poll`), in memory (`rt::registers`) or
+//! 3. **Poll.** One loop: read, compare, write (`response::poll`), in memory (`rt::registers`) or
 //!    through registers by volatile accesses of 32 bits. Lines are the contrast: an interrupt, an event, a
 //!    wakeup and two system calls.
 //! 4. **Show.** The report lays all responses of a row over each other, from its histogram, so that a day has
