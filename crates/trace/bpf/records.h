@@ -35,6 +35,14 @@ struct irqaction {
 	const char *name;
 } CORE;
 
+struct sigaction {
+	void *sa_handler;
+} CORE;
+
+struct k_sigaction {
+	struct sigaction sa;
+} CORE;
+
 struct cfs_rq {
 	int throttle_count;
 } CORE;
@@ -79,6 +87,7 @@ enum {
 	MOST_THREADS = 4 << 20, /* the kernel's own limit (PID_MAX_LIMIT) */
 	RING_BYTES = 4 << 20,
 	CALLERS = 30,		/* some ten functions of the interrupt, and twenty that it interrupted */
+	SAMPLED = 12,
 	KERNEL_STACK_BYTES = 1 << 14,	/* the least that a kernel's stack has */
 	TASK_RUNNING = 0,
 	SCHED_DEADLINE = 6,
@@ -107,7 +116,7 @@ enum {
 };
 
 /* Softirqs. */
-enum { NET_TX = 2, NET_RX = 3, TASKLET = 6 };
+enum { NET_TX = 2, NET_RX = 3, BLOCK = 4, TASKLET = 6 };
 
 /* PF_FROZEN: of kernels before 6.1, which have no such state. */
 enum { PF_KTHREAD = 0x200000, PF_FROZEN = 0x10000, TASK_FROZEN = 0x8000 };
@@ -141,6 +150,8 @@ enum kind {
 	BEGINS,	    /* a stay has reached BEGIN, which the user named; the next one goes on from there */
 	ENDS,
 	SPUN, /* a part of a stay in which the thread waited for a lock: see lock.h */
+	SAMPLE,	   /* the call that a thread is in after a time on its CPU: see own.h */
+	SIGNALLED, /* it begins to handle a signal */
 };
 
 /* The occasion of a copied stack. */
@@ -166,8 +177,8 @@ enum {
 /* The interrupt in which a thread was woken; none where a timer or a thread did. */
 struct interrupt {
 	u32 context; /* enum context of per_cpu.h */
-	u32 number; /* of the interrupt, or of the softirq */
-	char name[16]; /* that its first handler has */
+	u32 number; /* of a softirq */
+	char name[16]; /* of a hard one: its first handler's */
 };
 
 struct record {
@@ -240,6 +251,15 @@ struct user_stack {
 	u8 stack[STACK_BYTES];
 };
 
+struct sample {
+	u16 kind;
+	u16 cpu;
+	u32 thread;
+	u64 at_ns;
+	u64 call;
+	u64 caller[SAMPLED]; /* in the kernel, none in user mode */
+};
+
 struct note {
 	u16 kind;
 	u16 cpu;
@@ -298,9 +318,11 @@ struct here {
 	u16 reads_user;	 /* this program itself reads user memory, and may fault */
 	u16 is_on_stack; /* the timer is on a stack */
 	u32 called_for; /* the watched thread that another CPU has woken for this one, until the interrupt comes by which it asks */
-	u32 irq; /* that it serves */
-	u64 action; /* the handlers of that */
+	u32 unused;
+	u64 action; /* the handlers of the interrupt that it serves */
 	u16 softirq; /* that it serves, plus one */
 	u16 raised; /* softirqs that a thread asked for last, and not an interrupt */
 	u32 raiser; /* the last such thread */
+	u64 raising; /* the handlers of the interrupt that asked for the softirq last, */
+	u16 raised_last; /* this one */
 };

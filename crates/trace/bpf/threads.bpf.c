@@ -15,7 +15,7 @@
  *
  * src/bpf/record.rs reads the records. The loader takes one object, so the parts are headers: records.h has the types, maps.h the maps,
  * tell.h writes records, call.h has the system call, lock.h the locks for which a thread waits on its CPU, waking.h the wakeups and their
- * interrupts, and begin_end.h the programs at the begin and end of cycles that the user named.
+ * interrupts, own.h a thread's own time, and begin_end.h the programs at the begin and end of cycles that the user named.
  */
 
 #include "bpf.h"
@@ -438,6 +438,7 @@ ON(sched_process_exit)
 }
 
 #include "begin_end.h"
+#include "own.h"
 
 /* MIT or GPL: the kernel lends its helpers to programs under a licence like its own. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -10,10 +10,8 @@ ON(irq_handler_entry)
 {
 	struct here *here = here_of(bpf_get_smp_processor_id());
 
-	if (here) {
-		here->irq = given->of[0];
+	if (here)
 		here->action = given->of[1];
-	}
 	return 0;
 }
 
@@ -45,28 +43,41 @@ ON(softirq_exit)
 	return 0;
 }
 
-/* (number): what a thread sends to its own machine comes in a softirq, and is the thread's own work. */
+/*
+ * (number): a softirq belongs to the interrupt of the device that asks for it; or to the thread, as what that sends to its own machine.
+ */
 ON(softirq_raise)
 {
 	struct here *here = here_of(bpf_get_smp_processor_id());
 	u32 number = given->of[0];
 
-	if (!here || number > TASKLET || !(1 << number & (1 << NET_TX | 1 << NET_RX | 1 << TASKLET)))
+	if (!here || number > TASKLET || !(1 << number & (1 << NET_TX | 1 << NET_RX | 1 << BLOCK | 1 << TASKLET)))
 		return 0;
+	here->raised &= ~(1 << number);
+	if (here->raised_last == number)
+		here->raising = 0;
 	if (context() == IN_TASK) {
 		here->raised |= 1 << number;
 		here->raiser = bpf_get_current_pid_tgid();
-	} else {
-		here->raised &= ~(1 << number);
+	} else if (here->action) {
+		here->raised_last = number;
+		here->raising = here->action;
 	}
 	return 0;
+}
+
+INLINE void take_handler(struct interrupt *by, u64 action)
+{
+	const char *name = 0;
+
+	by->context = IN_HARDIRQ;
+	READ(name, action, struct irqaction, name);
+	bpf_probe_read_kernel_str(by->name, sizeof(by->name), name);
 }
 
 /* The interrupt in which this program runs. */
 INLINE void in_interrupt(struct interrupt *by, const struct here *here)
 {
-	const char *name = 0;
-
 	__builtin_memset(by, 0, sizeof(*by));
 	if (!here || here->timer)
 		return;
@@ -74,13 +85,13 @@ INLINE void in_interrupt(struct interrupt *by, const struct here *here)
 	if (by->context == UNKNOWN_CONTEXT)
 		by->context = here->action ? IN_HARDIRQ : here->softirq ? IN_SOFTIRQ : IN_TASK;
 	if (by->context == IN_HARDIRQ && here->action) {
-		by->number = here->irq;
-		READ(name, here->action, struct irqaction, name);
-		bpf_probe_read_kernel_str(by->name, sizeof(by->name), name);
+		take_handler(by, here->action);
 	} else if (by->context == IN_SOFTIRQ) {
 		by->number = (here->softirq - 1) & 31;
 		if (here->raised >> by->number & 1 && here->raiser == (u32)bpf_get_current_pid_tgid())
 			by->context = IN_TASK;
+		else if (here->raising && here->raised_last == by->number)
+			take_handler(by, here->raising);
 	}
 }
 

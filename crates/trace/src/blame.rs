@@ -10,9 +10,10 @@
 
 use cause::event::ORDINARY;
 use cause::kept::{KeptBy, gives_way, limit_of, scheduled_as};
-use evidence::cause::{Cause, CauseKind, OWN_TIMER, Owner, WENT_OFFLINE};
+use evidence::cause::{Cause, CauseKind, OWN_TIMER, Owner, STOPPED, WENT_OFFLINE};
 
 use crate::cycle::{LoopCycle, Preempted};
+use crate::own;
 use crate::record::{Predecessor, Scheduled, ThreadEvent, Waking};
 use crate::scene::Scene;
 use crate::wait::Wait;
@@ -54,18 +55,18 @@ impl CycleCauses {
     }
 }
 
-/// The causes of a cycle's time on a CPU: the program itself, and its page faults without their waits. Other
-/// threads take none of it.
+/// The causes of a cycle's time on a CPU: the program itself, its calls, and its page faults without their
+/// waits. Other threads take none of it.
 fn of_execution(cycle: &LoopCycle, response: &[Cause]) -> Vec<Cause> {
     let from_ns = cycle.from_ns().saturating_sub(cycle.due_ns);
     let is_own = |cause: &&Cause| {
-        matches!(cause.kind, CauseKind::Execution | CauseKind::Fault)
+        matches!(cause.kind, CauseKind::Execution | CauseKind::Syscall | CauseKind::Fault)
             && cause.begin_ns.is_some_and(|begin_ns| begin_ns >= from_ns)
     };
     let own_ns: u64 = response
         .iter()
         .filter(is_own)
-        .filter(|cause| cause.kind == CauseKind::Execution)
+        .filter(|cause| cause.kind != CauseKind::Fault)
         .filter_map(|cause| cause.duration_ns)
         .sum();
     // What the program did not execute itself its faults did.
@@ -94,17 +95,18 @@ fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     let late_ns = cycle.woken_ns.saturating_sub(cycle.due_ns.max(cycle.slept_ns));
     let was_idle = cycle.waking.waker == 0;
     if late_ns >= SHORTEST_NS {
-        let Waking { waker, waker_name, .. } = &cycle.waking;
         let is_inherited = cycle.waking.due_ns.is_none() && cycle.waking.inherited.is_some();
-        let (kind, name, detail) = match (is_inherited, was_idle) {
-            (true, _) => {
-                (CauseKind::Wait, "another thread", format!("ended by {waker_name} (thread {waker})"))
+        let (kind, name, detail) = match (is_inherited, cycle.waking.by(), was_idle) {
+            (true, Some((waker, name)), _) => {
+                (CauseKind::Wait, "another thread", Some(format!("ended by {name} (thread {waker})")))
             }
-            (_, true) => (CauseKind::IdleExit, "idle", FROM_DUE.to_string()),
-            (_, false) => (CauseKind::Timer, OWN_TIMER, FROM_DUE.to_string()),
+            // Its timer could not wake it.
+            (false, Some(_), _) => (CauseKind::Stopped, STOPPED, None),
+            (.., true) => (CauseKind::IdleExit, "idle", Some(FROM_DUE.to_string())),
+            (.., false) => (CauseKind::Timer, OWN_TIMER, Some(FROM_DUE.to_string())),
         };
         let mut cause = Cause::timed(kind, name, over_ns, late_ns);
-        cause.detail = Some(detail);
+        cause.detail = detail;
         causes.push(cause);
     }
     causes.extend(waits(cycle, scene, cycle.woken_ns, cycle.began_ns));
@@ -190,9 +192,8 @@ fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Vec<Ca
     let execution_ns = of_faults_ns(&|fault| !before(fault));
     causes.extend(faults.iter().take(FAULTS).map(|fault| within::fault(cycle, fault, scene)));
     causes.extend(rest_of_faults(cycle, &faults));
-    let began_ns = begin_ns.saturating_sub(cycle.due_ns);
     let execution_ns = cycle.execution_ns.saturating_sub(execution_ns);
-    causes.push(Cause::timed(CauseKind::Execution, "the program", began_ns, execution_ns));
+    causes.extend(own::execution(cycle, begin_ns, execution_ns, scene));
     causes.extend(moved(cycle, scene));
     let is_worth = |cause: &Cause| {
         let always = matches!(cause.kind, CauseKind::Fault | CauseKind::Migration);

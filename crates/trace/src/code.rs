@@ -63,6 +63,11 @@ impl ProgramCode {
         self.process.as_mut()?.data(address)
     }
 
+    /// The function at an address.
+    pub fn function(&mut self, address: u64) -> Option<String> {
+        self.frames_at(address).first().map(CodeFrame::to_string)
+    }
+
     fn frames_at(&mut self, address: u64) -> Vec<CodeFrame> {
         if let Some(known) = self.frames.get(&address) {
             return known.clone();

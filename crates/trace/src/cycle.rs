@@ -142,7 +142,7 @@ pub fn lock_owner(stay: &Stay) -> Option<u32> {
 
 impl LoopCycle {
     /// A cycle that begins here and now, without parts.
-    fn at(cpu: u32, ns: u64) -> LoopCycle {
+    pub(crate) fn at(cpu: u32, ns: u64) -> LoopCycle {
         LoopCycle {
             due_ns: ns,
             slept_ns: ns,
@@ -389,9 +389,14 @@ impl CycleCutter {
         let inherited = stay.waking.inherited.filter(|_| is_shared);
         let unseen_ns = if stay.woken_ns.is_none() { self.next_on_grid(stay.in_ns) } else { None };
         let woken_ns = stay.woken_ns.or(unseen_ns).unwrap_or(stay.in_ns);
+        // A thread ended its sleep, and not its timer: in a freezer it sleeps on after its due time.
+        let sleeps = self.model.as_ref().is_some_and(|model| matches!(model.wait, Wait::Sleep { .. }));
+        let thawed = stay.waking.by().filter(|_| sleeps).and_then(|_| self.grid_ns().zip(self.last_due_ns));
+        let thawed = thawed.map(|(period_ns, last_ns)| last_ns + period_ns).filter(|ns| *ns < woken_ns);
         let due_ns = match self.model.as_ref().map(|model| &model.release) {
             Some(Release::Timer { .. }) => {
-                stay.waking.due_ns.or(inherited.map(|(due_ns, _)| due_ns)).unwrap_or(woken_ns)
+                let by_timer = stay.waking.due_ns.or(inherited.map(|(due_ns, _)| due_ns));
+                by_timer.or(thawed).unwrap_or(woken_ns)
             }
             Some(Release::Event { .. }) | None => woken_ns,
         };

@@ -16,7 +16,7 @@ use crate::cycle::{BoundCounts, LoopCycle, lock_owner};
 use crate::record::{Boundary, ThreadEvent, ThreadRecord};
 use crate::scene::{Scene, live_name};
 use crate::search::{self, numbered};
-use crate::{Result, process, trial};
+use crate::{Result, own, process, trial};
 
 pub use crate::search::{FollowedLoop, LoopChoice, chosen};
 
@@ -164,7 +164,11 @@ impl Follower {
             code: &self.code,
             root: Path::new("/"),
         };
-        CycleCauses::of(cycle, &scene)
+        let causes = CycleCauses::of(cycle, &scene);
+        if own::is_most(&causes.response) {
+            self.bpf.sample(found.thread.id);
+        }
+        causes
     }
 
     /// The parts of the program that could not be named so far, in sentences.

@@ -44,6 +44,7 @@ pub mod code;
 pub mod cycle;
 pub mod follow;
 pub mod model;
+pub mod own;
 pub mod process;
 pub mod record;
 pub mod scene;

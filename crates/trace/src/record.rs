@@ -67,12 +67,30 @@ pub enum ThreadEvent {
         /// When it began: the time of its [`ThreadEvent::Fault`].
         began_ns: u64,
     },
+    /// The thread was in this system call, and in these functions of the kernel, innermost first: once in
+    /// each [`SAMPLED_NS`] of its time on a CPU, if it is sampled.
+    Sample {
+        /// The call's number; `None` in none.
+        call: Option<u32>,
+        /// The functions.
+        callers: Vec<u64>,
+    },
+    /// The thread begins to handle a signal.
+    Signalled {
+        /// The signal.
+        signal: u32,
+        /// The address of its handler.
+        handler: u64,
+    },
     /// The thread was moved to another CPU.
     Moved {
         /// That CPU.
         to: u32,
     },
 }
+
+/// The CPU time of a sampled thread between two samples.
+pub const SAMPLED_NS: u64 = 100_000;
 
 /// A thread's registers in user mode and the top of its stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -72,6 +72,8 @@ fn names_each_provoked_event() {
         ("absolute", "fsync"),
         ("absolute", "stop"),
         ("deadline", "exhaust"),
+        ("absolute", "call"),
+        ("absolute", "signal"),
     ] {
         let Some(thread) = loop_with(style, plant) else { continue };
         is_found(&thread);

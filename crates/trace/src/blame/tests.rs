@@ -31,7 +31,12 @@ fn cycle() -> LoopCycle {
         faults: 0,
         migrations: 0,
         cpu: 1,
-        waking: Waking { waker: 77, waker_name: "rustc".to_string(), ..Waking::default() },
+        waking: Waking {
+            due_ns: Some(DUE_NS),
+            waker: 77,
+            waker_name: "rustc".to_string(),
+            ..Waking::default()
+        },
         begin: None,
         is_after_loss: false,
         before: None,
@@ -143,6 +148,13 @@ fn an_overrun_is_a_cause_of_the_next_cycle() {
     let parts = causes(&late, &[]);
     assert_eq!(parts[0], (CauseKind::Execution, "the cycle before".to_string(), 0, 4_000));
     assert_eq!(parts[1], (CauseKind::Timer, OWN_TIMER.to_string(), 4_000, 1_000));
+}
+
+#[test]
+fn a_sleep_that_no_timer_ended_was_stopped() {
+    let late = LoopCycle { waking: Waking { due_ns: None, ..cycle().waking }, ..cycle() };
+    let parts = causes(&late, &[]);
+    assert_eq!(parts[0], (CauseKind::Stopped, STOPPED.to_string(), 0, 5_000));
 }
 
 #[test]

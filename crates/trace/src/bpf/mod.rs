@@ -20,7 +20,7 @@ use rt::uprobe::{Uprobe, UprobePlace};
 use syscalls::Sysno;
 
 use crate::boundary::FoundPlaces;
-use crate::record::ThreadRecord;
+use crate::record::{SAMPLED_NS, ThreadRecord};
 use crate::{Error, Result};
 
 static THREADS: KernelPart = KernelPart {
@@ -40,7 +40,7 @@ const NO_ROOM: u32 = 0;
 /// from its CPU, records may come as fast as it takes them.
 const AT_ONCE: usize = 1 << 16;
 
-/// The most threads whose page faults are timed.
+/// The most threads whose page faults are timed, or that are sampled.
 const TIMED: usize = 256;
 
 /// The tracepoints and functions, and the events that are not seen without each. An empty text marks one that
@@ -65,6 +65,7 @@ const TAPS: &[(&str, &str)] = &[
     ("sched_process_fork", "new threads"),
     ("sched_process_exec", "execve() of a watched process"),
     ("sched_process_exit", "the end of threads"),
+    ("signal_deliver", "signals that a thread handles"),
     ("sched_pi_setprio", "waits for a lock with priority inheritance whose owner runs"),
     ("rt_mutex_wait_proxy_lock", SPINNING),
     ("rt_mutex_wait_proxy_lock_exit", SPINNING),
@@ -92,6 +93,7 @@ pub struct ThreadWatch {
     withheld: Array<MapData, u64>,
     could_not_see: Vec<String>,
     has_timed_faults: BTreeSet<u32>,
+    is_sampled: BTreeSet<u32>,
     /// Begin and end of cycles, as the user named them.
     boundaries: Vec<Uprobe>,
 }
@@ -134,6 +136,7 @@ impl ThreadWatch {
             could_not_see: part.attach(TAPS)?,
             part,
             has_timed_faults: BTreeSet::new(),
+            is_sampled: BTreeSet::new(),
             boundaries: Vec::new(),
         })
     }
@@ -167,6 +170,26 @@ impl ThreadWatch {
             if !self.could_not_see.contains(&what) {
                 self.could_not_see.push(what);
             }
+        }
+    }
+
+    /// From now on samples what a thread does with its CPU time.
+    pub fn sample(&mut self, thread: u32) {
+        if self.is_sampled.len() >= TIMED || !self.is_sampled.insert(thread) {
+            return;
+        }
+        let attached = self.part.program::<PerfEvent>("own_time").map(|program| {
+            match program.load() {
+                Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
+                Err(error) => return Err(error),
+            }
+            let clock = PerfEventConfig::Software(SoftwareEvent::CpuClock);
+            let scope = PerfEventScope::OneProcess { pid: thread, cpu: None };
+            program.attach(clock, scope, SamplePolicy::Period(SAMPLED_NS), false).map(drop)
+        });
+        if let Ok(Err(error)) = attached {
+            let what = "system calls in which a thread spends its CPU time";
+            self.could_not_see.push(format!("{what}: this kernel refused the program ({})", whole(&error)));
         }
     }
 

@@ -75,6 +75,7 @@ fn read(bytes: &[u8]) -> Option<ThreadRecord> {
         }
         13 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |_| Some(Boundary::End))?)),
         14 => ThreadEvent::Spun(Box::new(stay(thread, at_ns, &mut bytes, |_| None)?)),
+        15 => sample(&mut bytes)?,
         2 => stack(&mut bytes),
         3 => switched(thread, &mut bytes)?,
         9 => ThreadEvent::UserStack(Box::new(user_stack(&mut bytes)?)),
@@ -97,7 +98,7 @@ fn stay(
     let (waker, how, waker_name) = (bytes.u32()?, bytes.u32()?, bytes.name()?);
     let (state, next) = (bytes.u32()?, bytes.u32()?);
     let next = Scheduled { id: next, prio: bytes.i32()?, policy: bytes.u32()?, name: bytes.name()? };
-    let call = u32::try_from(bytes.u64()?).ok().filter(|call| *call != u32::MAX).map(own_call);
+    let call = call(bytes.u64()?);
     let arguments = [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
     let words = [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
     let (prio, policy, faults, migrations) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
@@ -166,8 +167,21 @@ fn interrupt(context: u32, number: u32, handler: String) -> Option<Interrupt> {
     }
 }
 
+fn sample(bytes: &mut RecordBytes<'_>) -> Option<ThreadEvent> {
+    let call = call(bytes.u64()?);
+    Some(ThreadEvent::Sample { call, callers: addresses(bytes) })
+}
+
+fn call(number: u64) -> Option<u32> {
+    u32::try_from(number).ok().filter(|call| *call != u32::MAX).map(own_call)
+}
+
+fn addresses(bytes: &mut RecordBytes<'_>) -> Vec<u64> {
+    std::iter::from_fn(|| bytes.u64()).take_while(|address| *address != 0).collect()
+}
+
 fn stack(bytes: &mut RecordBytes<'_>) -> ThreadEvent {
-    ThreadEvent::Stack(std::iter::from_fn(|| bytes.u64()).take_while(|address| *address != 0).collect())
+    ThreadEvent::Stack(addresses(bytes))
 }
 
 fn user_stack(bytes: &mut RecordBytes<'_>) -> Option<UserStack> {
@@ -205,6 +219,7 @@ fn note(kind: u16, bytes: &mut RecordBytes<'_>) -> Option<ThreadEvent> {
         8 => ThreadEvent::Exited,
         10 => ThreadEvent::FaultOver { began_ns: first },
         11 => ThreadEvent::Moved { to: first as u32 },
+        16 => ThreadEvent::Signalled { signal: first as u32, handler: second },
         _ => return None,
     })
 }

@@ -12,6 +12,8 @@
  *   fsync           a file's data go to the disk
  *   stop            another process stops this one for a while
  *   exhaust         a DEADLINE thread uses up its runtime
+ *   call            the kernel works for a long time in a system call
+ *   signal          the thread handles a signal
  *
  * Innocent threads run meanwhile, whose names begin with `by-`: ordinary ones, in user mode, on the loop's CPU and on others.
  */
@@ -281,6 +283,42 @@ static void be_stopped(struct loop *loop)
 		write_down(loop, "stop", last, now, loop->stamps.thread);
 }
 
+static void call_long(struct loop *loop)
+{
+	static char *memory;
+	static int zero = -1;
+	size_t bytes = 4 << 20;
+	uint64_t from;
+
+	if (zero < 0) {
+		zero = open("/dev/zero", O_RDONLY);
+		memory = touched(bytes);
+		need(zero >= 0, "/dev/zero");
+	}
+	from = now_ns();
+	need(read(zero, memory, bytes) == (ssize_t)bytes, "read of /dev/zero");
+	if (now_ns() - from > 2 * PLANT_NS)
+		write_down(loop, "call", from, now_ns(), loop->stamps.thread);
+}
+
+static void on_signal(int signal)
+{
+	uint64_t from = now_ns();
+
+	(void)signal;
+	while (now_ns() - from < PLANT_NS)
+		;
+}
+
+static void be_signalled(struct loop *loop)
+{
+	uint64_t from = now_ns();
+
+	signal(SIGUSR1, on_signal);
+	pthread_kill(pthread_self(), SIGUSR1);
+	write_down(loop, "signal", from, now_ns(), loop->stamps.thread);
+}
+
 /* It has a quarter of its period, which many kernels check at their ticks. */
 static void exhaust(struct loop *loop)
 {
@@ -342,6 +380,8 @@ static void plant_prepare(struct loop *loop, const char *kind)
 		{ "fsync", sync_file, NULL, 0 },
 		{ "stop", be_stopped, NULL, 0 },
 		{ "exhaust", exhaust, NULL, 0 },
+		{ "call", call_long, NULL, 0 },
+		{ "signal", be_signalled, NULL, 0 },
 	};
 	pthread_mutexattr_t attributes;
 

@@ -118,6 +118,8 @@ impl Plant {
     fn is_told_by(&self, cause: &Cause) -> Option<[bool; 3]> {
         let owner = cause.owner.as_ref();
         let is_owner = owner.is_some_and(|owner| owner.tid == self.thread);
+        // A host that takes the CPU meanwhile makes the event longer than its cause.
+        let is_long = cause.duration_ns > Some(100_000);
         let is_most = || cause.duration_ns.is_some_and(|ns| ns * 2 > self.ns);
         let is_in = |name: &str| cause.function.as_deref() == Some(&format!("loops-c!{name}"));
         Some(match (self.kind.as_str(), cause.kind) {
@@ -133,7 +135,7 @@ impl Plant {
             ("spin", CauseKind::Lock) => {
                 let released = owner.and_then(|owner| owner.function.as_deref());
                 let both = is_in("wait_for_runner") && released == Some("loops-c!runner");
-                [cause.name.starts_with("loops-c!helper") && is_most(), is_owner, both]
+                [cause.name.starts_with("loops-c!helper") && is_long, is_owner, both]
             }
             ("fault", CauseKind::Fault) => {
                 let is_here = cause.detail.as_deref() == Some(&format!("write at {:#x}", self.address));
@@ -154,8 +156,15 @@ impl Plant {
                 let ended = cause.detail.as_deref().is_some_and(|detail| detail.starts_with("ended by"));
                 [cause.name == "fsync", ended, is_in("sync_file")]
             }
-            ("stop", CauseKind::Stopped) => [is_most(), true, true],
+            ("stop", CauseKind::Stopped) => [is_long, true, true],
             ("exhaust", CauseKind::Throttled) => [is_most() && cause.name == RESERVATION, true, true],
+            ("call", CauseKind::Syscall) => {
+                [cause.name == "read" && is_most(), true, cause.function.is_some()]
+            }
+            ("signal", CauseKind::Execution) => {
+                let handled = "handles signal 10 in loops-c!on_signal";
+                [cause.detail.as_deref() == Some(handled) && is_most(), true, true]
+            }
             ("overrun", CauseKind::Execution) => {
                 let is_long = cause.duration_ns.is_some_and(|ns| ns * 10 > self.ns * 8);
                 [is_long, true, true]

@@ -87,7 +87,7 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
         return Err(what.clone());
     }
     let (mut child, file) = start(case)?;
-    let (attached_ns, records, code) = records(&mut bpf, &mut child);
+    let (attached_ns, records, code) = records(&mut bpf, &mut child, case.plant == Some("call"));
     bpf.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
     let text = stamps_of(child, &file);
     assert_eq!(bpf.lost(), 0, "records were lost");
@@ -136,7 +136,11 @@ fn stamps_of(mut child: Child, file: &Path) -> String {
 }
 
 /// The kernel's records until the program ends, and their begin.
-fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>, ProgramCode) {
+fn records(
+    bpf: &mut ThreadWatch,
+    child: &mut Child,
+    is_sampled: bool,
+) -> (u64, Vec<ThreadRecord>, ProgramCode) {
     let mut line = String::new();
     let output = child.stdout.take().expect("the output is a pipe");
     BufReader::new(output).read_line(&mut line).expect("the program reports that it has started");
@@ -154,6 +158,7 @@ fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>,
         let new = bpf.take();
         let faults = new.iter().filter(|record| matches!(record.kind, ThreadEvent::Fault { .. }));
         faults.for_each(|record| bpf.time_faults_of(record.thread));
+        new.iter().filter(|_| is_sampled).for_each(|record| bpf.sample(record.thread));
         records.extend(new);
     }
     records.extend(bpf.take());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks: their owners, and waits for them that no stay ends.
+//! Locks: their owners, and waits for them that no stay ends. Sleeps that no timer ends.
 
 use super::*;
 
@@ -98,4 +98,16 @@ fn a_wait_on_its_own_cpu_is_no_execution() {
     let waited: Vec<(u64, u64)> = cycle.blocked.iter().map(|part| (part.from_ns, part.ns)).collect();
     assert_eq!((waited, cycle.execution_ns), (vec![(at(50), 50_000)], 57_000));
     assert_eq!(cycle.remainder_ns(), 0);
+}
+
+#[test]
+fn a_sleep_in_a_freezer_was_due_on_its_grid() {
+    let due_ns = OFFSET_NS + 101 * PERIOD_NS;
+    let woken_ns = Some(due_ns + 5_300_000);
+    let (in_ns, out_ns) = (due_ns + 5_302_000, due_ns + 5_340_000);
+    let of = |waking| {
+        let stay = Stay { woken_ns, in_ns, out_ns, waking, leaving: sleep(true), ..Stay::default() };
+        cycle_of(&[], &[stay]).due_ns
+    };
+    assert_eq!([of(by(12, "thaws")), of(timer(due_ns + 5_000_000))], [due_ns, due_ns + 5_000_000]);
 }
