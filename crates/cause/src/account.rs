@@ -252,10 +252,11 @@ impl<'a> Book<'a> {
             let stack = kept.outer.clone();
             self.spans[base].kept = Some(KeptCpu { woken: kept.woken, prio: priorities.0, stack });
         }
+        let is_in_user_mode = kept.in_user_mode || (kept.at_edge && within.is_none());
         let span = &mut self.spans[within.unwrap_or(base)];
         let is_own = matches!(span.occupant, Occupant::Own | Occupant::Idle(_));
         // It may have waited since before the window: the span ends as soon as it has the CPU.
-        if !is_own && !kept.in_user_mode {
+        if !is_own && !is_in_user_mode {
             span.kept = Some(KeptCpu { woken: kept.woken, prio: priorities.0, stack: kept.stack });
         }
     }

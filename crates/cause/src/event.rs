@@ -114,6 +114,8 @@ pub struct DelayedWakeup {
     pub priorities: (Option<i32>, Option<i32>),
     /// Whether the interrupt of the wakeup came in user mode.
     pub in_user_mode: bool,
+    /// Whether it came at the edge of another one that came in user mode: of that one, and not of the thread.
+    pub at_edge: bool,
     /// The kernel functions on this CPU's stack at that moment, innermost first.
     pub stack: Vec<u64>,
     /// The part of the stack from the outermost of several interrupts on, where that one came in the kernel:

@@ -17,7 +17,7 @@ use crate::causes::{KernelFacts, causes};
 use crate::collect::Collect;
 use crate::edges::Edges;
 use crate::event::{Event, EventKind, ORDINARY};
-use crate::kept::{is_in_user_mode, outer, priority};
+use crate::kept::{is_at_edge, is_in_user_mode, outer, priority};
 use crate::names::Names;
 use crate::path::path;
 use crate::quota::Quotas;
@@ -342,6 +342,7 @@ impl Events {
         for event in &mut events {
             if let EventKind::Kept(kept) = &mut event.kind {
                 kept.in_user_mode |= is_in_user_mode(&kept.stack, &self.facts.names);
+                kept.at_edge = is_at_edge(&kept.stack, &self.facts.names);
                 kept.outer = outer(&kept.stack, &self.facts.names).to_vec();
                 kept.priorities.1 = kept.priorities.1.or(prio);
             }

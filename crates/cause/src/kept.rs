@@ -26,6 +26,9 @@ const ENTRIES: [&str; 7] = [
     "el1_irq",
 ];
 
+/// Functions by which an interrupt comes from user mode, and goes back there (kernel/entry/common.c).
+const EDGES: [&str; 3] = ["irqentry_enter", "irqentry_exit", "exit_to_user_mode"];
+
 /// Functions that enable interrupts again for a caller that had disabled them.
 /// (include/linux/spinlock_api_smp.h, kernel/sched/sched.h)
 const OPENING: [&str; 8] = [
@@ -71,6 +74,17 @@ fn caller(address: u64, names: &Names) -> &str {
 /// Whether the interrupt of this stack came in user mode.
 pub fn is_in_user_mode(stack: &[u64], names: &Names) -> bool {
     below(stack, names).is_some_and(<[u64]>::is_empty)
+}
+
+/// Whether the interrupt of this stack came at the entry or exit of another one, which came in user mode: the
+/// thread is not in the kernel.
+pub fn is_at_edge(stack: &[u64], names: &Names) -> bool {
+    let is_edge = |name: &str| is_entry(name) || EDGES.iter().any(|begin| name.starts_with(begin));
+    let Some((innermost, callers)) = below(stack, names).and_then(<[u64]>::split_first) else { return false };
+    let first = names.function(*innermost).unwrap_or_default();
+    is_edge(first)
+        && callers.iter().all(|address| is_edge(caller(*address, names)))
+        && callers.last().is_some_and(|address| is_entry(caller(*address, names)))
 }
 
 /// The context of a stack, where its functions show one that is above threads.
@@ -202,6 +216,25 @@ mod tests {
         assert_eq!(interrupted(&stack, &names), ["clear_page_erms", "exc_page_fault", "asm_exc_page_fault"]);
         // arm64 enters by two functions.
         assert_eq!(interrupted(&[within(0), within(5), within(6), within(2)], &names), ["clear_page_erms"]);
+    }
+
+    #[test]
+    fn the_edge_of_another_interrupt_is_not_the_thread() {
+        let names = Names::of_functions(&[
+            "hrtimer_interrupt",
+            "asm_sysvec_apic_timer_interrupt",
+            "irqentry_exit_to_user_mode",
+            "asm_sysvec_reschedule_ipi",
+            "task_work_run",
+            "entry_SYSCALL_64",
+        ]);
+        let at_edge =
+            |places: &[u64]| is_at_edge(&places.iter().copied().map(within).collect::<Vec<_>>(), &names);
+        assert!(at_edge(&[0, 1, 2, 3]));
+        // Work of the thread on that way, a way out of a system call, an interrupt of user mode itself.
+        for other in [&[0, 1, 4, 2, 3][..], &[0, 1, 2, 5], &[0, 1, 4, 5], &[0, 1], &[0]] {
+            assert!(!at_edge(other), "{other:?}");
+        }
     }
 
     #[test]

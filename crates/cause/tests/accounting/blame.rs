@@ -102,6 +102,31 @@ fn not_running_has_a_reason_of_its_own() {
 }
 
 #[test]
+fn a_thread_at_an_interrupts_edge_is_not_named() {
+    let named = |at_edge| {
+        let priorities = (Some(NORMAL), Some(FIFO));
+        let kept = DelayedWakeup {
+            woken: Some(OWN),
+            priorities,
+            at_edge,
+            stack: vec![1],
+            ..DelayedWakeup::default()
+        };
+        let to = Task { prio: Some(NORMAL), ..task(7) };
+        let events = [
+            at(50, EventKind::Switch { from: OWN, to }),
+            enter(1_000, TIMER),
+            at(1_010, EventKind::Kept(Box::new(kept))),
+            exit(1_100, TIMER),
+            switch(3_000, 7, OWN),
+        ];
+        let account = accounted(&events, 900..3_100);
+        account.spans.iter().any(|span| matches!(span.occupant, Occupant::Thread(_)))
+    };
+    assert_eq!([named(false), named(true)], [true, false]);
+}
+
+#[test]
 fn a_woken_thread_that_is_passed_over_is_throttled() {
     let work = ContextKind::Work(0xf);
     let priorities = (Some(NORMAL), Some(FIFO));
