@@ -178,7 +178,12 @@ impl Document for MatrixDocument {
 
 impl Document for GateDocument {
     fn ended(&self) -> VerbResult {
-        Ok(Outcome::holds(self.held))
+        let has_grown = !self.growth.is_empty() || !self.not_counted.is_empty();
+        match self.not_judged.first().filter(|_| !has_grown) {
+            // Not judged is not passed.
+            Some(why) => Err(format!("cannot judge {}: {why}; make the baseline again", self.bundle).into()),
+            None => Ok(Outcome::holds(self.held)),
+        }
     }
 }
 

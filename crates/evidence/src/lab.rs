@@ -351,6 +351,9 @@ pub struct MatrixDocument {
     pub cells: Vec<MatrixCell>,
     /// The reasons why a cell has no result: a storm without effect, a kernel that complained.
     pub complaint: Option<String>,
+    /// For each step with such guests: how many were not run, but have an earlier result from the cache.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_run_again: Vec<String>,
 }
 
 /// One scenario under one load on one kernel with one boot line.

@@ -136,7 +136,7 @@ pub fn run(
     };
     let kernels = steps.iter().map(find).collect::<Result<Vec<_>>>()?;
     let mut cells = Vec::new();
-    let mut complaint = None;
+    let (mut complaint, mut not_run_again) = (None, Vec::new());
     for (n, (step, kernel)) in steps.iter().zip(kernels).enumerate() {
         say(&format!(
             "step {} of {}: {} with the boot line {}{}",
@@ -170,6 +170,8 @@ pub fn run(
         let bundle = folder.join(bundle_name(step, &asked.kernel, mode, also));
         let document = run::run(&asked, &scenarios, &bundle, say)?;
         complaint = complaint.or_else(|| run::complaint(&document));
+        let cached = document.not_run_again.iter();
+        not_run_again.extend(cached.map(|cached| format!("{} with {}: {cached}", step.kernel, step.boot)));
         let name = if step.kernel.contains('/') { &document.kernel } else { &step.kernel };
         cells.extend(step_cells(matrix, step, name, &document, &Bundle::open(&bundle)?));
     }
@@ -180,6 +182,7 @@ pub fn run(
         about: matrix.about.clone(),
         cells,
         complaint,
+        not_run_again,
     })
 }
 

@@ -138,6 +138,7 @@ mod tests {
                 at_rest("debian-rt", 37_700),
             ],
             complaint: None,
+            not_run_again: Vec::new(),
         };
         let row = |row: &str, kernel: &str, boot: &str, max_us| Published {
             row: row.into(),

@@ -51,6 +51,9 @@ fn build(args: &KernelBuildArgs) -> VerbResult {
     );
     line.end();
     let mut built = built?;
+    if built.kept {
+        line.print("taken from the cache: it was built before of the same content; --fresh builds it again");
+    }
     if let Some(folder) = &args.output {
         copy(&built, folder)?;
         built.folder = folder.display().to_string();

@@ -108,6 +108,9 @@ pub fn matrix(document: &MatrixDocument, style: Style) -> String {
     for n in 0..cells.len() {
         let _ = writeln!(out, "{}", column::line(columns.iter().map(|column| column.set(&column.cells[n]))));
     }
+    for cached in &document.not_run_again {
+        wrapped(&mut out, "cache: ", &text::clean(cached), ResultPaint::Unsure, style);
+    }
     wrapped(&mut out, "", &format!("{}: {}", document.matrix, document.about), ResultPaint::Plain, style);
     if cells.iter().any(|cell| cell.published.is_some()) {
         let note = "published figures are latencies of the article's machine; the lab's are counts, and virtual time \
@@ -138,6 +141,8 @@ pub fn gate(document: &GateDocument, style: Style) -> String {
     wrapped(&mut out, "kernel: ", &format!("{before} before, {after} now"), ResultPaint::Plain, style);
     let (paint, verdict) = if document.held {
         (ResultPaint::Good, "==> NOTHING GREW")
+    } else if document.growth.is_empty() && document.not_counted.is_empty() {
+        (ResultPaint::Unsure, "==> NOT PASSED: NOT ALL JUDGED")
     } else if document.growth.is_empty() {
         (ResultPaint::Bad, "==> LESS COUNTED THAN BY THE BASELINE")
     } else {
@@ -302,6 +307,7 @@ mod tests {
                 cell("timers", Some("default"), 2, Some((2, 9))),
             ],
             complaint: None,
+            not_run_again: vec!["isolator with full: 1 of 2 guests were not run again".into()],
         };
         let columns = |document: &MatrixDocument| {
             let text = matrix(document, Style { color: false, width: 200 });
@@ -316,6 +322,7 @@ mod tests {
                 "static-keys idle isolator full 1 - - - default 1 362",
                 "timers idle isolator full 200 - - - - - -",
                 "timers idle isolator full 2 - - - default 2 9",
+                "cache: isolator with full: 1 of 2 guests were not run again",
                 "isolator: each storm",
             ]
         );
