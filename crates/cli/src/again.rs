@@ -23,7 +23,7 @@ const OPTION: &str = "--every";
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs this program without `--every`, from one beginning to the next `every`, until a signal or a run that
-/// cannot measure; how the last one ended.
+/// cannot measure; how the worst one ended.
 pub fn and_again(every: Duration) -> VerbResult {
     let program =
         std::env::current_exe().map_err(|error| format!("cannot find this program: {error}; mount /proc"))?;
@@ -34,6 +34,7 @@ pub fn and_again(every: Duration) -> VerbResult {
     }
     let snapshot = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGUSR1, Arc::clone(&snapshot))?;
+    let mut worst = Outcome::Done;
     loop {
         let began = Instant::now();
         let mut run = Command::new(&program).args(&args).process_group(0).spawn().map_err(|error| {
@@ -56,11 +57,12 @@ pub fn and_again(every: Duration) -> VerbResult {
         };
         // One that could not measure said why itself.
         if stopped || exit == Outcome::CouldNot {
-            return Ok(exit);
+            return Ok(worst.max(exit));
         }
+        worst = worst.max(exit);
         while began.elapsed() < every {
             if signalled.load(Ordering::SeqCst) {
-                return Ok(exit);
+                return Ok(worst);
             }
             std::thread::sleep(SLICE.min(every.saturating_sub(began.elapsed())));
         }

@@ -153,13 +153,13 @@ fn the_jobs_of_github_and_gitlab_measure_and_end_with_the_verdicts_status() {
             let summary = fs::read_to_string(folder.path().join("summary.md")).unwrap();
             assert!(summary.contains("==> DOES NOT HOLD"), "{summary}");
         }
-        // A bundle that is not there: the gate could not judge.
+        // A bundle that is not there: the gate could not judge, and the limit does not hold.
         fs::rename(folder.path().join("out"), folder.path().join("first")).unwrap();
         let ran = job(folder.path(), shell, &script, "missing");
-        assert_eq!(ran.status, Some(1), "{ran:#?}");
+        assert_eq!(ran.status, Some(2), "{ran:#?}");
         assert!((ran.stdout.clone() + &ran.stderr).contains("missing"), "{ran:#?}");
         // A gate that passes, since the baseline was as late, leaves the verdict; one that fails fails.
-        for (gate, status) in [(0, 2), (2, 2)] {
+        for (gate, status) in [(0, 2), (1, 2), (2, 2)] {
             fs::remove_dir_all(folder.path().join("out")).unwrap();
             let stub = format!("case $1 in gate) exit {gate};; *) exec {PROGRAM} \"$@\";; esac");
             tool(folder.path(), "stub", &stub);
