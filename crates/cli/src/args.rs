@@ -25,6 +25,7 @@ mod gate;
 #[cfg(feature = "generate")]
 mod generate;
 mod import;
+mod judge;
 mod kernel;
 mod lab;
 mod lint;
@@ -53,6 +54,7 @@ pub use self::gate::GateArgs;
 #[cfg(feature = "generate")]
 pub use self::generate::GenerateArgs;
 pub use self::import::ImportArgs;
+pub use self::judge::JudgeArgs;
 pub use self::kernel::{KernelBuildArgs, KernelExportArgs, KernelVerb};
 pub use self::lab::{
     GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabProgramArgs, LabRunArgs, LabShellArgs,

@@ -14,7 +14,7 @@ use compare::{asked_differences, boot_differences, is_same_system};
 use evidence::boots::JoinedBoots;
 use evidence::document::ProveDocument;
 use evidence::manifest::Manifest;
-use evidence::{Bundle, Result};
+use evidence::{Bundle, Judge, Result};
 
 use crate::args::BootOptions;
 
@@ -32,10 +32,12 @@ pub fn judged(
     document: ProveDocument,
     named: &[Bundle],
     options: &BootOptions,
-) -> ProveDocument {
+) -> Result<ProveDocument> {
     if options.boots.is_none() && named.is_empty() {
-        return document;
+        return Ok(document);
     }
+    // An earlier run is judged as this one is, whatever it was asked to be content with.
+    let judge = Judge::strictest([bundle]);
     let mut boots = JoinedBoots::default();
     boots.add(bundle, document.verdict.outcome);
     let known = named.iter().chain([bundle]).filter_map(|other| other.path.canonicalize().ok()).collect();
@@ -47,7 +49,10 @@ pub fn judged(
             notes.push(format!("{} is not joined: {first}", other.path.display()));
             continue;
         }
-        boots.add(other, ProveDocument::without_tails(other).verdict.outcome);
+        let mut other = other.clone();
+        let changes = judge.judge(&mut other)?;
+        notes.extend(changes.iter().map(|change| format!("{}: {change}", other.path.display())));
+        boots.add(&other, ProveDocument::without_tails(&other).verdict.outcome);
         for difference in boot_differences(&other.manifest, &bundle.manifest) {
             let line = format!("boots differ: {difference}");
             if !differ.contains(&line) {
@@ -67,7 +72,7 @@ pub fn judged(
     }
     let mut document = document.joined(&boots, options.boots.unwrap_or(0));
     document.notes.extend(notes.into_iter().chain(differ));
-    document
+    Ok(document)
 }
 
 fn parent(path: &Path) -> &Path {

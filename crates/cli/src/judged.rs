@@ -67,7 +67,7 @@ pub fn judged(
             kept(&folder, out)
         }
     })?;
-    let document = boots::judged(&bundle, ProveDocument::of(&bundle), &others, &options.boots);
+    let document = boots::judged(&bundle, ProveDocument::of(&bundle), &others, &options.boots)?;
     let report = report::write_into(&bundle, &document);
     // What was measured is shown even where no more can be written.
     show(&document, options.detail, out);

@@ -10,7 +10,7 @@ use clap::{Arg, Command};
 use error::Error;
 use evidence::cause::Choice;
 use evidence::claim::ClaimPer;
-use evidence::limit::Until;
+use evidence::limit::{Limits, Until};
 use evidence::weakly_hard::LateAllowance;
 use machine::purpose::FORMS;
 use machine::{CpuSet, Profile, Use};
@@ -161,6 +161,17 @@ fn claim_unit(text: &str) -> Result<String, String> {
 /// When a row ends early.
 pub fn until() -> Offered<Parse<Until>> {
     Offered { parse: str::parse::<Until>, values: || named(Until::NAMES.map(|(name, _)| name)) }
+}
+
+/// A limit as it is given for a run.
+pub fn limits(text: &str) -> Result<Limits, String> {
+    Limits::parse(text).map_err(|error| format!("{}; {}", error.why, error.cure))
+}
+
+/// A rate between 0 and 1.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate < 1.0);
+    rate.ok_or_else(|| "it is not a rate between 0 and 1; write 0.001".to_string())
 }
 
 /// Late cycles that are allowed: `1in10`.

@@ -81,6 +81,9 @@ fn a_report_shows_our_bundle_beside_an_imported_one() {
     }
 }
 
+/// Taints for all that a text of another tool lacks.
+const UNKNOWN: &str = "kernel-unknown,machine-unknown,load-unknown";
+
 #[test]
 fn an_import_judges_only_where_a_limit_is_given_and_then_as_its_report_does() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exchange/tests/fixtures/import");
@@ -90,7 +93,8 @@ fn an_import_judges_only_where_a_limit_is_given_and_then_as_its_report_does() {
         [("cyclictest-2.4-h.txt", 0), ("cyclictest-2.6.json", 2), ("cyclictest-2.4-nanoseconds.json", 2)]
     {
         let path = fixtures.join(file).display().to_string();
-        isolator(folder.path(), &["import", &path, "--limit", "1ms", "-o", file]).ended(status);
+        let args = ["import", &path, "--limit", "1ms", "-o", file, "--accept", UNKNOWN];
+        isolator(folder.path(), &args).ended(status);
         isolator(folder.path(), &["report", file]).ended(status);
         let unjudged = format!("{file}-unjudged");
         isolator(folder.path(), &["import", &path, "-o", &unjudged]).ended(0);
@@ -103,8 +107,12 @@ fn an_import_takes_the_unit_that_it_is_told() {
     let folder = folder();
     let line = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:   7012 Act:  10100 Avg:  10920 Max:   18730\n";
     fs::write(folder.path().join("n.txt"), line).unwrap();
-    isolator(folder.path(), &["import", "n.txt", "--limit", "1ms", "--unit", "ns", "-o", "ns"]).ended(0);
-    isolator(folder.path(), &["import", "n.txt", "--limit", "1ms", "-o", "us"]).ended(2);
+    let import = |args: &[&str]| {
+        let known = ["import", "n.txt", "--limit", "1ms", "--accept", UNKNOWN];
+        isolator(folder.path(), &[&known[..], args].concat())
+    };
+    import(&["--unit", "ns", "-o", "ns"]).ended(0);
+    import(&["-o", "us"]).ended(2);
     let path = fixtures.join("others/xenomai-3-overrun.txt").display().to_string();
     let why = "the unit of a Xenomai latency is stated in it, and was told besides; give the whole output of one run \
                of a tool that `isolator import --help` lists";

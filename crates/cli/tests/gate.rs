@@ -154,7 +154,8 @@ fn what_cannot_be_judged_ends_with_status_1_and_one_line() {
     bundle(folder.path(), "b", &["--priority", "70"]);
     let gate = |args: &[&str]| isolator(folder.path(), &[&["gate", "--baseline", "a"], args].concat());
     let line = gate(&["a"]).line();
-    let end = "1 seconds are too few to estimate the variation, 8 are needed; measure both alike, each row for 8 s or longer";
+    let end = "1 seconds are too few to estimate the variation; both runs need 8 s; measure both alike, each row for 8 s or \
+               longer";
     assert!(line.starts_with("cannot judge a: wakeup under idle on cpu ") && line.ends_with(end), "{line}");
     gate(&["b"]).refused(
         "cannot judge b by a: not the same was asked: priority 80 before but 70 after; measure both alike, or \

@@ -32,6 +32,7 @@ mod guests;
 mod guide;
 mod integrations;
 mod json;
+mod judge;
 mod kept;
 mod kernel;
 mod kills;

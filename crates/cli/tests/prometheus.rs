@@ -72,7 +72,7 @@ fn the_file_holds_at_last_what_the_bundle_holds() {
             value(&text, "isolator_latency_seconds_bucket", &format!("{labels},le=\"+Inf\"")),
             Some(400)
         );
-        assert_eq!(found("isolator_late_cycles_total"), row["over_limit"].as_u64());
+        assert_eq!(found("isolator_late_cycles_total"), row["late"].as_u64());
         let own = row["probe"] == "loop";
         assert_eq!(found("isolator_missed_periods_total"), own.then(|| row["missed"].as_u64().unwrap()));
         assert_eq!(found("isolator_lost_cycles_total").is_some(), own);
@@ -212,7 +212,7 @@ fn a_real_prometheus_counts_what_the_bundle_counts() {
         rows.iter().map(|(probe, row)| (probe.clone(), row[name].as_f64().unwrap())).collect()
     };
     assert_eq!(of("count"), ended);
-    assert_eq!(of("over_limit"), late);
+    assert_eq!(of("late"), late);
     assert_eq!(of("missed").into_iter().filter(|one| one.0 == "loop").collect::<Vec<_>>(), missed);
     // Both are of the same samples: a bucket's width of 2.2 % apart, and one of ours.
     for ((probe, median_s), (_, p50_ns)) in median.iter().zip(of("p50_ns")) {

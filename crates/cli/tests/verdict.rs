@@ -44,7 +44,7 @@ fn a_limit_that_does_not_hold_ends_with_status_2_and_says_why() {
     let folder = folder();
     let ran = isolator(folder.path(), &short("b", &["--limit", "1ns"])).ended(2);
     let last = ran.stdout.lines().rev().find(|line| line.starts_with("==>")).unwrap_or_default();
-    assert_eq!(last, "==> DOES NOT HOLD 1 ns", "{ran:#?}");
+    assert_eq!(last, "==> DOES NOT HOLD 1 ns: 100.0 % of cycles were late", "{ran:#?}");
     assert!(ran.stdout.ends_with("Report: b/report.html\nnext: isolator why b\n"), "{ran:#?}");
     for file in ["manifest.json", "verdict.json", "report.html", "spikes.jsonl"] {
         assert!(folder.path().join("b").join(file).metadata().unwrap().len() > 0, "{file}");

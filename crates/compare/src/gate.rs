@@ -8,20 +8,24 @@
 //! which lets what differs from run to run pass as far as the baselines show it. What was measured and is no
 //! more, and a verdict that no longer holds, fail too.
 //!
+//! **Not judged is not passed**: a figure of which a doubling would not be seen, a row that is too short,
+//! that no baseline has or that no limit judges, and a load that ran in no run keep the gate from passing.
+//! Each is listed with its reason, and with the length of both runs that would do. So do bundles that are
+//! damaged, or whose run still goes on. Where only spikes are lost, latencies are judged all the same, and
+//! may be worse.
+//!
+//! **The judge's options** ([`Judge`]) judge all runs: those of the gate, else of the strictest baseline.
+//! The candidate's own, where they differ, are listed.
+//!
 //! Limits: a bootstrap within two runs knows nothing of what differs from one run to the next; several
-//! baselines do. Rows below [`FEWEST_SECONDS`] seconds and other tools' evidence, which has no seconds, are
-//! not judged, nor are percentiles with too few samples beyond them, rows that no baseline has, limits that a
-//! row lacks, and loads that did not run; each is listed with its reason. Nothing passes with or against a
-//! bundle that is damaged, or whose run still goes on. Where only spikes are lost, latencies are judged all
-//! the same, and may be worse.
+//! baselines do.
 //!
 //! Exit status of `isolator gate`: 0 nothing got worse, 2 something did, 1 it could not be judged.
 
-mod resample;
+mod figure;
+mod outcome;
 #[cfg(test)]
 mod tests;
-
-use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,15 +34,15 @@ use crate::likeness::{self, Difference};
 use crate::runs::{self, ComparedRun};
 use evidence::manifest::{NotRun, RowKey, SCHEMA_VERSION};
 use evidence::reader::Bundle;
-use evidence::row::Row;
 use evidence::verdict::VerdictOutcome;
-use evidence::{Error, Result};
-use machine::units::us;
+use evidence::{Error, Judge, Result};
 
-pub use resample::FEWEST_SECONDS;
+use self::figure::{Blind, GatePair};
+use self::outcome::length;
+pub use self::outcome::{FigureOutcome, GateFigure, GatedRow, Judged, NotJudged};
+use crate::resample;
 
-/// The chance that a gate between runs of the same machine finds anything worse.
-pub const ALPHA: f64 = 0.05;
+pub use crate::resample::{ALPHA, FEWEST_SECONDS};
 
 /// By which part of its baseline a figure may grow, where nothing else is asked.
 pub const TOLERANCE: f64 = 0.10;
@@ -72,13 +76,16 @@ pub struct Gated {
     pub held: bool,
     /// The worsened figures, a line each, worst first.
     pub reasons: Vec<String>,
-    /// The reasons why the gate cannot pass, a line each: damaged bundles, no figure to judge, or a figure
-    /// beyond what is allowed that could not be judged. Empty if it was judged.
+    /// The reasons why the gate cannot pass, a line each: damaged bundles, and all that could not be judged.
+    /// Empty if everything was judged.
     pub errors: Vec<String>,
     /// The runs that the candidate is held against.
     pub baselines: Vec<ComparedRun>,
     /// The run that is judged.
     pub candidate: ComparedRun,
+    /// Options of the candidate by which it is not judged: those of the judge count.
+    #[serde(default)]
+    pub judging: Vec<String>,
     /// Differences of the requests; empty unless the comparison was forced.
     pub differences: Vec<Difference>,
     /// Differences of the machines, for the first baseline.
@@ -121,191 +128,29 @@ pub fn gone(key: &RowKey) -> String {
     format!("{key}: measured before, not now")
 }
 
-/// A row of the candidate that was judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct GatedRow {
-    /// The row.
-    #[serde(flatten)]
-    pub key: RowKey,
-    /// Its largest latency.
-    pub max_ns: u64,
-    /// Its limit; the verdict judges by it, whatever the baseline was.
-    pub limit_ns: Option<u64>,
-    /// The limit less the largest latency; below zero the limit was exceeded.
-    pub margin_ns: Option<i64>,
-}
-
-impl GatedRow {
-    fn of(row: &Row) -> GatedRow {
-        let (max_ns, limit_ns) = (row.series.latency.max_ns(), row.entry.limit_ns);
-        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-        let margin_ns = limit_ns.map(|limit| signed(limit) - signed(max_ns));
-        GatedRow { key: row.entry.key.clone(), max_ns, limit_ns, margin_ns }
-    }
-}
-
-impl fmt::Display for GatedRow {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let max = us(self.max_ns);
-        match (self.limit_ns, self.margin_ns) {
-            (Some(limit), Some(margin)) => {
-                let side = if margin < 0 { "above" } else { "below" };
-                write!(out, "maximum {max}, {} {side} the limit of {}", us(margin.unsigned_abs()), us(limit))
-            }
-            _ => write!(out, "maximum {max}, no limit"),
-        }
-    }
-}
-
-/// One figure of one row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Judged {
-    /// The row.
-    #[serde(flatten)]
-    pub key: RowKey,
-    /// The figure of the series.
-    pub figure: GateFigure,
-    /// The baseline's bundle.
-    pub baseline: String,
-    /// In the baseline.
-    pub before: f64,
-    /// Now.
-    pub after: f64,
-    /// The allowed value.
-    pub allowed: f64,
-    /// Its confidence interval now, with the chance in both runs: [low, high]. Worse if `low` is above
-    /// `allowed`.
-    pub interval: [f64; 2],
-    /// Whether it got worse.
-    pub worse: bool,
-}
-
-/// The figures that are judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Figure")]
-pub enum GateFigure {
-    /// Median.
-    #[serde(rename = "p50_ns")]
-    P50,
-    /// 99 %.
-    #[serde(rename = "p99_ns")]
-    P99,
-    /// 99.9 %.
-    #[serde(rename = "p99_9_ns")]
-    P99_9,
-    /// The largest latency of a second, the mean of all seconds.
-    #[serde(rename = "second_max_ns")]
-    SecondMax,
-    /// The share of seconds with a late cycle.
-    #[serde(rename = "late_seconds")]
-    LateSeconds,
-    /// The share of periods that were missed.
-    #[serde(rename = "missed_rate")]
-    MissedRate,
-}
-
-impl GateFigure {
-    /// All of them, in the order of the document.
-    pub const ALL: [GateFigure; 6] = [
-        GateFigure::P50,
-        GateFigure::P99,
-        GateFigure::P99_9,
-        GateFigure::SecondMax,
-        GateFigure::LateSeconds,
-        GateFigure::MissedRate,
-    ];
-
-    /// As people read it.
-    pub fn label(self) -> &'static str {
-        match self {
-            GateFigure::P50 => "p50",
-            GateFigure::P99 => "p99",
-            GateFigure::P99_9 => "p99.9",
-            GateFigure::SecondMax => "mean of each second's maximum",
-            GateFigure::LateSeconds => "seconds with a late cycle",
-            GateFigure::MissedRate => "missed periods",
-        }
-    }
-
-    /// A value of it with its unit.
-    pub fn format(self, value: f64) -> String {
-        match self {
-            GateFigure::LateSeconds | GateFigure::MissedRate => format!("{:.2} %", 100.0 * value),
-            _ => us(value.round() as u64),
-        }
-    }
-}
-
-/// A row, or a figure of one, that could not be judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NotJudged {
-    /// The row.
-    #[serde(flatten)]
-    pub key: RowKey,
-    /// The figure of the series; absent: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub figure: Option<GateFigure>,
-    /// Why.
-    pub why: String,
-    /// Whether the figure lies beyond what is allowed, so that the gate cannot pass.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_beyond: bool,
-}
-
-impl NotJudged {
-    /// A row of which nothing could be judged.
-    fn row(key: &RowKey, why: String) -> NotJudged {
-        NotJudged { key: key.clone(), figure: None, why, is_beyond: false }
-    }
-}
-
-impl fmt::Display for NotJudged {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.figure {
-            Some(figure) => write!(out, "{}: {}: {}", self.key, figure.label(), self.why),
-            None => write!(out, "{}: {}", self.key, self.why),
-        }
-    }
-}
-
-impl fmt::Display for Judged {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with_unit = |value| self.figure.format(value);
-        let [low, high] = self.interval.map(with_unit);
-        write!(
-            out,
-            "{}: {}: {} before, {} now (between {low} and {high}), {} allowed",
-            self.key,
-            self.figure.label(),
-            with_unit(self.before),
-            with_unit(self.after),
-            with_unit(self.allowed)
-        )
-    }
-}
-
-impl Judged {
-    /// By which part of its baseline it changed, and its interval; `None` where the baseline is zero.
-    pub fn change(&self) -> Option<[f64; 3]> {
-        let [low, high] = self.interval;
-        (self.before > 0.0).then(|| [self.after, low, high].map(|value| value / self.before - 1.0))
-    }
-
-    /// By how much what is surely there exceeds what is allowed: what is worst stands first.
-    pub fn excess(&self) -> f64 {
-        self.interval[0] / self.allowed.max(f64::MIN_POSITIVE)
-    }
-}
-
 const CAVEATS: [&str; 3] = [
-    "intervals draw blocks of neighbouring seconds again, and percentiles as many samples as their bursts leave \
-     independent: what happens less than once a run is in neither",
+    "intervals draw blocks of neighbouring seconds of the baseline again, and percentiles as many samples as its \
+     bursts leave independent: what happens less than once a run is in neither",
     "a bootstrap within runs knows nothing of what differs from one run to the next: give several baselines",
     "a verdict that no longer holds fails by itself, whatever the intervals say",
 ];
 
-/// Judges `candidate` against every baseline. Fails where the same was not asked of all, unless forced. What
-/// is damaged, or has nothing that can be judged, does not pass: [`Gated::errors`] says why, and
+/// Judges `candidate` against every baseline, all by the judge's options.
+pub fn gate(
+    mut baselines: Vec<Bundle>,
+    mut candidate: Bundle,
+    by: &Judge,
+    choice: &GateOptions,
+) -> Result<Gated> {
+    for baseline in &mut baselines {
+        by.judge(baseline)?;
+    }
+    let judging = by.judge(&mut candidate)?;
+    Ok(Gated { judging, ..judge(&baselines, &candidate, choice)? })
+}
+
+/// Judges `candidate` against every baseline, as it was asked. Fails where the same was not asked of all,
+/// unless forced. What is damaged, or not judged, does not pass: [`Gated::errors`] says why, and
 /// [`Gated::refusal`] is the line to print.
 pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Result<Gated> {
     let Some(first) = baselines.first() else {
@@ -341,12 +186,12 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     }
     reasons.extend(not_measured.iter().map(gone));
     reasons.extend(worse.iter().map(ToString::to_string));
-    errors.extend(not_judged.iter().filter(|one| one.is_beyond).map(ToString::to_string));
+    errors.extend(not_judged.iter().map(ToString::to_string));
+    // A load that the machine cannot run is not asked of it.
+    let needed = not_run.iter().filter(|row| !row.optional);
+    errors.extend(needed.map(did_not_run));
     if errors.is_empty() && figures.is_empty() && reasons.is_empty() {
-        errors.push(match not_judged.first() {
-            Some(row) => row.to_string(),
-            None => "they have no row in common".to_string(),
-        });
+        errors.push("they have no row in common".to_string());
     }
     Ok(Gated {
         schema_version: SCHEMA_VERSION,
@@ -355,6 +200,7 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
         errors,
         baselines: sides,
         candidate: after,
+        judging: Vec::new(),
         differences,
         machine_differences: likeness::machine(&first.manifest, &candidate.manifest),
         rows,
@@ -370,6 +216,11 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     })
 }
 
+/// The reason that is a load which did not run.
+fn did_not_run(row: &NotRun) -> String {
+    format!("{} under {} did not run: {}", row.probe, row.load, row.reason)
+}
+
 /// Missing or damaged parts of a bundle, which make its figures uncertain.
 fn damaged(which: &str, bundle: &Bundle) -> Vec<String> {
     let path = bundle.path.display();
@@ -377,6 +228,13 @@ fn damaged(which: &str, bundle: &Bundle) -> Vec<String> {
 }
 
 impl Gated {
+    /// The errors that are of no row, figure or load.
+    pub fn faults(&self) -> impl Iterator<Item = &String> {
+        let is_open = |why: &String| self.not_judged.iter().any(|one| one.to_string() == *why);
+        let has_not_run = |why: &String| self.not_run.iter().any(|row| did_not_run(row) == *why);
+        self.errors.iter().filter(move |why| !is_open(why) && !has_not_run(why))
+    }
+
     /// Why it can neither pass nor fail; `None` where it does.
     pub fn refusal(&self) -> Option<Error> {
         let why = self.errors.first().filter(|_| self.reasons.is_empty())?;
@@ -386,12 +244,13 @@ impl Gated {
         };
         let is_damaged =
             [&self.candidate].into_iter().chain(&self.baselines).any(|side| !side.missing.is_empty());
-        let cure = if is_damaged {
-            "take the bundle again from where it was written, or measure again".to_string()
-        } else if self.not_judged.iter().any(|one| one.is_beyond) {
-            "measure both longer, or see isolator compare for the intervals".to_string()
-        } else {
-            format!("measure both alike, each row for {FEWEST_SECONDS} s or longer")
+        let needs_s = self.not_judged.iter().filter_map(|one| one.needs_s).max();
+        let cure = match needs_s {
+            _ if is_damaged => {
+                "take the bundle again from where it was written, or measure again".to_string()
+            }
+            Some(seconds) => format!("measure both alike, each row for {} or longer", length(seconds)),
+            None => "measure both alike, with the same rows".to_string(),
         };
         Some(Error::on("judge", &self.candidate.bundle, format!("{why}{more}"), cure))
     }
@@ -420,11 +279,16 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
             }
         }
     }
-    pairs.retain(|(_, before, after)| match resample::too_short(before, after) {
-        None => true,
-        Some(why) => {
-            list(&mut not_judged, NotJudged::row(&before.entry.key, why));
-            false
+    pairs.retain(|(_, before, after)| {
+        match [before, after].into_iter().find_map(|row| resample::too_short(row)) {
+            None => true,
+            Some(why) => {
+                // Another tool's evidence has no seconds, however long it is.
+                let has_seconds = [before, after].iter().all(|row| !row.series.seconds.is_empty());
+                let needs_s = has_seconds.then_some(FEWEST_SECONDS as u64);
+                list(&mut not_judged, NotJudged { needs_s, ..NotJudged::row(&before.entry.key, why) });
+                false
+            }
         }
     });
     let mut judged_rows: Vec<GatedRow> = Vec::new();
@@ -434,7 +298,7 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
             continue;
         }
         if row.limit_ns.is_none() {
-            let open = NotJudged::row(&row.key, "the row has no limit".to_string());
+            let open = NotJudged::row(&row.key, "the row has no limit; give one with --limit".to_string());
             not_judged.push(NotJudged { figure: Some(GateFigure::LateSeconds), ..open });
         }
         judged_rows.push(row);
@@ -445,43 +309,81 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
             not_judged.push(NotJudged::row(key, "no baseline has this row".to_string()));
         }
     }
-    let comparisons = comparisons(&pairs);
-    let mut figures: Vec<Judged> = Vec::new();
-    for (baseline, before, after) in &pairs {
-        for judged in resample::judge(before, after, choice, ALPHA / comparisons.max(1) as f64) {
-            let judged = Judged { baseline: baseline.path.display().to_string(), ..judged };
-            let same = |one: &&mut Judged| (&one.key, one.figure) == (&judged.key, judged.figure);
-            // Worse than every baseline means worse than the one that is closest.
-            match figures.iter_mut().find(same) {
-                Some(known) if known.excess() <= judged.excess() => {}
-                Some(known) => *known = judged,
-                None => figures.push(judged),
-            }
-        }
+    let pairs =
+        pairs.iter().map(|(baseline, before, after)| (*baseline, GatePair::of(before, after), *after));
+    let pairs = pairs.collect::<Vec<_>>();
+    let mut asked: Vec<(&RowKey, GateFigure)> = Vec::new();
+    for (_, pair, after) in &pairs {
+        asked.extend(pair.figures().into_iter().map(|figure| (&after.entry.key, figure)));
     }
-    for (_, before, after) in &pairs {
-        let key = &before.entry.key;
-        for resample::Undefined { figure, why, is_beyond } in
-            resample::undefined(before, after, choice.tolerance)
-        {
-            let is_known = |one: &Judged| (&one.key, one.figure) == (key, figure);
-            // One baseline may have what another lacks.
-            if !figures.iter().any(is_known) {
-                let open = NotJudged::row(key, why);
-                list(&mut not_judged, NotJudged { figure: Some(figure), is_beyond, ..open });
-            }
-        }
+    asked.sort_by_key(|(key, figure)| ((*key).clone(), *figure as u8));
+    asked.dedup();
+    let comparisons = asked.len();
+    let level = ALPHA / comparisons.max(1) as f64;
+    let mut figures = Vec::new();
+    for (key, figure) in asked {
+        let of_row = pairs.iter().filter(|(_, _, after)| after.entry.key == *key);
+        let tried = of_row.map(|(baseline, pair, _)| (*baseline, pair.judge(figure, choice, level)));
+        let (judged, open) = against_all(key, figure, tried.collect());
+        figures.extend(judged);
+        not_judged.extend(open);
     }
     Rows { rows: judged_rows, figures, comparisons, not_measured, not_judged }
 }
 
-/// Lists a row, or a figure of one, once: each baseline may have a reason of its own. What one of them allows
-/// is not beyond.
+/// A figure by what came of each baseline: worse where it is worse than every one, else judged by the nearest
+/// of those that would have shown it doubled, else not judged.
+fn against_all(
+    key: &RowKey,
+    figure: GateFigure,
+    tried: Vec<(&Bundle, std::result::Result<figure::GateChange, Blind>)>,
+) -> (Option<Judged>, Option<NotJudged>) {
+    let (mut changes, mut blind): (Vec<Judged>, Vec<Blind>) = (Vec::new(), Vec::new());
+    let all = tried.len();
+    for (baseline, tried) in tried {
+        let change = match tried {
+            Ok(change) => change,
+            Err(why) => {
+                blind.push(why);
+                continue;
+            }
+        };
+        let judged = change.worse || change.blind.is_none();
+        blind.extend(change.blind.filter(|_| !change.worse));
+        changes.push(Judged {
+            key: key.clone(),
+            figure,
+            baseline: baseline.path.display().to_string(),
+            before: change.before,
+            after: change.after,
+            allowed: change.allowed,
+            interval: change.interval,
+            worse: change.worse,
+            judged,
+        });
+    }
+    changes.sort_by(|a, b| a.excess().total_cmp(&b.excess()));
+    if let Some(judged) = changes.iter().find(|one| one.judged && !one.worse) {
+        return (Some(judged.clone()), None);
+    }
+    if changes.len() == all && changes.iter().all(|one| one.worse) {
+        return (changes.into_iter().next(), None);
+    }
+    // The baseline that needs least.
+    let least = blind.into_iter().min_by_key(|blind| blind.needs_s.unwrap_or(u64::MAX));
+    let open = least.map(|Blind { why, needs_s }| NotJudged {
+        key: key.clone(),
+        figure: Some(figure),
+        why,
+        needs_s,
+    });
+    (changes.into_iter().find(|one| !one.worse), open)
+}
+
+/// Lists a row once: each baseline may have a reason of its own.
 fn list(not_judged: &mut Vec<NotJudged>, row: NotJudged) {
-    match not_judged.iter_mut().find(|one| (&one.key, one.figure) == (&row.key, row.figure)) {
-        Some(known) if known.is_beyond && !row.is_beyond => *known = row,
-        Some(_) => {}
-        None => not_judged.push(row),
+    if !not_judged.iter().any(|one| (&one.key, one.figure) == (&row.key, row.figure)) {
+        not_judged.push(row);
     }
 }
 
@@ -507,19 +409,6 @@ fn latencies(bundle: &Bundle) -> Result<()> {
     }
     let why = "the lab counted, and kept no latencies";
     Err(Error::on("judge", bundle.path.display(), why, "for counts use isolator lab gate"))
-}
-
-/// Figures that are judged at once: what more baselines add only makes it harder to fail.
-fn comparisons(pairs: &[(&Bundle, &Row, &Row)]) -> usize {
-    let mut rows =
-        pairs.iter().map(|(_, before, after)| (&before.entry.key, resample::figures(before, after)));
-    let mut seen: Vec<(&RowKey, GateFigure)> = Vec::new();
-    for (key, figures) in rows.by_ref() {
-        seen.extend(figures.into_iter().map(|figure| (key, figure)));
-    }
-    seen.sort_by_key(|(key, figure)| ((*key).clone(), *figure as u8));
-    seen.dedup();
-    seen.len()
 }
 
 fn rank(outcome: VerdictOutcome) -> u8 {

@@ -5,6 +5,7 @@
 
 pub mod gate;
 mod likeness;
+mod resample;
 mod runs;
 
 pub use likeness::{

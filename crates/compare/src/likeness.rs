@@ -111,6 +111,18 @@ pub fn is_same_system(before: &Manifest, after: &Manifest) -> bool {
     system(before) == system(after)
 }
 
+/// Where the options differ by which each run was judged, a line each: such verdicts do not compare.
+pub(crate) fn judged(before: &Manifest, after: &Manifest) -> Vec<String> {
+    const JUDGES: [&str; 5] = ["limit", "claim", "claim_per", "allow", "accept"];
+    let of = |manifest: &Manifest| {
+        let mut fields = fields(&manifest.asked);
+        fields.retain(|field, _| JUDGES.contains(&field.as_str()));
+        fields
+    };
+    let unlike = differ(&of(before), &of(after)).into_iter();
+    unlike.map(|one| format!("judged by other options: {one}")).collect()
+}
+
 /// For other tools' evidence: names what neither run states and is therefore only taken as the same.
 pub(crate) fn unstated(before: &Manifest, after: &Manifest) -> Option<String> {
     let imported = |manifest: &Manifest| manifest.written_by.program != "isolator";

@@ -8,7 +8,7 @@
 //! Exit status of `isolator compare`: 0 where rows were compared, whatever they say; 1 where the runs are
 //! unlike, or one is damaged, and it was not forced ([`Comparison::refusal`] is the line to print).
 
-mod resample;
+mod interval;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -27,7 +27,7 @@ use evidence::taint::Taint;
 use evidence::verdict::VerdictOutcome;
 
 use crate::likeness::{self, Difference};
-pub(crate) use resample::Ranks;
+use crate::resample::ALPHA;
 
 /// `isolator compare --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -112,7 +112,8 @@ pub struct Change {
     /// 100 x (after / before - 1): below zero is better; absent where only `before` is 0, or one of them is
     /// unknown.
     pub change_percent: Option<f64>,
-    /// 95 % bootstrap interval of the change, [low, high]; absent where the data define none.
+    /// Interval of the change, [low, high], at 95 % for all figures of the comparison together; absent where
+    /// the data define none.
     pub interval_percent: Option<[f64; 2]>,
 }
 
@@ -176,13 +177,11 @@ impl ComparedFigure {
 const CAVEATS: [&str; 4] = [
     "intervals speak of chance within these two runs, not of what differs from one run to the next: measure each \
      side more than once to learn that",
-    "intervals of percentiles draw samples again as if independent, and a change below 0.1 % is the histogram's \
-     resolution: where latencies drift or come in bursts the true interval is wider; none is given where too few \
-     samples lie beyond the percentile",
-    "intervals of mean_ns and max_ns draw whole seconds again (in long runs, blocks of them), which keeps bursts \
-     together; none is given below 8 seconds",
-    "the interval of max_ns is only indicative: it cannot reach beyond the largest value seen, and a longer run \
-     finds larger ones",
+    "intervals are 95 % for all figures together, drawn as a gate draws them: seconds in blocks of neighbours, \
+     percentiles by as many samples as bursts leave independent; none is given where too few of those lie \
+     beyond the percentile, below 8 seconds, and of other tools' evidence, which has no seconds",
+    "a change below 0.1 % is the histograms' resolution",
+    "the interval of max_ns is by ranks: one side is beyond the other where its largest blocks of seconds all are",
 ];
 
 /// Compares two runs. Where they are unlike, rows are compared only with `force`.
@@ -191,13 +190,16 @@ pub fn compare(before: &Bundle, after: &Bundle, force: bool) -> Comparison {
     let comparable = differences.is_empty() && before.has_all_latencies() && after.has_all_latencies();
     let pairs = measured(before).filter_map(|row| Some((row, find(after, &row.entry.key)?)));
     let pairs = pairs.collect::<Vec<_>>();
-    let rows =
-        if comparable || force { pairs.iter().flat_map(|(b, a)| changes(b, a)).collect() } else { vec![] };
+    // Each of two ends of each figure.
+    let level = ALPHA / (2 * ComparedFigure::ALL.len() * pairs.len().max(1)) as f64;
+    let changes = || pairs.iter().flat_map(|(b, a)| changes(b, a, level));
+    let rows = if comparable || force { changes().collect() } else { vec![] };
     let lacks = |bundle: &Bundle, other: &Bundle| {
         let keys = measured(bundle).map(|row| &row.entry.key);
         keys.filter(|key| find(other, key).is_none()).cloned().collect::<Vec<_>>()
     };
     let mut caveats = CAVEATS.map(String::from).to_vec();
+    caveats.extend(likeness::judged(&before.manifest, &after.manifest));
     caveats.extend(likeness::unstated(&before.manifest, &after.manifest));
     caveats.extend(pairs.iter().flat_map(|(b, a)| coarse("before", b).into_iter().chain(coarse("after", a))));
     Comparison {
@@ -295,8 +297,8 @@ impl ComparedRun {
     }
 }
 
-fn changes(before: &Row, after: &Row) -> Vec<Change> {
-    let mut intervals = resample::Intervals::of(before, after);
+fn changes(before: &Row, after: &Row, level: f64) -> Vec<Change> {
+    let mut intervals = interval::Intervals::of(before, after, level);
     let change = |figure: ComparedFigure| {
         let (was, is) = (figure.of(before), figure.of(after));
         Change {

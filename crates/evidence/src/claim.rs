@@ -76,6 +76,16 @@ impl Claim {
     /// The claim of rows of cycles that were judged together; `None` without one.
     pub(crate) fn of(rows: &[RowClaim], per: ClaimPer, next_cause_unseen: Option<f64>) -> Option<Claim> {
         let late = rows.iter().filter(|row| row.episodes > 0).count();
+        Claim::among(rows, late, per, next_cause_unseen)
+    }
+
+    /// The claim of these rows, where so many rows that were judged together have late cycles.
+    pub(crate) fn among(
+        rows: &[RowClaim],
+        late: usize,
+        per: ClaimPer,
+        next_cause_unseen: Option<f64>,
+    ) -> Option<Claim> {
         let below = |row: &RowClaim| row.episodes_below(late);
         let rate = |row: &RowClaim| below(row) / row.length_ns.max(1) as f64;
         let worst = rows.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;

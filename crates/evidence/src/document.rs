@@ -17,7 +17,7 @@ use crate::reader::Bundle;
 use crate::row::Row;
 use crate::summary::Summary;
 use crate::taint::Taint;
-use crate::verdict::{RowVerdict, Verdict, VerdictOutcome};
+use crate::verdict::{Verdict, VerdictOutcome};
 
 /// `isolator prove --json`, `isolator measure --json`, `isolator report --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,11 +59,14 @@ pub struct VerdictParts<'a> {
     pub taints: &'a [Taint],
     /// The result for the requested use, with its grade.
     pub purpose: Option<&'a UseVerdict>,
-    /// Late cycles of all rows.
+    /// Late cycles of all rows of cycles; gaps above their limit of a run that has no such row.
     pub late: Count<Cycles>,
-    /// Cycles that were due, of all rows.
+    /// Cycles that were due, of the same rows: those with a sample, and those whose period was missed.
     pub due: Count<Cycles>,
 }
+
+/// How the line of an accepted taint begins.
+pub const ACCEPTED: &str = "accepted taint ";
 
 impl VerdictParts<'_> {
     /// All parts as lines of text: the outcome, late cycles, the grade, the reasons with the taints that
@@ -78,7 +81,7 @@ impl VerdictParts<'_> {
         let beside = claim.filter(|_| outcome != VerdictOutcome::Held);
         lines.extend(beside.map(|claim| sentence!["claim: ", claim]));
         let accepted = taints.iter().filter(|taint| taint.accepted);
-        lines.extend(accepted.map(|taint| format!("accepted taint {taint}").into()));
+        lines.extend(accepted.map(|taint| format!("{ACCEPTED}{taint}").into()));
         lines
     }
 }
@@ -126,7 +129,10 @@ impl VerdictFile {
 impl ProveDocument {
     /// The parts that every output shows.
     pub fn parts(&self) -> VerdictParts<'_> {
-        let Verdict { outcome, limit_ns, reasons, claim, rows, .. } = &self.verdict;
+        let Verdict { outcome, limit_ns, reasons, claim, .. } = &self.verdict;
+        // A loop that never sleeps counts iterations: among those the share of late cycles would vanish.
+        let has_cycles = self.rows.iter().any(|row| row.key.is_cyclic());
+        let counted = || self.rows.iter().filter(|row| row.key.is_cyclic() || !has_cycles);
         VerdictParts {
             outcome: *outcome,
             limit_ns: *limit_ns,
@@ -134,8 +140,8 @@ impl ProveDocument {
             claim: claim.as_ref(),
             taints: &self.taints,
             purpose: self.purpose.as_ref(),
-            late: rows.iter().map(RowVerdict::late_cycles).sum(),
-            due: self.rows.iter().map(Summary::due).sum(),
+            late: counted().map(Summary::late_cycles).sum(),
+            due: counted().map(Summary::due).sum(),
         }
     }
 

@@ -5,7 +5,7 @@
 use machine::snapshot::{Kernel, Preemption};
 
 use crate::kind::GrantFact;
-use crate::manifest::{Granted, Manifest, RowEntry, RowKey};
+use crate::manifest::{Granted, Manifest, RowEntry, RowKey, UNKNOWN_LOAD};
 use crate::taint::{self, Taint};
 
 impl GrantFact {
@@ -125,6 +125,24 @@ pub fn taints_of(manifest: &Manifest, entry: &RowEntry) -> Vec<Taint> {
     let amounts = facts.filter(|fact| fact.is_amount() && fact.is_so(&entry.granted));
     let states = untold(manifest, entry).filter(|fact| !fact.is_amount());
     amounts.chain(states).map(|fact| fact.taint(&entry.key, &entry.granted)).collect()
+}
+
+/// A taint for each of kernel, machine and load that a run does not state: unknown is not good.
+pub fn unknown(manifest: &Manifest) -> Vec<Taint> {
+    let machine = &manifest.machine;
+    let has_load = manifest.rows.iter().all(|row| row.key.load != UNKNOWN_LOAD);
+    let all = [
+        (machine.kernel.preemption != Preemption::Unknown, taint::KERNEL_UNKNOWN, "the kernel's preemption"),
+        (
+            machine.hostname.is_some() || machine.cpu_model.is_some() || !machine.cpus.is_empty(),
+            taint::MACHINE_UNKNOWN,
+            "the machine",
+        ),
+        (has_load, taint::LOAD_UNKNOWN, "the load"),
+    ];
+    let unknown = all.into_iter().filter(|(is_known, ..)| !is_known);
+    let cure = |code| taint::TEXTS.iter().find(|text| text.code == code).map_or("", |text| text.cure);
+    unknown.map(|(_, code, what)| Taint::new(code, format!("{what} is not stated"), cure(code))).collect()
 }
 
 /// The taint of a run on that kernel; none where it is PREEMPT_RT.

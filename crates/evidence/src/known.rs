@@ -5,8 +5,11 @@
 //! counted: those lie somewhere from `overflow_from_ns` up to the maximum, and stand in the histogram where
 //! that range begins. No figure is made of that place. A percentile among them, the standard deviation and
 //! the mean are `None` there, and the number of late samples is a range.
+//!
+//! A figure that the source cuts to whole units, or rounds up, stands for an interval: at a limit within it
+//! it decides nothing.
 
-use crate::histogram::{highest, index};
+use crate::histogram::{Bucket, highest, index};
 use crate::manifest::Coarse;
 use crate::row::Row;
 
@@ -30,6 +33,21 @@ impl Coarse {
     /// Where values begin of which only their number is known. A single one is the maximum, and known.
     pub fn hidden_from_ns(&self) -> Option<u64> {
         self.overflow_from_ns.filter(|_| self.overflow_count > 1)
+    }
+
+    /// The least and the most that the source's figure stands for. One with more digits than a whole unit is
+    /// not less than those say, and another sample may be as large as the whole unit allows.
+    pub fn interval_ns(&self, figure_ns: u64) -> [u64; 2] {
+        let part_ns = figure_ns % self.unit_ns.max(1);
+        let below_ns = if part_ns == 0 { self.below_ns } else { 0 };
+        let most_ns = (figure_ns - part_ns).saturating_add(self.above_ns);
+        [figure_ns.saturating_sub(below_ns), most_ns.max(figure_ns)]
+    }
+
+    /// The largest figure of the source that lies in a bucket.
+    fn label_ns(&self, bucket: &Bucket) -> u64 {
+        let label_ns = bucket.to_ns - bucket.to_ns % self.unit_ns.max(1);
+        if label_ns < bucket.from_ns { bucket.to_ns } else { label_ns }
     }
 
     fn hides(&self, value_ns: u64) -> bool {
@@ -93,6 +111,18 @@ impl Row {
         !(waits && self.entry.coarse.as_ref().is_some_and(|coarse| coarse.hidden_from_ns().is_some()))
     }
 
+    /// The largest latency, as it is stated. Of a bundle that was cut the histogram may be lost.
+    pub fn largest_ns(&self) -> u64 {
+        let seconds = self.series.seconds.iter().map(|second| second.max_ns);
+        seconds.fold(self.series.latency.max_ns(), u64::max)
+    }
+
+    /// The largest latency: at least, and at most, where the source cuts or rounds its figures.
+    pub fn max_ns(&self) -> [u64; 2] {
+        let largest_ns = self.largest_ns();
+        self.entry.coarse.as_ref().map_or([largest_ns; 2], |coarse| coarse.interval_ns(largest_ns))
+    }
+
     /// Samples above the limit: as many as there are at least, and at most. Where the histogram was lost, at
     /// least one in each second whose maximum is above it.
     pub fn over_limit(&self) -> (u64, u64) {
@@ -100,24 +130,32 @@ impl Row {
         let Some(limit_ns) = self.entry.limit_ns else { return (0, 0) };
         let late_seconds =
             self.series.seconds.iter().filter(|second| second.max_ns > limit_ns).count() as u64;
-        let above = latency.above(limit_ns).max(late_seconds);
-        // The stated maximum tells better than any bucket.
-        let Some(coarse) = self.entry.coarse.as_ref().filter(|_| above > 0) else {
+        let Some(coarse) = &self.entry.coarse else {
+            let above = latency.above(limit_ns).max(late_seconds);
             return (above, above);
         };
-        let surely = latency.buckets().filter(|bucket| bucket.from_ns > limit_ns);
-        let at_least =
-            surely.fold(0, |sum: u64, bucket| sum.saturating_add(bucket.count)).max(late_seconds).max(1);
-        let Some(label_ns) = limit_ns.checked_sub(coarse.above_label_ns()) else {
+        // The stated maximum tells better than any bucket.
+        let [least_ns, most_ns] = self.max_ns();
+        if latency.count() == 0 || most_ns <= limit_ns {
+            return (late_seconds, late_seconds);
+        }
+        let surely_ns = limit_ns.saturating_add(coarse.below_ns);
+        let surely = latency.buckets().filter(|bucket| bucket.from_ns > surely_ns);
+        let is_late = u64::from(least_ns > limit_ns);
+        let at_least = surely.fold(0, |sum: u64, bucket| sum.saturating_add(bucket.count));
+        let at_least = at_least.max(late_seconds).max(is_late);
+        let Some(label_ns) = limit_ns.checked_sub(coarse.above_label_ns().saturating_add(coarse.above_ns))
+        else {
             return (at_least, latency.count());
         };
-        let mut at_most = latency.above(label_ns);
+        let above = latency.buckets().filter(|bucket| coarse.label_ns(bucket) > label_ns);
+        let mut at_most = above.fold(0, |sum: u64, bucket| sum.saturating_add(bucket.count));
         if let Some(from_ns) = coarse.hidden_from_ns()
             && highest(index(from_ns)) <= label_ns
         {
             at_most = at_most.saturating_add(coarse.overflow_count - 1);
         }
-        (at_least, at_most.clamp(at_least, latency.count().max(at_least)))
+        (at_least, at_most.clamp(at_least.max(1), latency.count().max(at_least)))
     }
 
     /// The buckets of the row, ascending.

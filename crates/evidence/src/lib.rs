@@ -8,8 +8,8 @@
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off; [`snapshot`]
 //!   copies one that is being written.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`claim`], by [`episode`]s, what they
-//!   claim beyond themselves; [`boots`] joins runs; [`weakly_hard`] judges limits that allow some late
-//!   cycles.
+//!   claim beyond themselves; [`judge`] has the options by which they do; [`boots`] joins runs;
+//!   [`weakly_hard`] judges limits that allow some late cycles.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on;
 //!   [`fitness`]: what they say of the use that was asked. [`store()`] writes a bundle that is in memory.
 //!
@@ -29,6 +29,7 @@ pub mod fact;
 pub mod fitness;
 
 pub mod histogram;
+pub mod judge;
 mod kept;
 pub mod kind;
 pub mod known;
@@ -52,6 +53,7 @@ pub mod writer;
 
 pub use error::{Error, Result};
 pub use histogram::Histogram;
+pub use judge::Judge;
 pub use manifest::Manifest;
 pub use reader::Bundle;
 pub use row::Row;

@@ -119,6 +119,9 @@ pub enum RunState {
     Interrupted,
 }
 
+/// The load of a row whose load is not stated.
+pub const UNKNOWN_LOAD: &str = "unknown";
+
 /// The note of a run whose state is [`RunState::Interrupted`].
 pub const ENDED_EARLY: &str = "the run was ended before its time";
 
@@ -417,6 +420,12 @@ pub struct Coarse {
     /// 0: unknown.
     #[serde(default)]
     pub unit_ns: u64,
+    /// How far a value may lie below the figure that the source states of it: it rounds up.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub below_ns: u64,
+    /// How far a value may lie above the figure that the source states of it: it cuts to whole units.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub above_ns: u64,
     /// Values from here on were only counted.
     pub overflow_from_ns: Option<u64>,
     /// Their number.

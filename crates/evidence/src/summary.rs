@@ -80,10 +80,20 @@ impl Summary {
         Count::due(Count::exact(self.count), Count::exact(self.missed))
     }
 
-    /// Whether more cycles were late than the limit allows.
-    pub fn is_late(&self) -> bool {
-        let allowed = self.weakly_hard.as_ref().map(|limit| limit.violations == Some(0));
-        !allowed.unwrap_or(self.over_limit == 0 && self.missed == 0)
+    /// Late cycles: samples above the limit, and missed periods.
+    pub fn late_cycles(&self) -> Count<Cycles> {
+        let late = |over: u64| over.saturating_add(self.missed);
+        Count::between(late(self.over_limit), late(self.over_limit_at_most.max(self.over_limit)))
+    }
+
+    /// Whether more cycles were late than the limit allows; `None` where the source lacks it.
+    pub fn is_late(&self) -> Option<bool> {
+        let late = self.late_cycles();
+        match &self.weakly_hard {
+            Some(limit) => limit.violations.map(|windows| windows > 0),
+            None if late.least() > 0 => Some(true),
+            None => (late.most() == 0).then_some(false),
+        }
     }
 
     /// The figures of `row`; how it kept a limit that allows some late cycles needs the bundle's spikes.
@@ -110,7 +120,7 @@ impl Summary {
             count: latency.count(),
             missed: row.missed(),
             late: late_cycles,
-            late_share: (due > 0).then(|| late_cycles as f64 / due as f64),
+            late_share: (due > 0 && entry.key.is_cyclic()).then(|| late_cycles as f64 / due as f64),
             weakly_hard: None,
             min_ns: row.min_ns(),
             mean_ns: row.mean_ns(),

@@ -8,6 +8,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{Error, Result};
+
 /// A disturbance, shown in every output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Taint {
@@ -39,6 +41,16 @@ impl Taint {
             accepted: false,
         }
     }
+}
+
+/// Refuses to accept a taint that there is not.
+pub fn known(codes: &[String]) -> Result<()> {
+    let Some(code) = codes.iter().find(|code| !CODES.contains(&code.as_str())) else { return Ok(()) };
+    let cure = match machine::likely(code, CODES.iter().copied()) {
+        Some(likely) => format!("did you mean {likely}?"),
+        None => format!("choose from {}", CODES.join(", ")),
+    };
+    Err(Error::on("accept", format!("'{code}'"), "there is no such taint", cure))
 }
 
 impl std::fmt::Display for Taint {
@@ -150,6 +162,15 @@ codes! {
     /// Too little time to watch every CPU.
     TOO_SHORT = "too-short",
         "give a longer --duration";
+    /// The evidence does not state the kernel: how long it may delay a thread may have no bound.
+    KERNEL_UNKNOWN = "kernel-unknown",
+        "import the tool's JSON, which names the kernel, or accept it where you know the kernel";
+    /// The evidence does not state the machine: the figures may be of another one.
+    MACHINE_UNKNOWN = "machine-unknown",
+        "import the tool's JSON, which names the machine, or accept it where you know the machine";
+    /// The evidence does not state the load: the machine may have been idle.
+    LOAD_UNKNOWN = "load-unknown",
+        "name the load: isolator import --load NAME";
     /// Imported: the tool skips missed periods, and there were some.
     MISSED_PERIODS_UNCOUNTED = "missed-periods-uncounted",
         "measure with a tool that counts missed periods: isolator prove";

@@ -79,11 +79,12 @@ pub struct RowVerdict {
     #[serde(flatten)]
     pub key: RowKey,
     /// Whether every sample kept its limit, and no period was missed; with a limit that allows some late
-    /// cycles, whether every window kept it.
+    /// cycles, whether every window kept it. False where the source lacks it.
     pub held: bool,
     /// Late cycles: samples above the limit and periods missed.
     pub late: u64,
-    /// The same at most: more if an imported file counts samples without their latencies.
+    /// The same at most: more if an imported file counts samples without their latencies, or cuts latencies
+    /// to whole units.
     pub late_at_most: u64,
     /// Samples.
     pub count: u64,
@@ -95,6 +96,9 @@ pub struct RowVerdict {
     /// The quiet time that ends an episode.
     #[serde(default)]
     pub horizon_ns: u64,
+    /// The claim of the row alone; absent of a row of gaps, and without samples.
+    #[serde(default)]
+    pub claim: Option<Claim>,
     /// The estimate from the tail of the distribution, or the reason why there is none.
     pub tail: Tail,
 }
@@ -123,11 +127,12 @@ impl Verdict {
     }
 
     fn with(bundle: &Bundle, tail: impl Fn(&Row) -> Tail) -> Verdict {
-        let judged = bundle.rows.iter().map(|row| JudgedRow::of(row, bundle, tail(row))).collect::<Vec<_>>();
+        let judged = bundle.rows.iter().map(|row| JudgedRow::of(row, bundle, tail(row)));
+        let judged = each_claimed(bundle, judged.collect());
         let rows = judged.iter().map(|one| one.verdict.clone()).collect::<Vec<_>>();
         let exceeded = bundle.rows.iter().zip(&judged).filter(|(_, judged)| judged.is_exceeded());
         let mut exceeded = exceeded.collect::<Vec<_>>();
-        let excess = |row: &Row| max_ns(row) as f64 / row.entry.limit_ns.unwrap_or(1).max(1) as f64;
+        let excess = |row: &Row| row.largest_ns() as f64 / row.entry.limit_ns.unwrap_or(1).max(1) as f64;
         exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
         let mut reasons = exceeded.into_iter().map(|(row, judged)| over(row, judged)).collect::<Vec<_>>();
         let claim = claimed(bundle, &judged);
@@ -168,7 +173,7 @@ impl JudgedRow {
         let late = at_least.saturating_add(row.missed());
         let late_at_most = at_most.max(at_least).saturating_add(row.missed());
         let weakly_hard = bundle.weakly_hard(row);
-        let held = weakly_hard.as_ref().map_or(late == 0, |limit| limit.violations == Some(0));
+        let held = weakly_hard.as_ref().map_or(late_at_most == 0, |limit| limit.violations == Some(0));
         let mut claim = RowClaim::of(row);
         let late_episodes = claim.episodes;
         if held {
@@ -184,29 +189,59 @@ impl JudgedRow {
             miss_rate_below: miss_rate_below(late_at_most, row.due().most()),
             late_episodes,
             horizon_ns: claim.horizon_ns,
+            claim: None,
             tail,
         };
         JudgedRow { verdict, claim, weakly_hard }
     }
 
+    /// Whether it claims anything of late cycles: a row of gaps does not.
+    fn makes_claim(&self) -> bool {
+        self.verdict.key.is_cyclic() && self.verdict.measured()
+    }
+
     /// Whether it is beyond its limit, and not only unknown.
     fn is_exceeded(&self) -> bool {
-        let is_open = self.weakly_hard.as_ref().is_some_and(|limit| limit.violations.is_none());
-        !self.verdict.held && !is_open
+        self.weakly_hard.as_ref().map_or(self.verdict.late > 0, |limit| limit.violations > Some(0))
     }
+
+    /// Why it is not known whether the row kept its limit; `None` where that is known.
+    fn open(&self, row: &Row) -> Option<Sentence> {
+        if self.verdict.held || self.is_exceeded() {
+            return None;
+        }
+        let (key, late) = (&self.verdict.key, self.verdict.late_cycles());
+        if self.weakly_hard.is_some() {
+            let why = "the bundle does not have the places of all late cycles (";
+            return Some(sentence![key, ": ", why, late, "), so that the allowance cannot be judged"]);
+        }
+        let [least, most] = row.max_ns().map(Time::exact);
+        let limit = Time::exact(row.entry.limit_ns.unwrap_or(0));
+        let between = sentence![key, ": its maximum lies between ", least, " and ", most];
+        Some(sentence![
+            between,
+            ", as far as its source states it: whether it exceeds ",
+            limit,
+            " is unknown"
+        ])
+    }
+}
+
+/// The rows, each of cycles with its own claim.
+fn each_claimed(bundle: &Bundle, mut judged: Vec<JudgedRow>) -> Vec<JudgedRow> {
+    let per = bundle.manifest.asked.claim_per.unwrap_or_default();
+    let late = judged.iter().filter(|row| row.makes_claim() && row.claim.episodes > 0).count();
+    for row in judged.iter_mut().filter(|row| row.makes_claim()) {
+        row.verdict.claim = Claim::among(std::slice::from_ref(&row.claim), late, per, None);
+    }
+    judged
 }
 
 /// The claim of the rows of cycles together.
 fn claimed(bundle: &Bundle, judged: &[JudgedRow]) -> Option<Claim> {
-    let cyclic = judged.iter().filter(|row| row.verdict.key.is_cyclic() && row.verdict.measured());
-    let rows = cyclic.map(|row| row.claim.clone()).collect::<Vec<_>>();
+    let rows = judged.iter().filter(|row| row.makes_claim()).map(|row| row.claim.clone()).collect::<Vec<_>>();
     let per = bundle.manifest.asked.claim_per.unwrap_or_default();
     Claim::of(&rows, per, next_cause_unseen(&bundle.spikes))
-}
-
-/// The largest latency; of a bundle that was cut the histogram may be lost.
-fn max_ns(row: &Row) -> u64 {
-    row.series.seconds.iter().map(|second| second.max_ns).fold(row.series.latency.max_ns(), u64::max)
 }
 
 /// The upper 95 % bound of a rate of which `late` in `count` were seen: exact for none (1 - 0.05^(1/N), about
@@ -238,7 +273,7 @@ fn over(row: &Row, JudgedRow { verdict: judged, weakly_hard, .. }: &JudgedRow) -
     }
     let of_them = if row.missed() > 0 { sentence![", ", missed, " of them missed"] } else { sentence![] };
     let limit = row.entry.limit_ns.map(|ns| sentence![Time::measured(ns)]).unwrap_or_default();
-    let (key, maximum) = (&judged.key, Time::measured(max_ns(row)));
+    let (key, maximum) = (&judged.key, Time::measured(row.largest_ns()));
     sentence![key, ": maximum ", maximum, " exceeds ", limit, " (", late, " late of ", due, of_them, ")"]
 }
 
@@ -276,15 +311,10 @@ fn unsupported(bundle: &Bundle, judged: &[JudgedRow]) -> Vec<Sentence> {
         reasons.push(format!("the claim {claim} is not a rate between 0 and 1").into());
     }
     let per = manifest.asked.claim_per.unwrap_or_default();
-    for row in judged.iter().filter(|row| row.verdict.measured() && row.verdict.key.is_cyclic()) {
-        let key = &row.verdict.key;
-        if row.verdict.held {
-            reasons.extend(row.claim.falls_short(claim, per).map(|why| sentence![key, ": ", why]));
-        } else if !row.is_exceeded() {
-            let late = row.verdict.late_cycles();
-            let why = "the bundle does not have the places of all late cycles (";
-            reasons.push(sentence![key, ": ", why, late, "), so that the allowance cannot be judged"]);
-        }
+    reasons.extend(bundle.rows.iter().zip(judged).filter_map(|(row, judged)| judged.open(row)));
+    for row in judged.iter().filter(|row| row.makes_claim()) {
+        let short = row.claim.falls_short(claim, per).filter(|_| row.verdict.held);
+        reasons.extend(short.map(|why| sentence![row.verdict.key, ": ", why]));
     }
     for taint in manifest.taints.iter().filter(|taint| !taint.accepted) {
         reasons.push(format!("tainted by {taint}").into());
@@ -306,6 +336,12 @@ fn untold(manifest: &Manifest) -> Vec<Sentence> {
     {
         reasons.push("the kernel is not PREEMPT_RT, and no taint says so".into());
     }
+    let is_told = |code: &str| manifest.taints.iter().any(|taint| taint.code == code);
+    // Of a kernel that is not known another taint says that it is not PREEMPT_RT.
+    let is_open = |code: &str| code != taint::KERNEL_UNKNOWN || !is_told(taint::NOT_REAL_TIME_KERNEL);
+    let unknown = fact::unknown(manifest).into_iter();
+    let unknown = unknown.filter(|taint| !is_told(&taint.code) && is_open(&taint.code));
+    reasons.extend(unknown.map(|taint| format!("{}, and no taint says so", taint.reason).into()));
     for entry in &manifest.rows {
         let facts = fact::untold(manifest, entry);
         reasons

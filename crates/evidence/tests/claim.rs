@@ -7,6 +7,7 @@ use evidence::document::ProveDocument;
 use evidence::manifest::{Asked, Manifest, RowEntry, RowKey, Second, Spike};
 use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Histogram, Row, Series};
+use machine::snapshot::Preemption;
 
 const MS: u64 = 1_000_000;
 
@@ -47,7 +48,9 @@ fn bundle(length_s: u32, rows: &[&[Late]], asked: Asked) -> Bundle {
     let each = || (0..).zip(rows);
     let rows = each().map(|(cpu, late)| row(cpu, length_s, late)).collect::<Vec<_>>();
     let entries = rows.iter().map(|row| row.entry.clone()).collect();
-    let manifest = Manifest { rows: entries, ..Manifest::new("isolator", asked) };
+    let mut manifest = Manifest { rows: entries, ..Manifest::new("isolator", asked) };
+    manifest.machine.hostname = Some("robot".into());
+    manifest.machine.kernel.preemption = Preemption::RealTime;
     let spikes = each().flat_map(|(cpu, late)| late.iter().map(move |one| spike(cpu, one))).collect();
     Bundle { rows, spikes, ..Bundle::new("run", manifest) }
 }
@@ -116,7 +119,7 @@ fn an_allowance_is_judged_over_every_window() {
             (Some(violations), outcome),
             "{late:?} {allow}"
         );
-        assert_eq!(document.rows[0].is_late(), outcome == VerdictOutcome::Exceeded);
+        assert_eq!(document.rows[0].is_late(), Some(outcome == VerdictOutcome::Exceeded));
     }
     let reasons = document(20, &[two], allowing("1in10")).verdict.reasons;
     let reason = "1 windows of 10 cycles have more than 1 late (2 late of 20,000)";

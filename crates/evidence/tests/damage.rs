@@ -8,6 +8,8 @@ use evidence::manifest::{Asked, Granted, Manifest, RowEntry, RowKey, RunState, S
 use evidence::verdict::VerdictOutcome;
 use evidence::writer::series_files;
 use evidence::{Bundle, Series, Taint, Verdict};
+use machine::Snapshot;
+use machine::snapshot::{Kernel, Preemption};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -55,6 +57,11 @@ pub(super) fn manifest() -> Manifest {
         started_at: Some("2026-03-01T10:00:00Z".into()),
         ended_at: Some("2026-03-01T10:00:25Z".into()),
         rows: loads.map(entry).to_vec(),
+        machine: Snapshot {
+            hostname: Some("robot".into()),
+            kernel: Kernel { preemption: Preemption::RealTime, ..Kernel::default() },
+            ..Snapshot::default()
+        },
         ..Manifest::new(
             "isolator",
             Asked {
@@ -282,7 +289,7 @@ fn a_disturbance_without_its_taint_counts_all_the_same() {
     assert!(granted(|granted| granted.memory_locked = Some(false)).contains("was not locked"));
     assert!(granted(|granted| granted.policy = Some("other".into())).contains("no real-time policy"));
     let stock = with_manifest(whole(), |manifest| {
-        manifest.machine.kernel.preemption = machine::snapshot::Preemption::Full;
+        manifest.machine.kernel.preemption = Preemption::Full;
     });
     assert!(reasons(stock).contains("the kernel is not PREEMPT_RT"));
     let tainted = |accept: &'static [&str]| {

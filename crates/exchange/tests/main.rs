@@ -7,6 +7,7 @@ mod export;
 mod import;
 mod import_expected;
 mod import_formats;
+mod import_judged;
 mod import_kinds;
 mod import_lines;
 mod import_others;

@@ -14,7 +14,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use evidence::{Error, Result};
+use evidence::{Error, Judge, Result};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
@@ -31,8 +31,9 @@ use table::{CellValue, ColumnKind, ParquetTable};
 /// How deep bundles are looked for below a folder that is none.
 const DEPTH: usize = 8;
 
-/// Adds the bundles at `paths` (folders, archives, or folders that hold such) to the store in `folder`.
-pub fn store(folder: &Path, paths: &[PathBuf]) -> Result<Stored> {
+/// Adds the bundles at `paths` (folders, archives, or folders that hold such) to the store in `folder`, each
+/// with the verdict by the judge's options.
+pub fn store(folder: &Path, paths: &[PathBuf], judge: &Judge) -> Result<Stored> {
     let (mut found, mut visited) = (Vec::new(), BTreeSet::new());
     for path in paths {
         let before = found.len();
@@ -55,7 +56,7 @@ pub fn store(folder: &Path, paths: &[PathBuf]) -> Result<Stored> {
     // Left there by a kill.
     let _ = fs::remove_dir_all(&beside);
     let half = store.ours_within(&hidden).map_err(|e| Error::io("make the folder", &beside, &e))?;
-    let stored = write(&half, &found, known)?;
+    let stored = write(&half, &found, known, judge)?;
     if stored.added == 0 && stored.unread.iter().all(|(path, _)| told.contains(&path.display().to_string())) {
         fs::remove_dir_all(&beside).map_err(|e| Error::io("remove", &beside, &e))?;
         return Ok(stored);
@@ -119,7 +120,7 @@ fn find(
     Ok(())
 }
 
-fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>) -> Result<Stored> {
+fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>, judge: &Judge) -> Result<Stored> {
     let now = SystemTime::now();
     let mut tables = Tables::create(folder, now)?;
     let mut stored = Stored::default();
@@ -134,7 +135,7 @@ fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>) -> Res
             scope.spawn(move || {
                 loop {
                     let Ok(Some(path)) = next.lock().map(|mut next| next.next()) else { return };
-                    if send.send((path.clone(), entry::read(path, now))).is_err() {
+                    if send.send((path.clone(), entry::read(path, now, judge))).is_err() {
                         return;
                     }
                 }

@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use evidence::{Error, Result};
+use evidence::{Error, Judge, Result};
 
 use crate::Stored;
 
 /// Why nothing can be stored.
-pub fn store(folder: &Path, _: &[PathBuf]) -> Result<Stored> {
+pub fn store(folder: &Path, _: &[PathBuf], _: &Judge) -> Result<Stored> {
     let why = "this program was built without Parquet, as make prove builds it";
     Err(Error::on("store bundles in", folder.display(), why, "build the whole program with make"))
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use evidence::Bundle;
+use evidence::{Bundle, Judge};
 use fleet::synthetic::{FleetSize, files, write};
 use fleet::{FleetDocument, QUERIES, Query, Stored, report, store};
 
@@ -36,7 +36,7 @@ fn no_duckdb() -> bool {
 
 fn stored(folder: &Path, bundles: &Path) -> FleetDocument {
     let at = folder.join("store");
-    store(&at, &[bundles.to_path_buf()]).unwrap();
+    store(&at, &[bundles.to_path_buf()], &Judge::default()).unwrap();
     report(&at).unwrap()
 }
 
@@ -52,8 +52,8 @@ fn a_bundle_is_stored_once_be_it_a_folder_or_an_archive() {
     let bundles = fleet(folder.path(), 3, 1, |_| 1.0);
     let at = folder.path().join("store");
     let all = [bundles.clone()];
-    assert_eq!(store(&at, &all).unwrap(), Stored { added: 3, known: 0, unread: vec![] });
-    assert_eq!(store(&at, &all).unwrap(), Stored { added: 0, known: 3, unread: vec![] });
+    assert_eq!(store(&at, &all, &Judge::default()).unwrap(), Stored { added: 3, known: 0, unread: vec![] });
+    assert_eq!(store(&at, &all, &Judge::default()).unwrap(), Stored { added: 0, known: 3, unread: vec![] });
     assert_eq!(parts(&at), 1, "nothing new makes no part");
     let unpacked = folder.path().join("unpacked");
     for (name, bytes) in files(1, 0, 1.0, SMALL) {
@@ -61,9 +61,12 @@ fn a_bundle_is_stored_once_be_it_a_folder_or_an_archive() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
-    assert_eq!(store(&at, &[unpacked]).unwrap(), Stored { added: 0, known: 1, unread: vec![] });
+    assert_eq!(
+        store(&at, &[unpacked], &Judge::default()).unwrap(),
+        Stored { added: 0, known: 1, unread: vec![] }
+    );
     write(&bundles.join("new.tar.zst"), 4, 0, 1.0, SMALL).unwrap();
-    assert_eq!(store(&at, &all).unwrap(), Stored { added: 1, known: 3, unread: vec![] });
+    assert_eq!(store(&at, &all, &Judge::default()).unwrap(), Stored { added: 1, known: 3, unread: vec![] });
     assert_eq!(parts(&at), 2);
 }
 
@@ -76,16 +79,16 @@ fn what_cannot_be_read_is_said_and_stays_said() {
     write(&bundles.join("version.tar.zst"), 9, 0, 1.0, SMALL).unwrap();
     fs::write(bundles.join("letter.tar.zst"), "Dear Sir or Madam,\n").unwrap();
     let at = folder.path().join("store");
-    let stored = store(&at, std::slice::from_ref(&bundles)).unwrap();
+    let stored = store(&at, std::slice::from_ref(&bundles), &Judge::default()).unwrap();
     let why = |name: &str| stored.unread.iter().find(|(path, _)| path.ends_with(name)).unwrap().1.clone();
     assert_eq!((stored.added, stored.unread.len()), (1, 2));
     assert_eq!(why("version.tar.zst"), "its schema version is 2, this program reads 1");
     assert_eq!(why("letter.tar.zst"), "it is not a complete .tar.zst (it does not begin as one)");
-    assert_eq!(store(&at, std::slice::from_ref(&bundles)).unwrap().known, 1);
+    assert_eq!(store(&at, std::slice::from_ref(&bundles), &Judge::default()).unwrap().known, 1);
     assert_eq!(parts(&at), 1, "what was said once makes no part");
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).unwrap();
-    let line = store(&at, std::slice::from_ref(&empty)).unwrap_err().to_string();
+    let line = store(&at, std::slice::from_ref(&empty), &Judge::default()).unwrap_err().to_string();
     let empty = empty.display();
     let cure = "give bundles, or folders that hold some";
     assert_eq!(line, format!("cannot store {empty}: it holds no bundle; {cure}"));
@@ -104,7 +107,7 @@ fn a_part_that_a_kill_left_half_is_no_part() {
     let at = folder.path().join("store");
     fs::create_dir_all(at.join(".part-0001")).unwrap();
     fs::write(at.join(".part-0001/rows.parquet"), "half").unwrap();
-    assert_eq!(store(&at, &[bundles]).unwrap().added, 1);
+    assert_eq!(store(&at, &[bundles], &Judge::default()).unwrap().added, 1);
     assert_eq!(fs::read_dir(&at).unwrap().count(), 1);
 }
 
@@ -116,7 +119,7 @@ fn percentiles_of_the_sql_are_those_of_the_histogram_to_a_bucket() {
     let folder = tempfile::tempdir().unwrap();
     let bundles = fleet(folder.path(), 2, 1, |_| 1.0);
     let at = folder.path().join("store");
-    store(&at, std::slice::from_ref(&bundles)).unwrap();
+    store(&at, std::slice::from_ref(&bundles), &Judge::default()).unwrap();
     let text = Query::named("percentiles").unwrap().text();
     let output = Command::new("duckdb").args(["-json", "-c", &text]).current_dir(&at).output().unwrap();
     let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -251,7 +254,7 @@ fn every_query_says_what_it_answers_and_runs_by_hand() {
     let folder = tempfile::tempdir().unwrap();
     let bundles = fleet(folder.path(), 2, 1, |_| 1.0);
     let at = folder.path().join("store");
-    store(&at, &[bundles]).unwrap();
+    store(&at, &[bundles], &Judge::default()).unwrap();
     for query in QUERIES {
         let ran =
             Command::new("duckdb").args(["-bail", "-c", &query.text()]).current_dir(&at).output().unwrap();

@@ -258,6 +258,13 @@ impl Share {
         Share::stated(part.most as f64 / whole.least.max(1) as f64)
     }
 
+    /// The share in words, from the least to the most where the part is not known exactly.
+    pub fn from_to<P: Population>(part: Count<P>, whole: Count<P>) -> String {
+        let share = |part: u64| Share::of(Count::<P>::exact(part), whole).in_words();
+        let (least, most) = (share(part.least), share(part.most));
+        if least == most { most } else { format!("{least} to {most}") }
+    }
+
     /// The share of a time in a longer one.
     pub fn of_time(part_ns: u64, whole_ns: u64) -> Share {
         Share::of::<Nanoseconds>(Count::exact(part_ns), Count::exact(whole_ns))
@@ -294,6 +301,8 @@ impl Share {
             0.0 => "none".to_string(),
             ..0.001 => "less than 0.001 %".to_string(),
             share @ ..1.0 => format!("{share:.3} %"),
+            // Less than all is not all.
+            share @ ..100.0 => format!("{:.1} %", share.min(99.9)),
             share => format!("{share:.1} %"),
         }
     }

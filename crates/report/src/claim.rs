@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much a verdict claims, and why not more: the sentences of its card.
 
-use evidence::claim::spelled;
+use evidence::claim::{Claim, ClaimUnit, spelled};
 use evidence::verdict::{DEFAULT_CLAIM, RowVerdict, VerdictOutcome};
 use evidence::weakly_hard::LateAllowance;
-use machine::quantity::{Count, Cycles, Share};
+use machine::quantity::Share;
 
 use crate::runs::{RowView, ShownRun};
 use crate::{taints, text};
@@ -14,8 +14,19 @@ pub(crate) fn once_in(rate: f64) -> String {
     match rate {
         ..=0.0 => "none".to_string(),
         0.0..0.5 => format!("1 in {}", text::count((1.0 / rate * (1.0 + 1e-9)).floor() as u64)),
-        0.5..1.0 => format!("{:.0} %", rate * 100.0),
-        _ => "any".to_string(),
+        _ => format!("{:.0} %", rate.min(1.0) * 100.0),
+    }
+}
+
+/// The claim of a row in a cell of a table, behind the words "fewer than": `3 episodes in 20 s`.
+pub(crate) fn of_row(claim: &Claim) -> String {
+    match claim.unit {
+        ClaimUnit::Episode => text::clean(claim.sentence().page()).replacen("fewer than ", "", 1).replacen(
+            "late episodes",
+            "episodes",
+            1,
+        ),
+        ClaimUnit::Cycle | ClaimUnit::Boot => format!("{} cycles", once_in(claim.below)),
     }
 }
 
@@ -58,16 +69,12 @@ pub(crate) fn supported(run: &ShownRun) -> String {
             format!("{seen} In each row {claim} are to be expected ({joint}), {place}.")
         }
         VerdictOutcome::Exceeded => {
-            let worst = run.rows().max_by(|a, b| late_share(a).total_cmp(&late_share(b)));
-            let late = worst.map(|row| {
-                let cycles = Count::<Cycles>::between(row.verdict.late, row.verdict.late_at_most);
-                let share = Share::of(cycles, row.summary.due()).in_words();
-                format!(
-                    "in the worst row {share} in {}",
-                    text::plural(row.verdict.late_episodes as usize, "episode")
-                )
-            });
-            format!("Cycles were late: {}, {place}.", late.unwrap_or_default())
+            let late = run.rows().filter(|row| row.row.entry.key.is_cyclic() && row.verdict.late > 0);
+            let worst = late.max_by(|a, b| late_share(a).total_cmp(&late_share(b)));
+            let Some(row) = worst else { return format!("Gaps above the limit were seen {place}.") };
+            let share = Share::from_to(row.verdict.late_cycles(), row.summary.due());
+            let episodes = text::plural(row.verdict.late_episodes as usize, "episode");
+            format!("In the worst row {share} of cycles were late, in {episodes}, {place}.")
         }
         VerdictOutcome::Unproven => {
             format!("What follows stands against the claim: {claim} in each row ({joint}).")
@@ -137,7 +144,7 @@ mod tests {
     fn a_rate_is_rounded_so_that_it_never_claims_more() {
         assert_eq!(
             [3e-4, 1e-3, 0.0375, 0.6, 1.0].map(once_in),
-            ["1 in 3,333", "1 in 1,000", "1 in 26", "60 %", "any"]
+            ["1 in 3,333", "1 in 1,000", "1 in 26", "60 %", "100 %"]
         );
     }
 }

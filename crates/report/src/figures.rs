@@ -56,7 +56,7 @@ pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
     // those of `judged`.
     let VerdictParts { outcome: _, limit_ns: _, reasons: _, claim: _, taints: _, purpose, late, due } =
         run.document.parts();
-    let OutcomeText { state, mark, word, rest } = judged(&run.document.verdict, Sign::Page);
+    let OutcomeText { state, mark, word, rest } = judged(run.document, Sign::Page);
     let card = VerdictCard {
         run: run.mark(several),
         name: run.name.clone(),
@@ -107,7 +107,7 @@ fn tiles(run: &ShownRun, late: Count<Cycles>, due: Count<Cycles>) -> Vec<Tile> {
     vec![
         Tile { name: "Worst maximum", value: worst.latency(max_ns), note: against },
         Tile { name: "Limit", value: limit.0, note: limit_note },
-        Tile { name: "Late", value: text::page(late), note: Share::of(late, due).in_words() },
+        Tile { name: "Late", value: text::page(late), note: Share::from_to(late, due) },
         Tile { name: "Samples", value: text::page(samples), note: format!("in {rows}") },
     ]
 }
@@ -175,11 +175,12 @@ fn figures(row: RowView, place: usize) -> FigureRow {
     let only_if = |shown: bool, text: String| if shown { text } else { "–".to_string() };
     let unless = |known: Option<String>| known.unwrap_or("–".to_string());
     let limited = s.limit_ns.is_some();
-    let result = match (row.late(), limited) {
-        (true, _) => format!("✗ {} LATE", text::page(row.verdict.late_cycles())),
-        (false, _) if !row.verdict.measured() => "no sample".to_string(),
-        (false, true) => "✓ ok".to_string(),
-        (false, false) => "no limit".to_string(),
+    let (state, result) = match (s.is_late(), limited) {
+        (Some(true), _) => ("late", format!("✗ {} LATE", text::page(row.verdict.late_cycles()))),
+        _ if !row.verdict.measured() => ("unproven", "no sample".to_string()),
+        (None, _) => ("unproven", "? unknown".to_string()),
+        (Some(false), true) => ("ok", "✓ ok".to_string()),
+        (Some(false), false) => ("unproven", "no limit".to_string()),
     };
     FigureRow {
         run: String::new(),
@@ -203,10 +204,10 @@ fn figures(row: RowView, place: usize) -> FigureRow {
         corrected: vec![
             only_if(periodic, unless(s.p99_9_corrected_ns.map(us))),
             only_if(periodic && limited, unless(s.over_limit_corrected.map(text::count))),
-            only_if(key.is_cyclic(), claim::once_in(row.verdict.miss_rate_below)),
+            unless(row.verdict.claim.as_ref().map(claim::of_row)),
         ],
         limit: s.limit_ns.map_or("–".to_string(), us),
-        state: if row.late() { "late" } else { "ok" },
+        state,
         result,
     }
 }

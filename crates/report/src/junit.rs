@@ -22,16 +22,17 @@ use untrusted::text::xml as escaped;
 pub fn junit(gate: &Gated) -> String {
     let mut suite = Suite::default();
     suite.properties(&gate.candidate.parts());
-    // A figure that could not be judged is an error of its own case.
-    let is_open = |why: &&String| gate.not_judged.iter().any(|one| one.is_beyond && one.to_string() == **why);
-    for why in gate.errors.iter().filter(|why| !is_open(why)) {
-        suite.case("isolator", "judged", Some((CaseKind::Error, why)));
+    gate.judging.iter().for_each(|line| suite.property("judged by", line));
+    for taint in gate.baselines.iter().flat_map(|run| &run.taints) {
+        let accepted = if taint.accepted { "accepted " } else { "" };
+        suite.property(&format!("baseline's {accepted}taint"), &taint.to_string());
     }
+    gate.faults().for_each(|why| suite.case("isolator", "judged", Some((CaseKind::Error, why))));
     // A verdict without a baseline has no entry.
-    if gate.errors.iter().all(|why| is_open(&why)) {
+    if gate.faults().next().is_none() {
         suite.case("isolator", "verdict", gate.verdict_changed().map(|why| (CaseKind::Failure, why)));
     }
-    for one in &gate.figures {
+    for one in gate.figures.iter().filter(|one| one.judged) {
         let why = one.to_string();
         match one.worse {
             true => suite.case(&class(&one.key), one.figure.label(), Some((CaseKind::Failure, &why))),
@@ -47,12 +48,12 @@ pub fn junit(gate: &Gated) -> String {
     }
     for row in &gate.not_judged {
         let name = row.figure.map_or("judged", |figure| figure.label());
-        let kind = if row.is_beyond { CaseKind::Error } else { CaseKind::Skipped };
-        suite.case(&class(&row.key), name, Some((kind, &row.why)));
+        suite.case(&class(&row.key), name, Some((CaseKind::Error, &row.reason())));
     }
     for row in &gate.not_run {
         let class = format!("{} under {}", row.probe, row.load).replace('.', "·");
-        suite.case(&class, "run", Some((CaseKind::Skipped, &row.reason)));
+        let kind = if row.optional { CaseKind::Skipped } else { CaseKind::Error };
+        suite.case(&class, "run", Some((kind, &row.reason)));
     }
     suite.document(&format!("isolator gate {}", gate.candidate.bundle))
 }
@@ -112,13 +113,15 @@ struct Suite {
 }
 
 impl Suite {
+    fn property(&mut self, name: &str, value: &str) {
+        let (name, value) = (escaped(name), escaped(value));
+        let _ = writeln!(self.properties, "    <property name=\"{name}\" value=\"{value}\"/>");
+    }
+
     /// The verdict that the cases stand beside; a reason or a taint is a property each.
     fn properties(&mut self, parts: &VerdictParts) {
         let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = *parts;
-        let mut add = |name: &str, value: &str| {
-            let (name, value) = (escaped(name), escaped(value));
-            let _ = writeln!(self.properties, "    <property name=\"{name}\" value=\"{value}\"/>");
-        };
+        let mut add = |name: &str, value: &str| self.property(name, value);
         add("verdict", outcome.name());
         limit_ns.iter().for_each(|ns| add("limit", &Time::exact(*ns).write(Sign::Plain)));
         add("late cycles", &late.write(Sign::Plain));

@@ -206,11 +206,6 @@ impl RowView<'_> {
     pub fn place(&self) -> String {
         place(&self.row.entry.key, self.virtual_time)
     }
-
-    /// Whether any of its cycles was late.
-    pub fn late(&self) -> bool {
-        self.verdict.late > 0
-    }
 }
 
 /// The short name of `key`: `wakeup every 1 ms · io · cpu 2`.

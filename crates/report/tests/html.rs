@@ -175,7 +175,7 @@ fn the_card_states_verdict_machine_claim_and_limits() {
     let card = part(&page, "<article class=\"card late", "</article>");
     for said in [
         "Does not hold 100 µs",
-        "Cycles were late: in the worst row 0.013 % in 3 episodes",
+        "In the worst row 0.013 % of cycles were late, in 3 episodes",
         "<dt>Limit</dt><dd><b>100 µs</b>",
         "<dt>Machine</dt><dd>bench-<b>7</b> · Example Processor E-2278GE at 3.30 GHz · 12 CPUs</dd>",
         "<dt>Kernel</dt><dd>6.18.3 · voluntary (PREEMPT_VOLUNTARY)</dd>",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use machine::Use;
 
-use super::{DONE, OUTPUT, Output};
+use super::{DONE, JudgeArgs, OUTPUT, Output};
 use crate::values::purpose;
 
 /// The end of `--help`.
@@ -200,6 +200,9 @@ pub struct FleetStoreArgs {
     /// The store's folder
     #[arg(long, short, value_name = "STORE", required = true)]
     pub output: PathBuf,
+    /// The options of the judge [default: those of each run]
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Print nothing but errors
     #[arg(long, short)]
     pub quiet: bool,

@@ -4,10 +4,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use evidence::weakly_hard::LateAllowance;
 
-use super::{OUTPUT, Output};
-use crate::values::allowance;
+use super::{JudgeArgs, OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -15,8 +13,10 @@ For each row the gate compares p50, p99, p99.9, the mean of each second's
 maximum, the share of seconds with a late cycle, and the share of missed
 periods. A figure is worse if the lower end of its interval is beyond the
 tolerance. Family-wise error rate: 5 %. With several baselines a figure must be
-worse than in each. Rows need 8 seconds or more. A verdict that no longer holds
-and a row that is no longer measured fail as well.
+worse than in each. A verdict that no longer holds and a row that is no longer
+measured fail as well. A figure of which a doubling would not be seen is not
+judged: the gate ends with 1, and says how long both runs must be. All runs are
+judged by the options given here, else by those of the strictest baseline.
 
 Examples:
   isolator prove -o baseline --duration 60s
@@ -40,9 +40,9 @@ pub struct GateArgs {
     /// Seed of the resampling: the same bundles and seed give the same result
     #[arg(long, value_name = "N", default_value_t = compare::gate::SEED)]
     pub seed: u64,
-    /// Late cycles allowed in any K consecutive ones, as 1in10, in place of what the runs were asked
-    #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true)]
-    pub allow: Option<LateAllowance>,
+    /// The options of the judge [default: the strictest of the baselines]
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Judge runs of different options; every output says so
     #[arg(long)]
     pub force: bool,

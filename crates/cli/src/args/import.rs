@@ -2,13 +2,11 @@
 //! `isolator import`: its arguments.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use exchange::import;
 
-use super::{Detail, OUTPUT, Output};
-use crate::values::duration;
+use super::{Detail, JudgeArgs, OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -41,12 +39,12 @@ pub struct ImportArgs {
     /// The load during the measurement [default: unknown]
     #[arg(long, value_name = "NAME")]
     pub load: Option<String>,
-    /// The limit for the verdict [default: none, and no verdict]
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub limit: Option<Duration>,
     /// Unit of the figures if the file does not state it, as with cyclictest -N [default: us]
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<UnitArg>,
+    /// The options of the verdict: without a limit there is none.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Folder of the bundle, which must not hold one yet [default: evidence/FILE without its ending]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{BootOptions, Detail, OUTPUT, Output};
+use super::{BootOptions, Detail, JudgeArgs, OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -25,6 +25,9 @@ pub struct ReportArgs {
     /// Runs of other boots that are judged together with the only bundle.
     #[command(flatten)]
     pub boots: BootOptions,
+    /// The options of the judge [default: those of each run]
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// How much is printed.
     #[command(flatten)]
     pub detail: Detail,

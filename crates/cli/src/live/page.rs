@@ -186,7 +186,7 @@ impl LivePage {
 
     /// The run has ended with this document, whose report lies at `report`.
     pub fn judged(&self, document: &ProveDocument, report: &Path) {
-        let text = format!("{}; report: {}", report::outcome(&document.verdict), report.display());
+        let text = format!("{}; report: {}", report::outcome(document), report.display());
         let lines = document.parts().lines();
         let lines = lines.iter().map(|line| line.page().to_string()).collect();
         self.end_with(Results { held: document.verdict.held, text, lines });

@@ -4,6 +4,7 @@
 mod ansible;
 
 use ::fleet::{QUERIES, Query};
+use evidence::Judge;
 
 use crate::args::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
 use crate::next;
@@ -27,7 +28,8 @@ pub fn run(verb: FleetVerb) -> VerbResult {
 }
 
 fn store(args: &FleetStoreArgs) -> VerbResult {
-    let stored = ::fleet::store(&args.output, &args.bundles)?;
+    let judge = args.judge.over(Judge::default())?;
+    let stored = ::fleet::store(&args.output, &args.bundles, &judge)?;
     for (path, why) in stored.unread.iter().take(LISTED) {
         note(&format!("isolator: not read: {}: {why}", path.display()));
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator gate`: fails a build where a run is worse than its baseline.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use compare::gate::{GateOptions, Gated, judge};
-use evidence::Bundle;
+use compare::gate::{GateOptions, Gated};
+use evidence::{Bundle, Judge};
 
 use crate::args::GateArgs;
 use crate::next;
@@ -42,15 +42,11 @@ pub fn run(args: &GateArgs) -> VerbResult {
 }
 
 fn judged(args: &GateArgs) -> evidence::Result<Gated> {
-    let open = |path: &Path| {
-        let mut bundle = Bundle::open(path)?;
-        if let Some(allowed) = args.allow {
-            bundle.manifest.asked.allow = Some(allowed.to_string());
-        }
-        Ok::<_, evidence::Error>(bundle)
-    };
-    let baselines = args.baseline.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
-    let candidate = open(&args.candidate)?;
+    let open = |path: &PathBuf| Bundle::open(path);
+    let baselines = args.baseline.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let candidate = Bundle::open(&args.candidate)?;
+    // A candidate does not choose what it is judged by.
+    let judge = args.judge.over(Judge::strictest(&baselines))?;
     let choice = GateOptions { tolerance: args.tolerance, seed: args.seed, force: args.force };
-    judge(&baselines, &candidate, &choice)
+    compare::gate::gate(baselines, candidate, &judge, &choice)
 }

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use evidence::Bundle;
 use evidence::document::ProveDocument;
+use evidence::{Bundle, Judge};
 use exchange::import;
 
 use crate::args::ImportArgs;
@@ -17,9 +17,9 @@ pub fn run(args: &ImportArgs) -> VerbResult {
     if let Some(load) = &args.load {
         import::set_load(&mut bundle, load);
     }
-    if let Some(limit) = args.limit {
-        import::set_limit(&mut bundle, Some(u64::try_from(limit.as_nanos())?));
-    }
+    let judge = args.judge.over(Judge::default())?;
+    judge.judge(&mut bundle)?;
+    import::thresholds(&mut bundle);
     let folder = args.output.clone().unwrap_or_else(|| default_folder(&args.file));
     evidence::store(&bundle, &folder)?;
     let bundle = Bundle::open(&folder)?;
@@ -30,7 +30,7 @@ pub fn run(args: &ImportArgs) -> VerbResult {
     args.out.print_text(&format!("Report: {}", report?.display()));
     next::say(next::after_import(&bundle, &document), &args.out);
     // Without a limit there is nothing to judge: the import itself was the work.
-    if args.limit.is_none() { Ok(Outcome::Done) } else { document.ended() }
+    if args.judge.limit.is_none() { Ok(Outcome::Done) } else { document.ended() }
 }
 
 /// `evidence/` and the file's name without its ending.

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use evidence::Bundle;
 use evidence::document::ProveDocument;
+use evidence::{Bundle, Judge};
 
 use crate::args::ReportArgs;
 use crate::boots;
@@ -13,14 +13,21 @@ use crate::next;
 use crate::outcome::{self, VerbResult};
 
 pub fn run(args: &ReportArgs) -> VerbResult {
-    let bundles = args.bundles.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let judge = args.judge.over(Judge::default())?;
+    let open = |path: &PathBuf| {
+        let mut bundle = Bundle::open(path)?;
+        let changes = judge.judge(&mut bundle)?;
+        bundle.manifest.notes.extend(changes);
+        Ok::<_, evidence::Error>(bundle)
+    };
+    let bundles = args.bundles.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let others = boots::opened(&args.boots)?;
     if bundles.len() > 1 && (args.boots.boots.is_some() || !others.is_empty()) {
         let cure = "give one bundle, and the other boots' to --join";
         return Err(format!("cannot judge {} bundles as one of several boots; {cure}", bundles.len()).into());
     }
     let judged = |bundle| boots::judged(bundle, ProveDocument::of(bundle), &others, &args.boots);
-    let documents = bundles.iter().map(judged).collect::<Vec<_>>();
+    let documents = bundles.iter().map(judged).collect::<Result<Vec<_>, _>>()?;
     for (bundle, document) in bundles.iter().zip(&documents) {
         if !bundle.counts_only() {
             show(document, args.detail, &args.out);

@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use evidence::manifest::{Asked, Coarse, Manifest, RowEntry, Second};
 use evidence::series::Series;
+use machine::snapshot::Preemption;
 
 const SECONDS: u32 = 20;
 
@@ -26,7 +27,9 @@ pub(crate) fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
     }
     let key = RowKey::new("wakeup", "idle", 1, Some(1_000_000));
     let entry = RowEntry { limit_ns: Some(100_000), ..RowEntry::new(key) };
-    let manifest = Manifest { rows: vec![entry.clone()], ..Manifest::new("isolator", asked()) };
+    let mut manifest = Manifest { rows: vec![entry.clone()], ..Manifest::new("isolator", asked()) };
+    manifest.machine.hostname = Some("robot".into());
+    manifest.machine.kernel.preemption = Preemption::RealTime;
     Bundle { rows: vec![Row::new(entry, series)], ..Bundle::new(format!("run-{seed}"), manifest) }
 }
 
@@ -78,7 +81,9 @@ fn a_percentile_that_hardly_a_sample_exceeds_has_no_interval() {
     let run = bundle(1, quiet);
     let comparison = compare(&run, &run, false);
     let without = comparison.rows.iter().filter(|change| change.interval_percent.is_none());
-    assert_eq!(without.map(|change| change.figure).collect::<Vec<_>>(), [ComparedFigure::P99_999]);
+    // Nor has a maximum of so few blocks of seconds.
+    let expected = [ComparedFigure::P99_999, ComparedFigure::Max];
+    assert_eq!(without.map(|change| change.figure).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -93,23 +98,43 @@ fn a_run_half_as_slow_again_is_told_from_chance() {
 }
 
 #[test]
-fn intervals_cover_no_change_about_as_often_as_they_claim() {
-    let mut outside = [0; 4];
-    for seed in 0..60 {
-        let (before, after) = (bundle(10_000 + seed, quiet), bundle(20_000 + seed, quiet));
-        let mut intervals = resample::Intervals::of(&before.rows[0], &after.rows[0]);
-        for (count, figure) in outside.iter_mut().zip([
-            ComparedFigure::P50,
-            ComparedFigure::P99,
-            ComparedFigure::P99_9,
-            ComparedFigure::Mean,
-        ]) {
-            let [low, high] = intervals.of_figure(figure).unwrap();
-            *count += usize::from(low > 0.0 || high < 0.0);
+fn intervals_together_cover_no_change_as_often_as_they_claim() {
+    let outside = |seed: u64| {
+        let comparison = compare(&bundle(10_000 + seed, quiet), &bundle(20_000 + seed, quiet), false);
+        let intervals = comparison.rows.iter().filter_map(|change| change.interval_percent);
+        intervals.into_iter().any(|[low, high]| low > 0.0 || high < 0.0)
+    };
+    // 3 of 60 are expected at the most; the seeds are fixed, so this is not left to chance.
+    let outside = (0..60).filter(|seed| outside(*seed)).count();
+    assert!(outside <= 6, "{outside}");
+}
+
+/// Twenty seconds of a steady latency, but for those of a burst.
+fn burst(seed: u64, seconds: std::ops::Range<u32>) -> Bundle {
+    let mut run = bundle(seed, quiet);
+    let mut series = Series::default();
+    for second in 0..SECONDS {
+        let (count, ns) =
+            (1_000, if seconds.contains(&second) { 99_000 } else { 7_000 + u64::from(second % 3) });
+        series.latency.record_many(ns, count);
+        series.seconds.push(Second { second, count, min_ns: ns, max_ns: ns, sum_ns: ns * count, missed: 0 });
+    }
+    run.rows[0] = Row::new(run.rows[0].entry.clone(), series);
+    run
+}
+
+#[test]
+fn one_burst_makes_no_run_worse_than_another() {
+    for seconds in [3..4, 3..8, 0..3] {
+        for (before, after) in
+            [(burst(1, 0..0), burst(2, seconds.clone())), (burst(1, 5..6), burst(2, 9..13))]
+        {
+            for change in compare(&before, &after, false).rows {
+                let is_open = change.interval_percent.is_none_or(|[low, high]| low <= 0.0 && high >= 0.0);
+                assert!(is_open, "{seconds:?}: {change:?}");
+            }
         }
     }
-    // 3 of 60 are expected; the seeds are fixed, so this is not left to chance.
-    assert!(outside.iter().all(|count| *count <= 9) && outside.iter().sum::<usize>() > 0, "{outside:?}");
 }
 
 #[test]
@@ -136,8 +161,14 @@ fn a_billion_samples_narrow_the_interval_of_a_rare_percentile() {
         series.latency.record_many(bucket.from_ns, bucket.count * 49_999);
     }
     assert_eq!(series.latency.count(), 1_000_000_000);
+    // Of so many samples each second has some of the largest.
+    let (largest_ns, mean_ns) = (series.latency.max_ns(), series.latency.mean_ns() as u64);
+    for line in &mut series.seconds {
+        line.count *= 50_000;
+        (line.sum_ns, line.max_ns) = (line.count * mean_ns, largest_ns);
+    }
     let [low, high] = of(&compare(&long, &long, false), ComparedFigure::P99_9).interval_percent.unwrap();
-    assert!(low <= 0.0 && 0.0 <= high && high - low < 1.0, "{low} {high}");
+    assert!(low <= 0.0 && 0.0 <= high && high - low < 2.0, "{low} {high}");
 }
 
 type Edit = fn(&mut Manifest);
@@ -246,6 +277,8 @@ fn imported_evidence_says_what_it_leaves_open() {
     run.rows[0].entry.coarse = Some(Coarse {
         resolution_ns: 1_000,
         unit_ns: 1_000,
+        below_ns: 0,
+        above_ns: 0,
         overflow_from_ns: Some(10_000),
         overflow_count: 7,
         mean_known: true,
@@ -258,7 +291,8 @@ fn imported_evidence_says_what_it_leaves_open() {
     assert!(says("neither run states policy, loops, dma_latency_us"), "{:?}", comparison.caveats);
     assert!(says("known to 1000 ns only") && says("7 samples from 10000 ns on"));
     let with = comparison.rows.iter().filter(|change| change.interval_percent.is_some());
-    assert_eq!(with.map(|change| change.figure).collect::<Vec<_>>(), [ComparedFigure::P50]);
+    // How its samples vary from second to second is not known.
+    assert_eq!(with.count(), 0);
 }
 
 #[test]

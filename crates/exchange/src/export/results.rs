@@ -8,11 +8,12 @@
 
 use std::fmt::Write;
 
-use evidence::document::ProveDocument;
+use evidence::document::{ACCEPTED, ProveDocument};
 use evidence::manifest::RowKey;
 use evidence::reader::Bundle;
 use evidence::row::Row;
 use evidence::verdict::RowVerdict;
+use machine::quantity::{Say, Sign};
 use machine::units::{count, us};
 
 use super::RowFilter;
@@ -59,13 +60,14 @@ fn results(bundle: &Bundle, choice: &RowFilter) -> Vec<TestResult> {
 fn of_row(row: &Row, judged: &RowVerdict) -> TestResult {
     let max_ns = judged.measured().then(|| row.series.latency.max_ns());
     let limit = row.entry.limit_ns.map_or_else(|| "none".to_string(), us);
-    let (samples, late) = (count(judged.count), count(judged.late));
+    let (samples, late) = (count(judged.count), judged.late_cycles().write(Sign::Plain));
     let figures = match max_ns.map(us) {
         Some(max) => format!("{samples} samples, max {max}, limit {limit}, late {late}"),
         None => format!("no samples, limit {limit}"),
     };
     let outcome = match (judged.measured(), judged.held) {
         (false, _) => TestOutcome::Skip("it has no samples".to_string()),
+        _ if row.entry.limit_ns.is_none() => TestOutcome::Skip("no limit judges it".to_string()),
         (true, true) => TestOutcome::Pass,
         (true, false) => TestOutcome::Fail,
     };
@@ -113,6 +115,10 @@ pub(super) fn lava(bundle: &Bundle, choice: &RowFilter) -> String {
         let measured = result.max_ns.map(|ns| format!(" MEASUREMENT={} UNITS=us", ns as f64 / 1e3));
         let measured = measured.unwrap_or_default();
         let _ = writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID={name} RESULT={word}{measured}>");
+        // LAVA passes over other lines, and keeps them in its log.
+        for line in result.lines.iter().filter(|line| line.starts_with(ACCEPTED)) {
+            let _ = writeln!(out, "# {}", untrusted::text::clean(line));
+        }
     }
     out
 }

@@ -12,7 +12,7 @@ use machine::CpuSet;
 use machine::snapshot::{Kernel, Preemption};
 
 use super::UNKNOWN_LOAD;
-use super::figures::ToolScreen;
+use super::figures::{Digits, ToolScreen};
 use evidence::fact;
 use evidence::histogram::Histogram;
 use evidence::kind::RowKind;
@@ -162,7 +162,7 @@ impl ImportedSeries {
         self.buckets.iter().filter(|bucket| bucket.1 > 0).map(|bucket| bucket.0).max()
     }
 
-    fn latency(&self, missing: &mut Vec<String>) -> (Histogram, Coarse) {
+    fn latency(&self, digits: Digits, missing: &mut Vec<String>) -> (Histogram, Coarse) {
         let mut note = |what: &str| missing.push(format!("{} on cpu {}: {what}", self.probe, self.cpu));
         let ns = |units: u64| units.saturating_mul(self.unit_ns);
         let stated_max_ns = self.max.map(|max| ns(max).saturating_add(self.max_fraction_ns));
@@ -210,9 +210,12 @@ impl ImportedSeries {
         if let Some(avg) = stated_mean {
             latency.set_sum((avg * self.unit_ns as f64 * latency.count() as f64).round() as u128);
         }
+        let [below_ns, above_ns] = digits.apart_ns(self.unit_ns);
         let coarse = Coarse {
             resolution_ns: ns(self.width),
             unit_ns: self.unit_ns,
+            below_ns,
+            above_ns,
             overflow_from_ns: (overflow > 0 || self.overflow_from.is_some()).then(|| ns(from)),
             overflow_count: overflow,
             mean_known: stated_mean.is_some() || (overflow <= 1 && self.width == 1),
@@ -229,6 +232,10 @@ pub(super) struct ImportedFile {
     pub manifest: Manifest,
     pub columns: Vec<ImportedSeries>,
     pub missing: Vec<String>,
+    /// The digits that its figures have.
+    pub digits: Digits,
+    /// The load, where the file states it.
+    pub load: Option<String>,
     /// Whether the file says which CPU a column is; otherwise its number is the thread's.
     pub cpus_known: bool,
     /// Whether the tool passes over missed periods without counting them.
@@ -241,7 +248,15 @@ impl ImportedFile {
         let asked = Asked { loads: vec![UNKNOWN_LOAD.to_string()], ..Asked::default() };
         let manifest = Manifest::new(program, asked);
         let (columns, missing) = (Vec::new(), Vec::new());
-        ImportedFile { manifest, columns, missing, cpus_known: true, skips_missed: false }
+        ImportedFile {
+            manifest,
+            columns,
+            missing,
+            digits: Digits::All,
+            load: None,
+            cpus_known: true,
+            skips_missed: false,
+        }
     }
 
     /// The tool that measured.
@@ -357,7 +372,7 @@ impl ImportedFile {
                 continue;
             }
             self.hidden_by(&column);
-            let (latency, coarse) = column.latency(&mut self.missing);
+            let (latency, coarse) = column.latency(self.digits, &mut self.missing);
             let key = RowKey::new(&column.probe.to_string(), UNKNOWN_LOAD, column.cpu, column.period_ns);
             if let Some(place) = known.get(&key) {
                 let row: &mut Row = &mut rows[*place];
@@ -386,8 +401,12 @@ impl ImportedFile {
         if kernel.preemption != Preemption::Unknown {
             self.manifest.taints.extend(fact::of_kernel(kernel));
         }
+        self.manifest.taints.extend(fact::unknown(&self.manifest));
         let (manifest, missing) = (self.manifest, self.missing);
-        Ok(Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), lab: None, missing })
+        let mut bundle =
+            Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), lab: None, missing };
+        self.load.iter().for_each(|load| super::set_load(&mut bundle, load));
+        Ok(bundle)
     }
 
     /// Says what the source hides about a column: overflow, and periods that were missed and not counted.
@@ -418,6 +437,8 @@ fn join(coarse: &mut Option<Coarse>, other: Coarse) {
         let from = [coarse.overflow_from_ns, other.overflow_from_ns].into_iter().flatten().min();
         coarse.resolution_ns = coarse.resolution_ns.max(other.resolution_ns);
         coarse.unit_ns = coarse.unit_ns.min(other.unit_ns);
+        coarse.below_ns = coarse.below_ns.max(other.below_ns);
+        coarse.above_ns = coarse.above_ns.max(other.above_ns);
         coarse.mean_known &= other.mean_known;
         coarse.min_known &= other.min_known;
         coarse.overflow_from_ns = from;

@@ -16,6 +16,33 @@ pub(super) fn once<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
     second_run_if(place.replace(value).is_some())
 }
 
+/// The fate of the digits of a latency that a tool states in whole units.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::import) enum Digits {
+    /// Its unit is that of its clock: none is lost.
+    #[default]
+    All,
+    /// It cuts them off: a value lies up to a unit above.
+    Cut,
+    /// It rounds up: a value lies up to a unit below.
+    RoundedUp,
+    /// It takes the difference of two times that it cut: a value lies up to a unit to either side.
+    OfCutTimes,
+}
+
+impl Digits {
+    /// How far a value may lie below and above the figure that states it.
+    pub fn apart_ns(self, unit_ns: u64) -> [u64; 2] {
+        let less = unit_ns.saturating_sub(1);
+        match self {
+            Digits::All => [0, 0],
+            Digits::Cut => [0, less],
+            Digits::RoundedUp => [less, 0],
+            Digits::OfCutTimes => [less, less],
+        }
+    }
+}
+
 /// A number that may have a fraction, in thousandths: `12.345` is 12345. More digits are rounded up, so that
 /// a figure never gets smaller. `None` where it is no plain decimal number, as with a decimal comma.
 pub(super) fn thousandths(text: &str) -> Option<i64> {

@@ -47,8 +47,7 @@ use evidence::taint::{self, Taint};
 use evidence::{Error, Result};
 use machine::units::us;
 
-/// The load of an imported row whose load is not stated.
-pub const UNKNOWN_LOAD: &str = "unknown";
+pub use evidence::manifest::UNKNOWN_LOAD;
 
 /// No result file is longer than this; a longer one is refused.
 const LARGEST: u64 = 256 << 20;
@@ -157,6 +156,7 @@ pub fn set_load(bundle: &mut Bundle, load: &str) {
     let manifest = &mut bundle.manifest;
     manifest.asked.loads = vec![load.to_string()];
     manifest.not_run.iter_mut().for_each(|row| row.load = load.to_string());
+    manifest.taints.retain(|taint| taint.code != taint::LOAD_UNKNOWN || load == UNKNOWN_LOAD);
     let rows = bundle.rows.iter_mut().map(|row| &mut row.entry);
     for entry in rows.chain(&mut manifest.rows) {
         entry.key.load = load.to_string();
@@ -164,21 +164,30 @@ pub fn set_load(bundle: &mut Bundle, load: &str) {
     }
 }
 
-/// Sets the limit that judges the rows of an imported bundle; a taint where the tool left gaps out that are
-/// shorter than its threshold and yet above the limit.
+/// Sets the limit that judges the rows of an imported bundle.
 pub fn set_limit(bundle: &mut Bundle, limit_ns: Option<u64>) {
-    let manifest = &mut bundle.manifest;
-    manifest.asked.limit = limit_ns.map(|ns| format!("{}us", ns as f64 / 1e3));
-    manifest.taints.retain(|taint| taint.code != taint::THRESHOLD_ABOVE_LIMIT);
-    let has_threshold = bundle.rows.iter().any(|row| row.entry.key.kind().is_above_threshold_only());
-    if let (true, Some(limit_ns), Some(threshold_ns)) = (has_threshold, limit_ns, manifest.asked.threshold_ns)
-        && limit_ns < threshold_ns
-    {
-        let (threshold, limit) = (us(threshold_ns), us(limit_ns));
-        let reason = format!("gaps up to {threshold} were not recorded, the limit is {limit}");
-        let cure = "measure again with a threshold below the limit";
-        manifest.taints.push(Taint::new(taint::THRESHOLD_ABOVE_LIMIT, reason, cure));
-    }
+    bundle.manifest.asked.limit = limit_ns.map(|ns| format!("{}us", ns as f64 / 1e3));
     let rows = bundle.rows.iter_mut().map(|row| &mut row.entry);
-    rows.chain(&mut manifest.rows).for_each(|entry| entry.limit_ns = limit_ns);
+    rows.chain(&mut bundle.manifest.rows).for_each(|entry| entry.limit_ns = limit_ns);
+    thresholds(bundle);
+}
+
+/// A taint where the tool left gaps out that are shorter than its threshold and yet above the limit.
+pub fn thresholds(bundle: &mut Bundle) {
+    let manifest = &mut bundle.manifest;
+    manifest.taints.retain(|taint| taint.code != taint::THRESHOLD_ABOVE_LIMIT);
+    let rows = bundle.rows.iter().filter(|row| row.entry.key.kind().is_above_threshold_only());
+    let limit_ns = rows.clone().filter_map(|row| row.entry.limit_ns).min();
+    // The tool compares whole units: a gap of its threshold may be longer by a part of one.
+    let above_ns = rows.filter_map(|row| row.entry.coarse.as_ref()).map(|coarse| coarse.above_ns).max();
+    let unseen_ns = manifest.asked.threshold_ns.map(|ns| ns.saturating_add(above_ns.unwrap_or(0)));
+    if let (Some(limit_ns), Some(unseen_ns)) = (limit_ns, unseen_ns)
+        && limit_ns < unseen_ns
+    {
+        let reason = format!("gaps up to {} were not recorded, the limit is {}", us(unseen_ns), us(limit_ns));
+        let cure = "measure again with a threshold below the limit";
+        let taint = Taint::new(taint::THRESHOLD_ABOVE_LIMIT, reason, cure);
+        let accepted = manifest.asked.accept.contains(&taint.code);
+        manifest.taints.push(Taint { accepted, ..taint });
+    }
 }

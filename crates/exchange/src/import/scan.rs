@@ -12,6 +12,7 @@ use std::ops::Deref;
 use self::format::{Description, Half, Lack, Told};
 use self::says::Said;
 use super::column::ImportedFile;
+use super::figures::Digits;
 use super::text::split_cut;
 
 /// The vocabulary of a format's file.
@@ -21,7 +22,7 @@ pub mod prelude {
     pub(in crate::import) use super::says::{BREAK, DOUBTS, FAILURES, Says};
     pub(in crate::import) use super::{Line, Scan, plain_number};
     pub(in crate::import) use crate::import::column::{ImportedFile, ImportedSeries, RowProbe};
-    pub(in crate::import) use crate::import::figures::{second_run, second_run_if, thousandths};
+    pub(in crate::import) use crate::import::figures::{Digits, second_run, second_run_if, thousandths};
     pub(in crate::import) use evidence::kind::RowKind;
 }
 
@@ -147,6 +148,7 @@ impl<'a> Scan<'a> {
     pub fn read(mut self) -> Result<ImportedFile, String> {
         let format = self.format;
         let mut found = ImportedFile::by(format.program);
+        found.digits = format.digits;
         found.skips_missed = format.lacks(Lack::MissedPeriods);
         found.cpus_known = !format.lacks(Lack::Cpus);
         if format.lacks(Lack::End) {
@@ -157,7 +159,7 @@ impl<'a> Scan<'a> {
         }
         (format.read)(&mut self, &mut found)?;
         found.missing.splice(0..0, self.ends.map(|ends| format!("the file ends {ends}")));
-        self.said.settle(format.lacks(Lack::Digits), &mut found);
+        self.said.settle(format.digits == Digits::Cut, &mut found);
         Ok(found)
     }
 }

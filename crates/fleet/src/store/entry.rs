@@ -13,7 +13,7 @@ use evidence::document::{ProveDocument, VerdictParts};
 use evidence::histogram::{highest, index, lowest};
 use evidence::manifest::RunState;
 use evidence::verdict::Verdict;
-use evidence::{Bundle, Manifest};
+use evidence::{Bundle, Judge, Manifest};
 use sha2::{Digest, Sha256};
 
 use super::settings;
@@ -80,9 +80,9 @@ pub(crate) struct EntryRow {
     pub spikes: u64,
 }
 
-/// Reads a bundle; why it cannot be stored, where it cannot.
-pub(crate) fn read(path: &Path, now: SystemTime) -> Result<BundleEntry, String> {
-    let bundle = Bundle::open(path).map_err(|e| e.why)?;
+/// Reads a bundle and judges it; why it cannot be stored, where it cannot.
+pub(crate) fn read(path: &Path, now: SystemTime, judge: &Judge) -> Result<BundleEntry, String> {
+    let mut bundle = Bundle::open(path).map_err(|e| e.why)?;
     if bundle.manifest.state == RunState::Running {
         return Err("its run did not end in order, or still goes on".to_string());
     }
@@ -95,10 +95,13 @@ pub(crate) fn read(path: &Path, now: SystemTime) -> Result<BundleEntry, String> 
     let Some(hostname) = bundle.manifest.machine.hostname.clone().filter(|name| !name.is_empty()) else {
         return Err("it does not say on which machine it was measured".to_string());
     };
-    Ok(of(&bundle, hostname, path, now))
+    // Judging changes the manifest, and the run stays the same.
+    let text = serde_json::to_vec(&bundle.manifest).unwrap_or_default();
+    judge.judge(&mut bundle).map_err(|e| e.to_string())?;
+    Ok(of(&bundle, &Sha256::digest(&text), hostname, path, now))
 }
 
-fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> BundleEntry {
+fn of(bundle: &Bundle, digest: &[u8], hostname: String, path: &Path, now: SystemTime) -> BundleEntry {
     let manifest = &bundle.manifest;
     let machine = &manifest.machine;
     let document = ProveDocument::without_tails(bundle);
@@ -108,8 +111,6 @@ fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Bundle
     let accepted = taints.iter().filter(|taint| taint.accepted).map(|taint| taint.code.as_str());
     let accepted = accepted.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",");
     let grade = purpose.and_then(|purpose| Some(format!("{} for {}", purpose.grade?.name(), purpose.asked)));
-    let text = serde_json::to_vec(manifest).unwrap_or_default();
-    let digest = Sha256::digest(&text);
     let cpus = machine.cpus.len();
     let said =
         |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(String::from);
@@ -120,8 +121,8 @@ fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Bundle
     let ended = manifest.ended_at.as_deref().and_then(unix);
     let (rows, buckets, places) = series(bundle, &document.verdict);
     BundleEntry {
-        bundle: number(&digest),
-        digest: machine::hexadecimal(&digest),
+        bundle: number(digest),
+        digest: machine::hexadecimal(digest),
         path: absolute(path),
         machine: number(&Sha256::digest(format!("{hostname}\n{hardware}"))),
         hostname,

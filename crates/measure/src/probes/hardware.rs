@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use evidence::kind::RowKind;
-use evidence::manifest::Granted;
+use evidence::manifest::{Coarse, Granted};
 use evidence::taint::{self, Taint};
 use inspect::counters::smi_count;
 use rt::clock::monotonic_ns;
@@ -68,6 +68,19 @@ fn not_available(why: String) -> MeasureError {
     MeasureError::NotAvailable("the hardware probe", why)
 }
 
+/// The tracer cuts its gaps to whole microseconds.
+const DIGITS: Coarse = Coarse {
+    resolution_ns: 1_000,
+    unit_ns: 1_000,
+    below_ns: 0,
+    above_ns: 999,
+    overflow_from_ns: None,
+    overflow_count: 0,
+    mean_known: true,
+    min_known: true,
+    missed: 0,
+};
+
 /// Carries what the tracer tells into the bundle.
 fn trace(tracer: &Hwlat, series: &[SeriesSpec], length: Length, recording: &mut Recording<'_>) -> Result<()> {
     let load = series.first().map_or("", |series| &series.key.load);
@@ -76,6 +89,10 @@ fn trace(tracer: &Hwlat, series: &[SeriesSpec], length: Length, recording: &mut 
     for series in series {
         row.add_recorded(series.clone(), Schedule::Continuous, &Granted::default(), false, recording)?;
     }
+    let entries = recording.manifest.rows.iter_mut();
+    entries
+        .filter(|entry| entry.key.kind() == RowKind::Hardware)
+        .for_each(|entry| entry.coarse = Some(DIGITS));
     recording.write_manifest()?;
     recording.explainer.arm(&[]);
     let window = row.start(monotonic_ns());

@@ -53,7 +53,7 @@ fn tables() -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().ok()?;
     let (bundle, store) = (folder.path().join("a.tar.zst"), folder.path().join("store"));
     write(&bundle, 0, 0, 1.0, SMALL).ok()?;
-    fleet::store(&store, &[bundle]).ok()?;
+    fleet::store(&store, &[bundle], &evidence::Judge::default()).ok()?;
     fs::read(store.join("part-0001/bundles.parquet")).ok()
 }
 

@@ -114,7 +114,7 @@ fn bar(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, load: &str, axis: &Maxim
         limit: None,
     };
     let Some(worst) = rows.iter().max_by_key(|row| row.summary.max_ns) else { return Some(blank) };
-    let late = rows.iter().any(RowView::late);
+    let late = rows.iter().any(|row| row.summary.is_late() == Some(true));
     let missed = untrusted::total(rows.iter().map(|row| row.summary.missed));
     let limit = rows.iter().filter_map(|row| row.row.entry.limit_ns).min();
     // What the bar itself does not show: missed periods below the limit.

@@ -63,8 +63,11 @@ pub fn monitor(name: &str, rows: &[MonitoredRow]) -> Vec<Family> {
         },
         Family {
             name: "isolator_late_cycles_total",
-            help: "Cycles above the row's limit.",
-            samples: MetricSamples::Counters(each(&|row| Some(row.latency.above(row.limit_ns?) as f64))),
+            help: "Late cycles: above the row's limit, or missed.",
+            samples: MetricSamples::Counters(each(&|row| {
+                let late = row.latency.above(row.limit_ns?).saturating_add(row.missed.unwrap_or(0));
+                Some(late as f64)
+            })),
         },
         Family {
             name: "isolator_missed_periods_total",

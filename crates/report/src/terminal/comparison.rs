@@ -14,7 +14,6 @@ use crate::text;
 /// The changes from one run to the other, their caveats, and both verdicts as the last line.
 pub fn comparison(comparison: &Comparison, style: Style) -> String {
     let mut out = String::new();
-    changes(&mut out, &comparison.rows, style);
     let different = |out: &mut String, lead: &str, paint, differences: &[Difference]| {
         for difference in differences {
             wrapped(out, lead, &text::clean(&difference.to_string()), paint, style);
@@ -37,6 +36,8 @@ pub fn comparison(comparison: &Comparison, style: Style) -> String {
         wrapped(&mut out, "note: ", &text::clean(caveat), ResultPaint::Quiet, style);
     }
     out.push('\n');
+    // Last: on a small screen the lines before it are the ones that may go.
+    changes(&mut out, &comparison.rows, style);
     out.push_str(&last_line(comparison, style));
     out.push('\n');
     out

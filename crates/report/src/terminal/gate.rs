@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A gate for a terminal or a CI's log: every figure that was judged, what got worse, what could not be
-//! judged, and the answer as the last line.
+//! A gate for a terminal or a CI's log: every figure, what could not be judged, what got worse, and the
+//! answer as the last line.
 
-use compare::gate::{GateFigure, Gated, Judged, NotJudged};
+use compare::gate::{FigureOutcome, GateFigure, Gated, Judged};
 use evidence::document::VerdictParts;
 use machine::quantity::Sign;
 
@@ -18,69 +18,79 @@ const LISTED: usize = 8;
 /// Figures listed, those of whole rows; the JSON lists them all.
 const FIGURES: usize = 40;
 
-/// The judged figures, those that got worse, worst first, and the answer.
+/// The remarks on the figures, the figures themselves, the reasons against passing, and the
+/// answer: what matters most is last, where a screen that is too small shows it.
 pub fn gated(gate: &Gated, style: Style) -> String {
     let mut out = String::new();
+    beside_figures(&mut out, gate, style);
     figures(&mut out, gate, style);
-    let is_open =
-        |error: &&String| gate.not_judged.iter().any(|one| one.is_beyond && one.to_string() == **error);
-    for error in gate.errors.iter().filter(|error| !is_open(error)) {
-        wrapped(&mut out, "damaged: ", &text::clean(error), ResultPaint::Unsure, style);
+    let open = gate.not_judged.iter().map(ToString::to_string).collect::<Vec<_>>();
+    for (place, line) in open.iter().enumerate() {
+        if place == LISTED {
+            out.push_str(&format!("not judged: and {} more, in the JSON\n", open.len() - LISTED));
+            break;
+        }
+        wrapped(&mut out, "not judged: ", &text::clean(line), ResultPaint::Unsure, style);
+    }
+    for row in &gate.not_run {
+        let line = format!("{} under {}: {}", row.probe, row.load, row.reason);
+        let paint = if row.optional { ResultPaint::Quiet } else { ResultPaint::Unsure };
+        wrapped(&mut out, "not run: ", &text::clean(&line), paint, style);
+    }
+    for line in gate.faults() {
+        wrapped(&mut out, "damaged: ", &text::clean(line), ResultPaint::Unsure, style);
     }
     for reason in &gate.reasons {
         wrapped(&mut out, "- ", &text::clean(reason), ResultPaint::Bad, style);
     }
+    let line = match (gate.reasons.len(), gate.errors.len()) {
+        (0, 0) => banner("==> NOTHING GOT WORSE", "ok", style),
+        (0, open) => banner(&format!("==> NOT PASSED: {open} NOT JUDGED"), "unproven", style),
+        (worse, _) => banner(&format!("==> {worse} WORSE THAN THE BASELINE"), "late", style),
+    };
+    out.push('\n');
+    out.push_str(&line);
+    out
+}
+
+/// The remarks on the figures.
+fn beside_figures(out: &mut String, gate: &Gated, style: Style) {
+    let quiet = |out: &mut String, lead: &str, line: &str| {
+        wrapped(out, lead, &text::clean(line), ResultPaint::Quiet, style);
+    };
+    for line in &gate.judging {
+        wrapped(out, "judged by: ", &text::clean(line), ResultPaint::Unsure, style);
+    }
     for difference in &gate.differences {
-        wrapped(&mut out, "unlike: ", &text::clean(&difference.to_string()), ResultPaint::Unsure, style);
+        wrapped(out, "unlike: ", &text::clean(&difference.to_string()), ResultPaint::Unsure, style);
     }
     for difference in &gate.machine_differences {
-        wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), ResultPaint::Quiet, style);
+        quiet(out, "machine: ", &difference.to_string());
     }
     // The claim stands with the other parts of a run, in `beside`.
     let VerdictParts { outcome, limit_ns, reasons: _, claim: _, taints: _, purpose: _, late: _, due: _ } =
         gate.candidate.parts();
     let said = outcome_text(outcome, limit_ns, Sign::Plain);
-    wrapped(&mut out, "verdict now: ", &format!("{}{}", said.word, said.rest), ResultPaint::Quiet, style);
+    quiet(out, "verdict now: ", &format!("{}{}", said.word, said.rest));
     for (which, run) in gate.baselines.iter().map(|run| ("before", run)).chain([("now", &gate.candidate)]) {
-        beside(&mut out, which, run.parts(), style);
-    }
-    let beyond = gate.not_judged.iter().filter(|one| one.is_beyond).count();
-    let not_run = gate.not_run.iter().map(|row| format!("{} under {}: {}", row.probe, row.load, row.reason));
-    // What keeps the gate from passing first.
-    let (worst, others): (Vec<_>, Vec<_>) = gate.not_judged.iter().partition(|one| one.is_beyond);
-    let of = |rows: Vec<&NotJudged>| rows.into_iter().map(ToString::to_string).collect::<Vec<_>>();
-    let open = of(worst).into_iter().chain(not_run).chain(of(others)).collect::<Vec<_>>();
-    for (place, line) in open.iter().take(LISTED).enumerate() {
-        let paint = if place < beyond { ResultPaint::Bad } else { ResultPaint::Unsure };
-        wrapped(&mut out, "not judged: ", &text::clean(line), paint, style);
-    }
-    if open.len() > LISTED {
-        out.push_str(&format!("not judged: and {} more, in the JSON\n", open.len() - LISTED));
+        beside(out, which, run.parts(), style);
     }
     let (judged, each) = (gate.figures.len(), 100.0 * gate.alpha / gate.comparisons.max(1) as f64);
     let line = format!(
-        "{} judged, each at {each:.3} %; family-wise error rate {:.0} %; tolerance {:.0} %; seed {}",
+        "{}, each at {each:.3} %; family-wise error rate {:.0} %; tolerance {:.0} %; seed {}",
         text::plural(judged, "figure"),
         100.0 * gate.alpha,
         100.0 * gate.tolerance,
         gate.seed
     );
-    wrapped(&mut out, "note: ", &line, ResultPaint::Quiet, style);
+    quiet(out, "note: ", &line);
     if gate.baselines.len() == 1 {
-        let line = "one baseline does not show the variation from run to run: give several";
-        wrapped(&mut out, "note: ", line, ResultPaint::Quiet, style);
+        quiet(out, "note: ", "one baseline does not show the variation from run to run: give several");
     }
-    let line = match gate.reasons.len() {
-        0 if beyond > 0 => {
-            banner(&format!("==> NOT JUDGED: {beyond} BEYOND WHAT IS ALLOWED"), "unproven", style)
-        }
-        0 if open.is_empty() => banner("==> NOTHING GOT WORSE", "ok", style),
-        0 => banner(&format!("==> NOTHING GOT WORSE, but {} NOT JUDGED", open.len()), "ok", style),
-        worse => banner(&format!("==> {worse} WORSE THAN THE BASELINE"), "late", style),
-    };
+    if gate.figures.iter().any(|one| one.outcome() == FigureOutcome::Unclear) {
+        quiet(out, "note: ", "unclear: above what is allowed, by no more than chance explains");
+    }
     out.push('\n');
-    out.push_str(&line);
-    out
 }
 
 /// A block for each row that was judged: its maximum and limit, and a line for each of its figures.
@@ -100,7 +110,7 @@ fn figures(out: &mut String, gate: &Gated, style: Style) {
             (Some(low), Some(high)) => format!("{low} to {high}"),
             _ => "-".to_string(),
         }),
-        TextColumn::text("", 0, all, |one| if one.worse { "WORSE" } else { "ok" }.to_string()),
+        TextColumn::text("", 0, all, |one| word(one.outcome()).1.to_string()),
     ];
     column::fit(&mut columns, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
@@ -116,7 +126,7 @@ fn figures(out: &mut String, gate: &Gated, style: Style) {
         out.push_str(&style.paint(ResultPaint::Quiet, &head));
         out.push('\n');
         for place in places {
-            let paint = if all[place].worse { ResultPaint::Bad } else { ResultPaint::Good };
+            let (paint, _) = word(all[place].outcome());
             let cell = |column: &TextColumn| {
                 let text = column.set(&column.cells[place]);
                 if column.head.is_empty() { style.paint(paint, &text) } else { text }
@@ -128,6 +138,16 @@ fn figures(out: &mut String, gate: &Gated, style: Style) {
     }
     if listed < all.len() {
         out.push_str(&format!("and {} more, in the JSON\n", text::plural(all.len() - listed, "figure")));
+    }
+}
+
+/// The word for an outcome, and its colour.
+fn word(outcome: FigureOutcome) -> (ResultPaint, &'static str) {
+    match outcome {
+        FigureOutcome::Ok => (ResultPaint::Good, "ok"),
+        FigureOutcome::Unclear => (ResultPaint::Unsure, "unclear"),
+        FigureOutcome::Worse => (ResultPaint::Bad, "WORSE"),
+        FigureOutcome::NotJudged => (ResultPaint::Unsure, "not judged"),
     }
 }
 

@@ -116,7 +116,7 @@ pub fn brief(document: &ProveDocument, lines_in_sight: Option<usize>, style: Sty
 /// A few lines to be read with the table.
 fn below(document: &ProveDocument, style: Style) -> String {
     let mut out = String::new();
-    let late = document.verdict.rows.iter().filter(|row| !row.held);
+    let late = document.rows.iter().filter(|row| late(row));
     let late = late.map(|row| format!("{}: ", row.key)).collect::<Vec<_>>();
     let reasons = new_reasons(document).filter(|reason| !late.iter().any(|row| reason.starts_with(row)));
     let mut all = lines(document);
@@ -248,7 +248,8 @@ fn rows(out: &mut String, document: &ProveDocument, most: usize, style: Style) {
             let text = column.set(&column.cells[place]);
             match column.head {
                 "" if late => style.paint(ResultPaint::Bad, &text),
-                "" => style.paint(ResultPaint::Good, &text),
+                "" if column.cells[place] == OK => style.paint(ResultPaint::Good, &text),
+                "" => style.paint(ResultPaint::Unsure, &text),
                 "max" if late => style.paint(ResultPaint::Bad, &text),
                 _ => text,
             }
@@ -284,7 +285,7 @@ fn folded(rows: &[Summary], shown: &[usize]) -> String {
         || (0..rows.len()).filter(|place| shown.binary_search(place).is_err()).map(|place| &rows[place]);
     let late_rows = left().filter(|row| late(row)).count();
     let others = left().count() - late_rows;
-    let has_limit = left().all(|row| late(row) || mark(row) == "ok");
+    let has_limit = left().all(|row| late(row) || mark(row) == OK);
     let held = if has_limit { " that hold" } else { "" };
     let held = if others == 1 && has_limit { " that holds" } else { held };
     let parts = [(late_rows, "late row", ""), (others, "row", held)];
@@ -311,7 +312,7 @@ fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColu
         }),
         TextColumn::of("samples", 5, rows, |row| text::count(row.count)),
         TextColumn::of("late", 2, rows, |row| {
-            row.limit_ns.map_or("-".to_string(), |_| text::count(row.over_limit + row.missed))
+            row.limit_ns.map_or("-".to_string(), |_| row.late_cycles().write(Sign::Plain))
         }),
         TextColumn::of(missed, 4, rows, |row| {
             if row.key.period_ns.is_some() || row.missed > 0 {
@@ -337,15 +338,19 @@ fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColu
 
 /// Whether more cycles of the row were beyond its limit, or missed, than are allowed.
 fn late(row: &Summary) -> bool {
-    row.is_late()
+    row.is_late() == Some(true)
 }
 
+/// The mark of a row that keeps its limit.
+const OK: &str = "ok";
+
 fn mark(row: &Summary) -> String {
-    let mark = match (late(row), row.limit_ns) {
-        (true, _) => "LATE",
+    let mark = match (row.is_late(), row.limit_ns) {
+        (Some(true), _) => "LATE",
         _ if row.count == 0 && !row.key.kind().is_above_threshold_only() => "no sample",
-        (false, Some(_)) => "ok",
-        (false, None) => "no limit",
+        (None, _) => "unknown",
+        (Some(false), Some(_)) => OK,
+        (Some(false), None) => "no limit",
     };
     mark.to_string()
 }
@@ -382,10 +387,10 @@ fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
 }
 
 fn verdict_line(document: &ProveDocument, style: Style) -> String {
-    let verdict = &document.verdict;
-    let said = judged(verdict, Sign::Plain);
+    let said = judged(document, Sign::Plain);
     let line = format!("==> {}{}", said.word.to_uppercase(), said.rest);
-    banner(&line, said.state, style)
+    let lines = broken(&line, style.width());
+    lines.iter().map(|line| banner(line, said.state, style)).collect::<Vec<_>>().join("\n")
 }
 
 /// A line that is not to be missed, in the colour of `state`.

@@ -36,7 +36,13 @@ pub(in crate::import) const HISTOGRAM: Description = Description {
         NO_LOSS,
         Says::NoLine(Totals, "# Total: counts the buckets, # Histogram Overflows: the others"),
     ],
-    ..Description::of("cyclictest histogram", "cyclictest", Told::Lines(mark_of_histogram), read_histogram)
+    ..Description::of(
+        "cyclictest histogram",
+        "cyclictest",
+        Told::Lines(mark_of_histogram),
+        Digits::OfCutTimes,
+        read_histogram,
+    )
 };
 
 pub(in crate::import) const SAMPLES: Description = Description {

@@ -22,6 +22,7 @@ pub(in crate::import) const FORMAT: Description = Description {
         "deadline_test text",
         "deadline_test",
         Told::Lines(|line| Mark::beginning(line, &["missed deadlines  =", "nr_periods :"])),
+        Digits::OfCutTimes,
         read,
     )
 };

@@ -34,12 +34,24 @@ pub(in crate::import) const CYCLICTEST: Description = Description {
         Says::NoLine(Stops, "its break value says so, beside the document"),
         Says::NoLine(Losses, "cycles above the histogram's sum"),
     ],
-    ..Description::of("cyclictest JSON", "cyclictest", Told::Json(|document| has(document, "cycles")), read)
+    ..Description::of(
+        "cyclictest JSON",
+        "cyclictest",
+        Told::Json(|document| has(document, "cycles")),
+        Digits::OfCutTimes,
+        read,
+    )
 };
 
 pub(in crate::import) const OSLAT: Description = Description {
     says: oslat::SAYS,
-    ..Description::of("oslat JSON", "oslat", Told::Json(|document| has(document, "freq")), read)
+    ..Description::of(
+        "oslat JSON",
+        "oslat",
+        Told::Json(|document| has(document, "freq")),
+        Digits::RoundedUp,
+        read,
+    )
 };
 
 pub(in crate::import) const OTHERS: Description = Description {
@@ -51,11 +63,11 @@ pub(in crate::import) const OTHERS: Description = Description {
         Says::NoLine(Stops, "its break value says so, beside the document"),
         Says::NoLine(Losses, "every cycle is in its figures"),
     ],
-    ..Description::of("rt-tests JSON", "rt-tests", Told::Json(is_of_another_tool), read)
+    ..Description::of("rt-tests JSON", "rt-tests", Told::Json(is_of_another_tool), Digits::OfCutTimes, read)
 };
 
 pub(in crate::import) const JITTERDEBUGGER: Description = Description {
-    lacks: &[Lack::Unit, Lack::Digits],
+    lacks: &[Lack::Unit],
     says: &[
         Says::Lines(Worse, &["Thread {tid} on CPU {cpu} hit {us} us latency"]),
         Says::Lines(Aborts, &["{}pthread_create(){}", "{}: clock_nanosleep(){}"]),
@@ -68,6 +80,7 @@ pub(in crate::import) const JITTERDEBUGGER: Description = Description {
         "jitterdebugger JSON",
         "jitterdebugger",
         Told::Json(|document| document.get("cpu").is_some()),
+        Digits::Cut,
         read_jitterdebugger,
     )
 };

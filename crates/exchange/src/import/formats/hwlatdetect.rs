@@ -27,7 +27,7 @@ pub(in crate::import) const FORMAT: Description = Description {
         Says::NoLine(Stops, "it has no threshold at which it stops"),
         Says::NoLine(Doubts, "it has no way to find out"),
     ],
-    ..Description::of("hwlatdetect text", "hwlatdetect", Told::Lines(mark), read)
+    ..Description::of("hwlatdetect text", "hwlatdetect", Told::Lines(mark), Digits::Cut, read)
 };
 
 fn mark(line: &str) -> Option<Mark> {

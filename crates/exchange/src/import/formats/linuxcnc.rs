@@ -34,7 +34,13 @@ pub(in crate::import) const TEST: Description = Description {
         Says::NoLine(Losses, "every run is in its figures"),
         Says::NoLine(Worse, "the intervals, beside the jitter; the extremes are since the start"),
     ],
-    ..Description::of("LinuxCNC latency-test", "latency-test", Told::Lines(mark_of_test), read_test)
+    ..Description::of(
+        "LinuxCNC latency-test",
+        "latency-test",
+        Told::Lines(mark_of_test),
+        Digits::All,
+        read_test,
+    )
 };
 
 pub(in crate::import) const HISTOGRAM: Description = Description {

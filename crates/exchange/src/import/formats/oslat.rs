@@ -24,8 +24,10 @@ pub(in crate::import) const SAYS: &[Says] = &[
     Says::NoLine(Losses, "the loop sees every sample"),
 ];
 
-pub(in crate::import) const FORMAT: Description =
-    Description { says: SAYS, ..Description::of("oslat text", "oslat", Told::Lines(mark), read) };
+pub(in crate::import) const FORMAT: Description = Description {
+    says: SAYS,
+    ..Description::of("oslat text", "oslat", Told::Lines(mark), Digits::RoundedUp, read)
+};
 
 fn mark(line: &str) -> Option<Mark> {
     match Mark::beginning(line, &["oslat V", "Counter Freq:", "Core:", "Workload mem:"]) {

@@ -29,6 +29,7 @@ pub(in crate::import) const FORMAT: Description = Description {
         "pmqtest and ptsematest text",
         "rt-tests",
         Told::Lines(|line| Mark::first([is_head(line), is_figures(line)])),
+        Digits::OfCutTimes,
         read,
     )
 };

@@ -26,6 +26,7 @@ pub(in crate::import) const FORMAT: Description = Description {
         "rteval XML",
         "rteval",
         Told::Text(|text| text.starts_with('<') && text.contains("<rteval")),
+        Digits::OfCutTimes,
         read,
     )
 };
@@ -193,9 +194,10 @@ fn run(root: Node, found: &mut ImportedFile) {
     }
     let loads = child(root, "loads").into_iter().flat_map(|node| children(node, "command_line"));
     let ran = loads.filter(|load| load.attribute("run").is_none_or(|run| run == "1"));
-    let names = ran.filter_map(|load| load.attribute("name")).collect::<Vec<_>>().join(", ");
+    let names = ran.filter_map(|load| load.attribute("name")).collect::<Vec<_>>();
     if !names.is_empty() {
-        found.note(format!("rteval ran the loads {names}"));
+        found.note(format!("rteval ran the loads {}", names.join(", ")));
+        found.load = Some(names.join("+"));
     }
 }
 

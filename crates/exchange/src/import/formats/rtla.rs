@@ -18,7 +18,7 @@ const NO_DOUBT: Says = Says::NoLine(Doubts, "rtla doubts nothing but for lost ev
 
 pub(in crate::import) const TIMERLAT: Description = Description {
     // Below the table the analysis may follow, and how many events were missed.
-    lacks: &[Lack::MissedPeriods, Lack::Digits, Lack::End],
+    lacks: &[Lack::MissedPeriods, Lack::End],
     says: &[
         // The analysis below the table (-a): of the sample that stopped rtla, which the table lacks.
         Says::Lines(Worse, &["## CPU {cpu} hit stop tracing{}"]),
@@ -35,6 +35,7 @@ pub(in crate::import) const TIMERLAT: Description = Description {
         "rtla timerlat hist",
         "rtla",
         Told::Lines(|line| mark(line, "# RTLA timerlat histogram")),
+        Digits::Cut,
         read,
     )
 };

@@ -17,7 +17,7 @@ use machine::units::whole_us;
 pub(in crate::import) const TIMERLAT: Description = Description {
     name: "rtla timerlat top",
     told: Told::Lines(|line| Mark::first([heads_timerlat(line), line.contains("IRQ Timer Latency (")])),
-    lacks: &[Lack::Distribution, Lack::MissedPeriods, Lack::Digits, Lack::End],
+    lacks: &[Lack::Distribution, Lack::MissedPeriods, Lack::End],
     read: read_timerlat,
     ..rtla::TIMERLAT
 };

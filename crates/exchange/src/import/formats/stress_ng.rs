@@ -27,7 +27,7 @@ pub(in crate::import) const FORMAT: Description = Description {
         Says::NoLine(Stops, "it has no threshold"),
         Says::NoLine(Doubts, "it doubts nothing but for samples that it lost"),
     ],
-    ..Description::of("stress-ng --cyclic", "stress-ng", Told::Lines(mark), read)
+    ..Description::of("stress-ng --cyclic", "stress-ng", Told::Lines(mark), Digits::All, read)
 };
 
 fn mark(line: &str) -> Option<Mark> {

@@ -30,6 +30,7 @@ pub(in crate::import) const SIGNALTEST: Description = Description {
         "signaltest text",
         "signaltest",
         Told::Lines(|line| (ThreadTool::of(line)? == ThreadTool::Signaltest).then_some(Mark::Sure)),
+        Digits::OfCutTimes,
         |scan, found| read(scan, found, ThreadTool::Signaltest),
     )
 };

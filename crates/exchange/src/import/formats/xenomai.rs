@@ -52,6 +52,7 @@ pub(in crate::import) const TABLE: Description = Description {
         "Xenomai latency",
         "xenomai latency",
         Told::Lines(|line| (is_row(line) || is_frame(line)).then_some(Mark::Half)),
+        Digits::All,
         read_table,
     )
 };

@@ -9,6 +9,7 @@
 use super::Scan;
 use super::says::{FormatQuestion, Says};
 use crate::import::column::ImportedFile;
+use crate::import::figures::Digits;
 
 /// A reader of the lines that are left.
 pub(in crate::import) type FormatReader = for<'a> fn(&mut Scan<'a>, &mut ImportedFile) -> Result<(), String>;
@@ -20,6 +21,8 @@ pub(in crate::import) struct Description {
     /// The tool that writes it.
     pub program: &'static str,
     pub told: Told,
+    /// The digits that its figures have.
+    pub digits: Digits,
     /// The usual properties that it does not have.
     pub lacks: &'static [Lack],
     /// The fate of a last line without a line end, which may be half of one.
@@ -35,9 +38,10 @@ impl Description {
         name: &'static str,
         program: &'static str,
         told: Told,
+        digits: Digits,
         read: FormatReader,
     ) -> Description {
-        Description { name, program, told, lacks: &[], half_line: |_| Half::Dropped, says: &[], read }
+        Description { name, program, told, digits, lacks: &[], half_line: |_| Half::Dropped, says: &[], read }
     }
 
     pub fn lacks(&self, property: Lack) -> bool {
@@ -71,8 +75,6 @@ pub(in crate::import) enum Lack {
     Distribution,
     /// Periods that the tool missed: it passes over them in silence.
     MissedPeriods,
-    /// The last digits of a latency, which a statement beside the table has.
-    Digits,
     /// A mark of its end: whether a text is whole cannot be told.
     End,
 }

@@ -68,7 +68,7 @@ fn tracefs() -> Option<&'static Path> {
 }
 
 impl Hwlat {
-    /// Starts it on `cpus` for gaps above `threshold_ns`, rounded up to whole microseconds.
+    /// Starts it on `cpus` for gaps of `threshold_ns`, in whole microseconds, and longer ones.
     pub fn start(threshold_ns: u64, cpus: &[u32]) -> Result<Hwlat> {
         let root = tracefs().ok_or("tracefs is not mounted (mount -t tracefs nodev /sys/kernel/tracing)")?;
         let tracers = read(&root.join("available_tracers"))?;
@@ -92,7 +92,9 @@ impl Hwlat {
             ErrorKind::ResourceBusy => "another program uses the hwlat tracer".to_string(),
             kind => format!("the hwlat tracer does not start ({kind})"),
         })?;
-        write(&root.join("tracing_thresh"), &threshold_ns.div_ceil(1000).max(1).to_string())?;
+        // It tells gaps whose whole microseconds are above this: not one that is longer by a part of one.
+        let above_us = (threshold_ns / 1000).saturating_sub(1).max(1);
+        write(&root.join("tracing_thresh"), &above_us.to_string())?;
         let path = tracer.file("trace_pipe");
         let pipe = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&path);
         tracer.pipe = Some(pipe.map_err(|e| format!("{} cannot be read ({})", path.display(), e.kind()))?);
