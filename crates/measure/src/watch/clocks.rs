@@ -75,7 +75,7 @@ pub(super) struct ClockWatch {
     apart: Slew,
 }
 
-/// How much too fast a clock ran at the worst, and for how long it ran too fast or too slow.
+/// How much too fast a clock ran at the worst, and the length of the polls in which it ran too fast or slow.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Slew {
     worst: f64,
@@ -93,11 +93,11 @@ impl Slew {
         }
     }
 
-    /// `10.0 % too slow for 8.000 s`.
+    /// `10.0 % too slow within 8.000 s`: of each poll the whole time counts.
     fn text(&self) -> Option<String> {
         let way = if self.worst > 0.0 { "fast" } else { "slow" };
         let share = self.worst.abs() * 100.0;
-        (self.length_ns > 0).then(|| format!("{share:.1} % too {way} for {}", seconds(self.length_ns)))
+        (self.length_ns > 0).then(|| format!("{share:.1} % too {way} within {}", seconds(self.length_ns)))
     }
 }
 
@@ -235,10 +235,10 @@ mod tests {
     fn a_slew_is_stated_by_its_worst_second() {
         // adjtimex's ticks of 9,000 and 11,000, chrony's limit, timesyncd at 6,250 ppm.
         for (rates, found) in [
-            (&[1.0, 0.9, 0.9, 1.0][..], "10.0 % too slow for 2.000 s, against"),
-            (&[1.1], "10.0 % too fast for 1.000 s, against"),
-            (&[1.0, 0.916_667, 0.95], "8.3 % too slow for 2.000 s, against"),
-            (&[1.006_25, 1.0], "0.6 % too fast for 1.000 s, against"),
+            (&[1.0, 0.9, 0.9, 1.0][..], "10.0 % too slow within 2.000 s, against"),
+            (&[1.1], "10.0 % too fast within 1.000 s, against"),
+            (&[1.0, 0.916_667, 0.95], "8.3 % too slow within 2.000 s, against"),
+            (&[1.006_25, 1.0], "0.6 % too fast within 1.000 s, against"),
         ] {
             let text = slewed_at(rates).unwrap();
             assert!(text.contains(found), "{rates:?}: {text}");
@@ -264,7 +264,7 @@ mod tests {
             watch.slewed()
         };
         let text = slewed(true, 0).unwrap();
-        assert!(text.starts_with("the kernel's clock ran up to 9.1 % too slow for 1.100 s"), "{text}");
+        assert!(text.starts_with("the kernel's clock ran up to 9.1 % too slow within 1.100 s"), "{text}");
         assert_eq!((slewed(false, 0), slewed(true, 5 * SECOND_NS)), (None, None));
     }
 }
