@@ -3,8 +3,8 @@
 //! line per second. A gate and a comparison draw here alike.
 //!
 //! - **Seconds** are drawn again in blocks of neighbours, since what happens in one second is like what
-//!   happens in the next (circular block bootstrap, Politis & Romano 1992), of the cube root of their number.
-//!   So are means, the mean of maxima, the share of seconds with a late cycle, and missed periods.
+//!   happens in the next (circular block bootstrap, Politis & Romano 1992), of the cube root of their number,
+//!   and of a tenth of the row at the least. So are means, the mean of maxima, the share of seconds with a late cycle, and missed periods.
 //! - **Percentiles** are drawn by rank: U follows Beta(k, n - k + 1), so that a draw costs the same for a
 //!   thousand samples as for a billion. `n` is not the number of samples but of those that are independent,
 //!   as far as the row shows it. How few seconds the samples beyond the percentile come in lessens it
@@ -16,7 +16,7 @@
 //!   percentile of draws would need more of them than there are figures judged at once, divided by alpha.
 //!
 //! Limit: in rows of 20 s whose seconds are strongly alike (AR(1) of 0.6) 13 of 200 gates were wrong without
-//! a tolerance, for 10 that are stated; in rows of a minute and more 11 and fewer. With the tolerance there
+//! a tolerance, for 10 that are stated; in rows of a minute and more 8 and fewer. With the tolerance there
 //! was none of 100.
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -24,6 +24,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Beta, Distribution};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use evidence::episode::PARTS;
 use evidence::histogram::Histogram;
 use evidence::manifest::Second;
 use evidence::row::Row;
@@ -117,19 +118,24 @@ fn by_means(row: &Row, units: &Units) -> f64 {
     (seen / expected).max(1.0)
 }
 
-/// How many samples beyond the percentile come together, from the share of seconds that have any. Where all
-/// seconds have some, nothing is known of it.
+/// How many samples beyond the percentile come together, from the share of seconds, and of tenths of the row,
+/// that have any. Where all have some, nothing is known of it.
 fn by_exceedances(row: &Row, fraction: f64) -> f64 {
     let value_ns = row.series.latency.quantile_ns(fraction);
-    let seconds = row.series.seconds.iter().filter(|second| second.count > 0);
-    let (all, with) = seconds
-        .fold((0u64, 0u64), |(all, with), second| (all + 1, with + u64::from(second.max_ns > value_ns)));
-    if with == 0 || with == all {
-        return 1.0;
-    }
-    let beyond = row.series.latency.above(value_ns) as f64 / all as f64;
-    let seen = -(1.0 - with as f64 / all as f64).ln();
-    (beyond / seen).max(1.0)
+    let seconds = row.series.seconds.iter().filter(|second| second.count > 0).collect::<Vec<_>>();
+    // Phases outlast a second: a tenth of the row is the quiet time that ends an episode, too.
+    let part = seconds.len().div_ceil(PARTS as usize).max(1);
+    let together = |length: usize| {
+        let parts = seconds.chunks(length);
+        let all = parts.len() as f64;
+        let with = parts.filter(|part| part.iter().any(|second| second.max_ns > value_ns)).count() as f64;
+        if with == 0.0 || with == all {
+            return 1.0;
+        }
+        let beyond = row.series.latency.above(value_ns) as f64 / all;
+        beyond / -(1.0 - with / all).ln()
+    };
+    together(1).max(together(part)).max(1.0)
 }
 
 /// Logarithms, of less than a nanosecond as of one.
@@ -212,9 +218,10 @@ impl Units {
         Units { all: seconds.chunks(joined).map(unit).collect() }
     }
 
-    /// Units in a block.
+    /// Units in a block: a tenth of the row at least, since phases and bursts outlast neighbours.
     fn block(&self) -> usize {
-        (self.all.len() as f64).cbrt().ceil() as usize
+        let root = (self.all.len() as f64).cbrt().ceil() as usize;
+        root.max(self.all.len().div_ceil(PARTS as usize))
     }
 
     /// Blocks in the row.

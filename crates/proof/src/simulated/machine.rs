@@ -137,6 +137,12 @@ impl SimulatedMachine {
         late
     }
 
+    /// The latencies of a whole run.
+    pub fn latencies(self, rng: &mut Xoshiro256PlusPlus) -> Vec<u64> {
+        let mut state = self.begin(rng);
+        (0..CYCLES).map(|cycle| self.next(cycle, &mut state, rng)).collect()
+    }
+
     /// The state in which a run finds the machine: it runs for long already.
     fn begin(self, rng: &mut Xoshiro256PlusPlus) -> State {
         let mut state = State { level: normal(rng), ..State::default() };

@@ -6,6 +6,7 @@
 //! taken from 2,000 further runs of the same machine. A claim must be false in at most 5 % of runs.
 
 mod machine;
+pub mod pairs;
 mod trial;
 
 use std::error::Error;
@@ -53,7 +54,7 @@ pub struct TriedFamily {
 }
 
 /// The families, with the rates at which they are tried.
-fn families() -> Vec<(&'static str, LateFamily, &'static [f64], bool)> {
+pub fn families() -> Vec<(&'static str, LateFamily, &'static [f64], bool)> {
     use LateFamily::{Again, Autoregressive, BadBoots, Bursts, Independent, Mixture, Phases, SuddenBursts};
     vec![
         ("independent", Independent, &OFTEN, true),
