@@ -40,7 +40,7 @@ pub fn run(machine: SimulatedMachine, rng: &mut Xoshiro256PlusPlus) -> Bundle {
     Bundle { rows: vec![Row::new(entry, series)], ..Bundle::new("run", manifest) }
 }
 
-/// What a comparison says of so many pairs of runs, each of one boot of the machine.
+/// The judgement of a comparison on so many pairs of runs, each of one boot of the machine.
 pub fn changed(family: LateFamily, often: f64, pairs: u64, seed: u64) -> ChangedPairs {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut changed = ChangedPairs::default();
