@@ -125,10 +125,9 @@ impl Plant {
         Some(match (self.kind.as_str(), cause.kind) {
             ("lock", CauseKind::Lock) => {
                 let released = owner.and_then(|owner| owner.function.as_deref());
-                // The owner sleeps while it has the lock; on a busy machine it then waits for its CPU.
+                // The owner sleeps while it has the lock. What it waits for its CPU then may have no name.
                 let its_own = cause.chain.iter().filter(|link| link.thread.tid == self.thread);
-                let waited_ns: u64 = its_own.map(|link| link.duration_ns).sum();
-                let waited = waited_ns * 2 > cause.duration_ns.unwrap_or(0);
+                let waited = its_own.map(|link| link.duration_ns).sum::<u64>() > 100_000;
                 let is_named = cause.name.starts_with("loops-c!helper");
                 [is_named && waited, is_owner, is_in("take_lock") && released == Some("loops-c!holder")]
             }
