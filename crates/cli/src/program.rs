@@ -245,7 +245,7 @@ fn follow(
             ));
         }
     }
-    for note in program.other_periods() {
+    for note in program.about_cycles() {
         out.print_text(&format!("isolator: note: {note}"));
     }
     let Some(thread) = program.thread().cloned() else { return Ok(None) };

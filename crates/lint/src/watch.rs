@@ -214,7 +214,7 @@ fn find(
         }
         let Some(found_at) = found_at else { continue };
         let is_known = |thread: &u32| {
-            let model = pasts.get(thread).and_then(|past| infer(past, FEWEST));
+            let model = pasts.get(thread).and_then(|past| infer(past, FEWEST, None));
             model.is_some_and(|model| model.releases >= ENOUGH)
         };
         let elapsed = found_at.elapsed();
@@ -223,7 +223,7 @@ fn find(
         }
     }
     let watched = |(id, thread): (u32, Thread)| {
-        let model = pasts.get(&id).and_then(|past| infer(past, FEWEST));
+        let model = pasts.get(&id).and_then(|past| infer(past, FEWEST, None));
         (id, WatchedThread { thread, model })
     };
     Ok(Some(threads.into_iter().map(watched).collect()))

@@ -77,10 +77,15 @@ impl FollowedProgram {
         notes
     }
 
-    /// Loops that have another period than the one that the user gave, in sentences.
-    pub fn other_periods(&self) -> Vec<String> {
+    /// Loops that have another period than the one that the user gave, and what cycles do not show, in
+    /// sentences.
+    pub fn about_cycles(&self) -> Vec<String> {
         let loops = self.follower.loops().iter().zip(self.names());
-        loops.filter_map(|(found, name)| other_period(&name, found.period, found.seen_period?)).collect()
+        let about = loops.flat_map(|(found, name)| {
+            let other = found.seen_period.and_then(|seen| other_period(&name, found.period, seen));
+            other.into_iter().chain(found.notes.iter().cloned())
+        });
+        about.collect()
     }
 
     /// The names that tell its loops apart.
@@ -137,7 +142,7 @@ impl Program for FollowedProgram {
             unseen.map(|what| format!("the loop is followed without {what}")).collect();
         let loops = self.follower.loops().iter().zip(self.names());
         notes.extend(loops.filter_map(|(found, name)| may_move(&name, &found.thread)));
-        notes.extend(self.other_periods());
+        notes.extend(self.about_cycles());
         notes.extend(self.follower.left_out().map(str::to_string));
         notes
     }

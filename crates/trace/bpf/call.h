@@ -50,6 +50,21 @@ INLINE void take_words(struct record *stay)
 	here->reads_user = 0;
 }
 
+/* The place in its program from which the current thread waits. */
+INLINE void take_place(struct thread *thread, const struct pt_regs *regs)
+{
+	struct here *here = here_of(bpf_get_smp_processor_id());
+	u64 caller = 0;
+
+	thread->stay.place = regs->sp;
+	if (!thread->caller_at || !here)
+		return;
+	here->reads_user = 1;
+	bpf_probe_read_user(&caller, sizeof(caller), (const void *)(regs->sp + thread->caller_at - 8));
+	here->reads_user = 0;
+	thread->stay.place ^= caller;
+}
+
 /*
  * The call, its arguments, and a futex's words: of a call that waits for a lock with priority inheritance those of the lock. A call that
  * the kernel restarts after a stop is the same call.
@@ -84,6 +99,7 @@ INLINE void take_call(struct thread *thread, const struct pt_regs *regs)
 	if (call == restart_call)
 		call = thread->last_call;
 	stay->call = thread->last_call = call;
+	take_place(thread, regs);
 	if (call != futex_call)
 		return;
 	/* It waited for a condition, and has been moved to the lock. */

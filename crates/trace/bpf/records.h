@@ -201,6 +201,7 @@ struct record {
 	u64 call; /* the system call that it left in, -1 in none */
 	u64 argument[4];
 	u32 word[4]; /* of the futex that it waits for: the lock, and what glibc keeps beside it */
+	u64 place; /* in its program: the stack pointer, and a caller's address where `caller_at` says so */
 	int prio;
 	u32 policy;
 	u32 faults;
@@ -298,6 +299,7 @@ struct thread {
 	u32 is_usual; /* how often it was that, less how often it was not */
 	u32 has_lock; /* it waits for a lock */
 	u64 stacks_since_ns;
+	u32 first_stacks; /* waits from now on whose stacks are copied, usual or not */
 	u64 fault_ns; /* when it took its last page fault */
 	u64 last_call;
 	u64 arrived_ns; /* when it was last seen to get a CPU */
@@ -306,6 +308,7 @@ struct thread {
 	u32 lock_command; /* of the futex call that waits for it */
 	u32 owner; /* of the lock, as far as it was seen */
 	char owner_name[16];
+	u64 caller_at; /* where the caller is that tells its waits apart, from 8 bytes below the stack pointer; 0 if none does */
 };
 
 /* The state of a CPU. */

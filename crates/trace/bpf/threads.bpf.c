@@ -173,8 +173,10 @@ INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 
 		thread->slept_ns = at_ns;
 		thread->has_lock = waits_for_lock(stay);
 		/* The stack at a lock for which it waited on its CPU has been told. */
-		if (!is_kernel && !waits_ns && (thread->has_lock || !is_usual(thread, regs)))
+		if (!is_kernel && !waits_ns && (thread->has_lock || !is_usual(thread, regs) || thread->first_stacks))
 			tell_user_stack(thread, pid, AT_WAIT, at_ns);
+		if (thread->first_stacks)
+			thread->first_stacks--;
 	} else if (stay->policy == SCHED_DEADLINE && stay->call == yield_call) {
 		/* Its own timer makes it runnable again, without a tracepoint of a wakeup. */
 		thread->yields = 1;
@@ -394,8 +396,19 @@ SEC("perf_event") int fault_over(void *given)
 	return 0;
 }
 
-/* (thread): no tracepoint; user space runs it, so that only BPF programs change slots. */
-SEC("raw_tp") int watch_thread(struct arguments *given) { return watch(given->of[0]); }
+/* (thread, its caller_at or 0, its first_stacks): no tracepoint; user space runs it, so that only BPF programs change slots and threads. */
+SEC("raw_tp") int watch_thread(struct arguments *given)
+{
+	u32 pid = given->of[0];
+	int answer = watch(pid);
+	struct thread *thread = watched(pid);
+
+	if (thread && given->of[1])
+		thread->caller_at = given->of[1];
+	if (thread)
+		thread->first_stacks = given->of[2];
+	return answer;
+}
 
 /* (parent, child) */
 ON(sched_process_fork)
@@ -417,9 +430,12 @@ ON(sched_process_fork)
 ON(sched_process_exec)
 {
 	u32 pid = bpf_get_current_pid_tgid();
+	struct thread *thread = watched(pid);
 
-	if (watched(pid))
-		tell(EXECUTED, pid, 0, 0, (const void *)given->of[0]);
+	if (!thread)
+		return 0;
+	thread->caller_at = 0;
+	tell(EXECUTED, pid, 0, 0, (const void *)given->of[0]);
 	return 0;
 }
 

@@ -299,7 +299,7 @@ impl CycleCutter {
         let mut done = None;
         let last = self.last.take().map(|(_, last)| last);
         match last.and_then(|last| Wait::of(&last).map(|wait| (wait, last))) {
-            Some((wait, last)) if self.ends_with(wait) && self.is_release(&stay) => {
+            Some((wait, last)) if self.ends_with(wait, &last) && self.is_release(&stay) => {
                 let before = self.open.take().filter(|_| self.bounds.is_none());
                 // The other wait of most cycles has not come in this one.
                 done = before.map(|cycle| self.ends(cycle, last.out_ns));
@@ -325,7 +325,7 @@ impl CycleCutter {
         self.preempts(&stay);
         let (ended_ns, boundary) = (stay.out_ns, stay.leaving.boundary);
         let is_over = match (&self.bounds, boundary) {
-            (None, _) => Wait::of(&stay).is_some_and(|wait| self.ends_with(wait)),
+            (None, _) => Wait::of(&stay).is_some_and(|wait| self.ends_with(wait, &stay)),
             (Some(_), Some(Boundary::Begin { sp })) => {
                 self.on_begin(cpu, ended_ns, sp);
                 false
@@ -361,8 +361,8 @@ impl CycleCutter {
         self.open.as_mut().or(past)
     }
 
-    fn ends_with(&self, wait: Wait) -> bool {
-        self.model.as_ref().is_some_and(|model| model.ends_with(wait))
+    fn ends_with(&self, wait: Wait, stay: &Stay) -> bool {
+        self.model.as_ref().is_some_and(|model| model.ends_at(wait, &stay.leaving))
     }
 
     /// The distance of due times, if they are on a grid.

@@ -22,7 +22,8 @@
 //!    kernel, so no tracepoint of system calls is needed.
 //! 2. **Infer.** `trace::search` watches the selected and the new threads until the waits of each are known.
 //!    `trace::model` groups the waits by place and takes the one whose releases are the most regular for the
-//!    end of a cycle.
+//!    end of a cycle. Where two places have one stack pointer, `trace::places` finds a caller that
+//!    differs.
 //! 3. **Cut.** `trace::cycle` makes cycles of the stays from there on; wakeup latency, execution, preemption
 //!    and blocking add up to the response. Where the user names places of the program (`--begin`, `--end`),
 //!    `trace::boundary` finds them by `symbols`. `rt::uprobe` has programs of the BPF part run there, which
@@ -42,9 +43,11 @@ pub mod boundary;
 pub mod bpf;
 pub mod code;
 pub mod cycle;
+mod described;
 pub mod follow;
 pub mod model;
 pub mod own;
+mod places;
 pub mod process;
 pub mod record;
 pub mod scene;

@@ -4,7 +4,9 @@
 //!
 //! A cycle ends at the wait for the thread's own timer. Of several such waits it is the one with the most
 //! regular due times, since the length of the cycle shifts the due time of a sleep within it. Without a timer
-//! it ends at the wait with the most regular end, and the loop is event-driven.
+//! it ends at the wait with the most regular end, and the loop is event-driven. Waits by the same call for
+//! the same object are told apart by their places in the program where together they have no period: a cycle
+//! that sleeps twice ends at the longer sleep.
 //!
 //! A thread may wait for several objects at one place: an event loop for its timer and for descriptors, the
 //! driver of an audio graph for its timer and for the last of its clients. If these waits together have no
@@ -20,12 +22,15 @@
 //! The period is the mean distance of releases, after distances with skipped periods were divided, if the
 //! releases keep to a grid: by a timer with absolute times, or a regular trigger. Otherwise it is the median.
 //! The jitter is the distance of the releases from the grid (timers with absolute times) or from that period
-//! (all others).
+//! (all others). Events that come in bursts have no period: the distances within a burst are even, and yet
+//! most of the time is in the pauses.
 
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::record::{Stay, Waking};
+use machine::purpose::is_same_period;
+
+use crate::record::{Leaving, Stay, Waking};
 use crate::wait::Wait;
 
 /// Fewer releases give no model.
@@ -37,6 +42,15 @@ pub const FEWEST_OF_KNOWN: usize = 3;
 /// Releases have a period if at least so many of a hundred are at most this part of it from their expected
 /// time. On a loaded machine many are far off, and the period is still visible.
 const REGULAR: (usize, f64) = (75, 0.2);
+
+/// They have none if less than this share of the time is in even distances, of at most so many periods. The
+/// longest distances do not count: a loop may rest now and then.
+const STEADY: f64 = 0.5;
+const PERIODS: u64 = 3;
+const RESTS: usize = 2;
+
+/// Timers whose due times stray by less than this part of their period are alike: the longest wait decides.
+const ALIKE: f64 = 0.01;
 
 /// A timer must end so many of the waits at one place for it to be a sleep.
 const MOSTLY: f64 = 0.8;
@@ -51,20 +65,34 @@ const LEAST_SHARE: f64 = 0.25;
 pub struct Model {
     /// The wait that ends a cycle.
     pub wait: Wait,
+    /// Its place in the program, if such waits elsewhere are parts of a cycle.
+    pub at: Option<u64>,
+    /// The number of such places, with that one.
+    pub places: usize,
     /// The release of the next one.
     pub release: Release,
     /// The time between releases; `None` if they are irregular.
     pub period_ns: Option<u64>,
     /// The least time between two releases.
     pub least_ns: u64,
+    /// The mean of these times.
+    pub mean_ns: u64,
+    /// The longest.
+    pub most_ns: u64,
     /// The largest distance of 95 of 100 releases from the time that the period predicts.
     pub jitter_ns: u64,
+    /// The share of the times between releases that are one period: of a grid's, some are several.
+    pub single: f64,
     /// The offset of releases in the period, on CLOCK_MONOTONIC; only timers with absolute times keep one.
     pub offset_ns: Option<u64>,
     /// The number of releases that it is based on.
     pub releases: usize,
     /// The other ends of waits at this place.
     pub shared: Option<SharedWait>,
+    /// Whether a timer that outlives a call releases it: a timerfd's, a POSIX timer's.
+    pub has_own_timer: bool,
+    /// The periods of other such timers for which it waits there.
+    pub other_timers: Vec<u64>,
 }
 
 /// A place at which a thread waits for several objects, of which one begins a cycle.
@@ -118,7 +146,12 @@ pub enum Release {
 }
 
 impl Model {
-    /// Whether such a wait ends a cycle.
+    /// Whether such a wait, at the end of a stay, ends a cycle.
+    pub fn ends_at(&self, wait: Wait, leaving: &Leaving) -> bool {
+        self.ends_with(wait) && self.at.is_none_or(|at| at == leaving.place)
+    }
+
+    /// The same, from any place in the program.
     pub fn ends_with(&self, wait: Wait) -> bool {
         let is_elsewhere = |shared: &SharedWait| shared.elsewhere.contains(&wait);
         wait == self.wait || wait.anywhere() == self.wait || self.shared.as_ref().is_some_and(is_elsewhere)
@@ -130,11 +163,21 @@ impl Model {
         self.shared.as_ref().is_none_or(|shared| shared.source == Source::of(waking, last_due_ns))
     }
 
+    /// Whether nearly all of its waits are cycles of one period, which is the one that the user gives, if any.
+    /// Two sleeps of a cycle that are a quarter of it apart lie on a grid too.
+    pub(crate) fn is_plain(&self, given_ns: Option<u64>) -> bool {
+        let is_given = |ns: u64| given_ns.is_none_or(|given_ns| is_same_period(ns, given_ns));
+        self.period_ns.is_some_and(is_given) && self.single * 100.0 >= REGULAR.0 as f64
+    }
+
     /// Whether cycles are due on a grid, so that one can be missed.
     pub fn has_grid(&self) -> bool {
         self.period_ns.is_some() && matches!(self.release, Release::Timer { is_absolute: true })
     }
 }
+
+/// A wait, and the number of its place in the program where that tells it from others.
+type WaitPlace = (Wait, u64);
 
 /// The waits at one place, or those of them with one kind of end.
 #[derive(Debug, Default)]
@@ -146,18 +189,18 @@ struct Place {
     by_timer: usize,
     /// The total time of the thread's waits there.
     waited_ns: u64,
-    /// Whether a timer that outlives a call ended one: a timerfd's, a POSIX timer's.
-    has_own_timer: bool,
+    /// The timers that outlive a call and ended one: a timerfd's, a POSIX timer's.
+    own_timers: BTreeSet<u64>,
     wakers: BTreeMap<String, usize>,
     by_interrupt: usize,
     /// The end of each, in their order.
     sources: Vec<Source>,
     /// Their places, with counts.
-    at: BTreeMap<Wait, usize>,
+    at: BTreeMap<WaitPlace, usize>,
 }
 
 impl Place {
-    fn add(&mut self, wait: Wait, source: &Source, before: &Stay, stay: &Stay) {
+    fn add(&mut self, wait: WaitPlace, source: &Source, before: &Stay, stay: &Stay) {
         let waking = &stay.waking;
         let inherited = waking.inherited.filter(|_| matches!(source, Source::Timer(_)));
         let due_ns = waking.due_ns.or(inherited.map(|(due_ns, _)| due_ns));
@@ -166,7 +209,7 @@ impl Place {
         self.sleeps.extend(due_ns.map(|due_ns| due_ns.saturating_sub(before.out_ns)));
         self.waited_ns += woken_ns.saturating_sub(before.out_ns);
         self.by_timer += usize::from(due_ns.is_some());
-        self.has_own_timer |= waking.timer.is_some();
+        self.own_timers.extend(waking.timer);
         match waking.by() {
             Some((_, name)) => *self.wakers.entry(name.to_string()).or_default() += 1,
             None => self.by_interrupt += usize::from(waking.due_ns.is_none()),
@@ -176,7 +219,7 @@ impl Place {
     }
 
     /// The place where most of them were, and the others.
-    fn places(&self) -> Option<(Wait, Vec<Wait>)> {
+    fn places(&self) -> Option<(WaitPlace, Vec<WaitPlace>)> {
         let (most, _) = self.at.iter().max_by_key(|(_, count)| **count)?;
         Some((*most, self.at.keys().filter(|wait| *wait != most).copied().collect()))
     }
@@ -202,18 +245,25 @@ fn within(source: &Source, ends: &[&Source]) -> usize {
     counts.get((counts.len() as f64 * (1.0 - MOSTLY)) as usize).copied().unwrap_or(0)
 }
 
-/// The model of a thread's stays, in their order; `None` if no place has as many waits as `fewest`.
-pub fn infer(stays: &[Stay], fewest: usize) -> Option<Model> {
+/// The model of a thread's stays, in their order; `None` if no place has as many waits as `fewest`. Of
+/// several possible periods it is `given_ns`, if the user gives it.
+pub fn infer(stays: &[Stay], fewest: usize, given_ns: Option<u64>) -> Option<Model> {
     // Some programs make a new condition variable for each wait.
-    at_places(stays, fewest, |wait| wait).or_else(|| at_places(stays, fewest, Wait::anywhere))
+    let found = at_places(stays, fewest, |wait, _| (wait, 0))
+        .or_else(|| at_places(stays, fewest, |wait, _| (wait.anywhere(), 0)))?;
+    if found.is_plain(given_ns) {
+        return Some(found);
+    }
+    let apart = at_places(stays, fewest, |wait, leaving| (wait, leaving.place));
+    Some(apart.filter(|model| model.is_plain(given_ns)).unwrap_or(found))
 }
 
-fn at_places(stays: &[Stay], fewest: usize, place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
-    let of_place = |wait: Wait, place: &Place| of_place(wait, place, fewest);
-    let mut places: BTreeMap<Wait, Place> = BTreeMap::new();
+fn at_places(stays: &[Stay], fewest: usize, place_of: impl Fn(Wait, &Leaving) -> WaitPlace) -> Option<Model> {
+    let of_place = |wait: WaitPlace, place: &Place| of_place(wait, place, fewest);
+    let mut places: BTreeMap<WaitPlace, Place> = BTreeMap::new();
     // Waits with one kind of end; for a timer that outlives a call, at all places.
-    let mut parts: BTreeMap<(Option<Wait>, Source), Place> = BTreeMap::new();
-    let mut ends: Vec<(Wait, Source)> = Vec::new();
+    let mut parts: BTreeMap<(Option<WaitPlace>, Source), Place> = BTreeMap::new();
+    let mut ends: Vec<(WaitPlace, Source)> = Vec::new();
     let mut last_due_ns: BTreeMap<u64, u64> = BTreeMap::new();
     for pair in stays.windows(2) {
         let (Some(wait), waking) = (Wait::of(&pair[0]), &pair[1].waking) else { continue };
@@ -221,7 +271,7 @@ fn at_places(stays: &[Stay], fewest: usize, place_of: impl Fn(Wait) -> Wait) -> 
         if matches!(wait, Wait::Lock { .. } | Wait::Kernel) {
             continue;
         }
-        let wait = place_of(wait);
+        let wait = place_of(wait, &pair[0].leaving);
         let inherited = waking.inherited.and_then(|(_, timer)| last_due_ns.get(&timer).copied());
         let source = Source::of(waking, inherited);
         last_due_ns.extend(waking.inherited.map(|(due_ns, timer)| (timer, due_ns)));
@@ -234,33 +284,60 @@ fn at_places(stays: &[Stay], fewest: usize, place_of: impl Fn(Wait) -> Wait) -> 
         ends.push((wait, source));
     }
     let most_ns = places.values().map(|place| place.waited_ns).max().unwrap_or(0);
-    let is_within = |(_, place): &(Wait, Place)| (place.waited_ns as f64) < LEAST_SHARE * most_ns as f64;
+    let is_within = |(_, place): &(WaitPlace, Place)| (place.waited_ns as f64) < LEAST_SHARE * most_ns as f64;
     let (short, places): (BTreeMap<_, _>, BTreeMap<_, _>) = places.into_iter().partition(is_within);
-    let mut models: Vec<Model> = places.iter().filter_map(|(wait, place)| of_place(*wait, place)).collect();
+    let modelled = |(wait, place): (&WaitPlace, &Place)| Some((of_place(*wait, place)?, place.waited_ns));
+    let mut models: Vec<(Model, u64)> = places.iter().filter_map(modelled).collect();
     // Whether all waits at a place are one kind of release.
-    let is_whole = |wait: &Wait, place: &Place| {
-        !place.is_mixed() && models.iter().any(|model| model.wait == *wait && model.period_ns.is_some())
+    let is_whole = |wait: &WaitPlace, place: &Place| {
+        let is_here = |model: &Model| (model.wait, model.at.unwrap_or(0)) == *wait;
+        let is_one = !place.is_mixed() && place.own_timers.len() < 2;
+        is_one && models.iter().any(|(model, _)| is_here(model) && model.period_ns.is_some())
     };
-    let split: Vec<Wait> =
+    let split: Vec<WaitPlace> =
         places.iter().filter(|(wait, place)| !is_whole(wait, place)).map(|(wait, _)| *wait).collect();
     models.extend(parts.into_iter().filter_map(|((_, source), part)| {
         let (wait, elsewhere) = part.places().filter(|(wait, _)| split.contains(wait))?;
         let model = of_place(wait, &part).filter(|model| model.period_ns.is_some())?;
-        let is_there = |(at, _): &&(Wait, Source)| *at == wait || elsewhere.contains(at);
+        let is_there = |(at, _): &&(WaitPlace, Source)| *at == wait || elsewhere.contains(at);
         let ends: Vec<&Source> = ends.iter().filter(is_there).map(|(_, source)| source).collect();
         let within = within(&source, &ends);
-        Some(Model { shared: Some(SharedWait { source, elsewhere, within }), ..model })
+        let elsewhere = elsewhere.into_iter().map(|(wait, _)| wait).collect();
+        Some((Model { shared: Some(SharedWait { source, elsewhere, within }), ..model }, part.waited_ns))
     }));
-    let lowest = |models: Vec<Model>| models.into_iter().min_by(|a, b| rank(a).total_cmp(&rank(b)));
-    let found = lowest(models)?;
+    let found = lowest(&models)?;
+    let found = Model { other_timers: other_timers(&found, &models), ..found };
+    let is_alike = |(wait, place): &(&WaitPlace, &Place)| {
+        wait.0 == found.wait && found.at.is_some() && 2 * place.releases.len() >= found.releases
+    };
+    let alike = places.iter().chain(&short).filter(is_alike).count();
     if !matches!(found.release, Release::Event { .. }) {
-        return Some(found);
+        return Some(Model { places: alike, ..found });
     }
-    let short = short.iter().filter_map(|(wait, place)| of_place(*wait, place));
     let is_own = |model: &Model| {
         model.has_grid() && is_own_timer(model.wait, model.releases as u64, found.releases as u64)
     };
-    Some(lowest(short.filter(is_own).collect()).unwrap_or(found))
+    let own: Vec<_> = short.iter().filter_map(modelled).filter(|(model, _)| is_own(model)).collect();
+    Some(lowest(&own).unwrap_or(Model { places: alike, ..found }))
+}
+
+/// The lowest model by its rank; of several alike the one with the longest waits, which stand beside it.
+fn lowest(models: &[(Model, u64)]) -> Option<Model> {
+    let ranked = models.iter().map(|(model, waited_ns)| (rank(model), Reverse(*waited_ns), model));
+    let lowest = ranked.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    lowest.map(|(.., model)| model.clone())
+}
+
+/// The periods of the other timers at a loop's place.
+fn other_timers(found: &Model, models: &[(Model, u64)]) -> Vec<u64> {
+    let timer = |model: &Model| match model.shared.as_ref().map(|shared| &shared.source) {
+        Some(Source::Timer(Some(timer))) => Some(*timer),
+        _ => None,
+    };
+    let Some(own) = timer(found) else { return Vec::new() };
+    let is_other =
+        |model: &&Model| model.wait == found.wait && timer(model).is_some_and(|timer| timer != own);
+    models.iter().map(|(model, _)| model).filter(is_other).filter_map(|model| model.period_ns).collect()
 }
 
 /// Whether a thread's cycles end at its own timer although it waits longer at another place: it sleeps until
@@ -277,14 +354,14 @@ fn rank(model: &Model) -> f64 {
         None => 1.0,
     };
     match model.release {
-        Release::Timer { is_absolute: true } => spread,
+        Release::Timer { is_absolute: true } => (spread / ALIKE).floor() * ALIKE,
         Release::Timer { is_absolute: false } => 1.0 + spread,
         // Of events the rarest: a cycle may wait for several.
         Release::Event { .. } => 2.0 + spread + model.releases as f64 * 1e-9,
     }
 }
 
-fn of_place(wait: Wait, place: &Place, fewest: usize) -> Option<Model> {
+fn of_place((wait, at): WaitPlace, place: &Place, fewest: usize) -> Option<Model> {
     let releases = in_order(&place.releases);
     if releases.len() < fewest {
         return None;
@@ -306,13 +383,20 @@ fn of_place(wait: Wait, place: &Place, fewest: usize) -> Option<Model> {
     }
     Some(Model {
         wait,
+        at: Some(at).filter(|at| *at != 0),
+        places: 1,
         release,
         period_ns: pace.period_ns,
         least_ns: gaps[0],
+        mean_ns: gaps.iter().sum::<u64>() / gaps.len() as u64,
+        most_ns: gaps[gaps.len() - 1],
         jitter_ns: pace.jitter_ns,
+        single: pace.single,
         offset_ns: pace.offset_ns,
         releases: releases.len(),
         shared: None,
+        has_own_timer: !place.own_timers.is_empty(),
+        other_timers: Vec::new(),
     })
 }
 
@@ -343,6 +427,7 @@ fn gaps(times: &[u64]) -> Vec<u64> {
 struct Pace {
     period_ns: Option<u64>,
     jitter_ns: u64,
+    single: f64,
     offset_ns: Option<u64>,
 }
 
@@ -358,8 +443,23 @@ fn pace(releases: &[u64], gaps: &[u64], release: &Release) -> Pace {
         None => (distances(gaps, median_ns), None),
     };
     let (share, most) = REGULAR;
-    let period_ns = period_ns.filter(|ns| of_hundred(&distances, share) as f64 <= most * *ns as f64);
-    Pace { period_ns, jitter_ns: of_hundred(&distances, 95), offset_ns }
+    let is_regular = |ns: &u64| of_hundred(&distances, share) as f64 <= most * *ns as f64;
+    let period_ns = period_ns.filter(|ns| is_regular(ns) && is_steady(gaps, *ns));
+    let is_single = |gap: &&u64| period_ns.is_some_and(|ns| gap.abs_diff(ns) as f64 <= most * ns as f64);
+    let single = gaps.iter().filter(is_single).count() as f64 / gaps.len() as f64;
+    Pace { period_ns, jitter_ns: of_hundred(&distances, 95), single, offset_ns }
+}
+
+/// Whether enough of the time is in distances of this period; `gaps` are sorted.
+fn is_steady(gaps: &[u64], period_ns: u64) -> bool {
+    let counted = &gaps[..gaps.len().saturating_sub(RESTS)];
+    let is_even = |gap: &&u64| {
+        let periods = steps(**gap, period_ns);
+        let most_ns = REGULAR.1 * period_ns as f64;
+        (1..=PERIODS).contains(&periods) && gap.abs_diff(periods * period_ns) as f64 <= most_ns
+    };
+    let even_ns: u64 = counted.iter().filter(is_even).sum();
+    even_ns as f64 >= STEADY * counted.iter().sum::<u64>() as f64
 }
 
 fn keeps_grid(wait: Wait, place: &Place, gaps: &[u64], median_ns: u64) -> bool {
@@ -370,7 +470,9 @@ fn keeps_grid(wait: Wait, place: &Place, gaps: &[u64], median_ns: u64) -> bool {
     match spread(gaps, median_ns).cmp(&spread(&sleeps, sleep_ns)) {
         Ordering::Less => true,
         Ordering::Greater => false,
-        Ordering::Equal => place.has_own_timer || matches!(wait, Wait::Sleep { is_absolute: true, .. }),
+        Ordering::Equal => {
+            !place.own_timers.is_empty() || matches!(wait, Wait::Sleep { is_absolute: true, .. })
+        }
     }
 }
 

@@ -248,6 +248,8 @@ pub struct Leaving {
     pub arguments: [u64; 4],
     /// Of a futex, its word and the three that follow it in memory.
     pub words: [u32; 4],
+    /// A number for the place in the program from which it waits: the same for each wait there.
+    pub place: u64,
     /// The thread that came instead.
     pub next: Scheduled,
 }

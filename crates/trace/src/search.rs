@@ -11,11 +11,15 @@ use std::time::{Duration, Instant};
 
 use inspect::live_thread;
 use machine::inventory::Thread;
+use rt::clock::monotonic_ns;
+use symbols::ProcessCode;
 
 use crate::boundary::{CycleBounds, FoundPlaces};
 use crate::bpf::ThreadWatch;
 use crate::cycle::{CycleCutter, LoopCycle};
+use crate::described::{self, BY_PLACES};
 use crate::model::{FEWEST, FEWEST_OF_KNOWN, Model, Release, infer, repeats};
+use crate::places::{COMPARED, WaitPlaces};
 use crate::process;
 use crate::record::{Boundary, Stay, ThreadEvent};
 use crate::{Error, Result};
@@ -36,6 +40,9 @@ const ENOUGH: usize = 64;
 /// The least share of cycles between two places that must follow a release, for the release to define the due
 /// time.
 const MOSTLY: f64 = 0.8;
+
+/// A thread whose timer ends so many waits in each given period has several in a cycle.
+const SEVERAL: f64 = 1.5;
 
 /// How often records are taken meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
@@ -79,6 +86,8 @@ pub struct FollowedLoop {
     pub is_given: bool,
     /// The period that was inferred, if any, also where another one was given.
     pub seen_period: Option<NonZeroU64>,
+    /// Facts that its figures do not show, in sentences.
+    pub notes: Vec<String>,
     pub(crate) cycles: CycleCutter,
     /// Whether it has ended: its thread has, or runs another program.
     pub is_over: bool,
@@ -88,6 +97,9 @@ pub struct FollowedLoop {
 #[derive(Debug, Default)]
 struct Past {
     stays: Vec<Stay>,
+    places: WaitPlaces,
+    /// Stays that end before this do not tell their places.
+    told_ns: u64,
     last_cpu: Option<u32>,
     /// How often it reached begin and end of cycles.
     begins: usize,
@@ -108,6 +120,8 @@ struct Search<'a> {
     bound: Option<[FoundPlaces; 2]>,
     /// Whether the program may have those places later: it was just started.
     may_come: bool,
+    /// Its code, where that can be read.
+    code: Option<ProcessCode>,
 }
 
 /// The loops of a process, and its selected threads that run none.
@@ -135,6 +149,7 @@ pub(crate) fn loops(
         asked: began,
         bound: None,
         may_come: choice.is_starting,
+        code: ProcessCode::open(process).ok(),
     };
     search.bind(bpf)?;
     search.ask(bpf, began)?;
@@ -144,6 +159,7 @@ pub(crate) fn loops(
         }
         std::thread::sleep(LOOK);
         search.take(bpf);
+        search.tell_places_apart(bpf)?;
         if !process::lives(process) {
             let why = format!(
                 "the process ended after {:.1} s, before its loops were known",
@@ -211,7 +227,7 @@ impl Search<'_> {
             threads => threads?,
         };
         for thread in threads.keys().filter(|thread| !self.threads.contains_key(thread)) {
-            bpf.watch(*thread)?;
+            bpf.watch_waits_of(*thread, if self.choice.bounds.is_none() { COMPARED } else { 0 })?;
         }
         if !threads.keys().eq(self.threads.keys()) {
             self.since = Instant::now();
@@ -227,13 +243,17 @@ impl Search<'_> {
                     let past = self.pasts.entry(record.thread).or_default();
                     past.begins += usize::from(matches!(stay.leaving.boundary, Some(Boundary::Begin { .. })));
                     past.ends += usize::from(stay.leaving.boundary == Some(Boundary::End));
-                    if past.stays.len() < KEPT {
+                    if past.stays.len() < KEPT && stay.out_ns >= past.told_ns {
                         past.stays.push(*stay);
                         past.last_cpu = Some(record.cpu);
                     }
                 }
+                ThreadEvent::UserStack(stack) => {
+                    self.pasts.entry(record.thread).or_default().places.add(*stack);
+                }
                 ThreadEvent::Executed { .. } => {
                     self.pasts.clear();
+                    self.code.iter_mut().for_each(ProcessCode::forget);
                     self.since = Instant::now();
                     bpf.unbound();
                     (self.bound, self.may_come) = (None, true);
@@ -241,6 +261,27 @@ impl Search<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Learns from stacks where a caller tells the waits of a thread apart, if they are no plain loop.
+    fn tell_places_apart(&mut self, bpf: &mut ThreadWatch) -> Result<()> {
+        let is_new = |thread: &u32| self.pasts.get(thread).is_some_and(|past| past.places.has_new());
+        let is_plain = |model: Model| model.is_plain(self.given_ns());
+        let is_unclear =
+            |thread: &u32| is_new(thread) && self.model(*thread).is_some_and(|model| !is_plain(model));
+        let unclear: Vec<u32> = self.threads.keys().copied().filter(is_unclear).collect();
+        for thread in unclear {
+            let (Some(past), Some(code)) = (self.pasts.get_mut(&thread), &mut self.code) else { continue };
+            if let Some(offset) = past.places.tell_apart(code) {
+                bpf.tell_callers_apart(thread, offset)?;
+                (past.told_ns, past.stays) = (monotonic_ns(), Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    fn given_ns(&self) -> Option<u64> {
+        self.choice.period.map(NonZeroU64::get)
     }
 
     /// The longest watch of threads that do not change.
@@ -251,8 +292,9 @@ impl Search<'_> {
 
     fn model(&self, thread: u32) -> Option<Model> {
         let stays = &self.pasts.get(&thread)?.stays;
-        let of_known = || infer(stays, FEWEST_OF_KNOWN).filter(|_| self.choice.period.is_some());
-        infer(stays, FEWEST).or_else(of_known)
+        let given_ns = self.given_ns();
+        let of_known = || infer(stays, FEWEST_OF_KNOWN, given_ns).filter(|_| given_ns.is_some());
+        infer(stays, FEWEST, given_ns).or_else(of_known)
     }
 
     /// The selected threads that are none of the loops found, in a sentence.
@@ -274,7 +316,7 @@ impl Search<'_> {
         let is_given = self.choice.period.is_some();
         let of_thread = |thread: &Thread| {
             let (cycles, kind) = match (&self.choice.bounds, &self.bound) {
-                (None, _) => self.by_waits(thread.id)?,
+                (None, _) => self.by_waits(thread)?,
                 (Some(bounds), Some(found)) => self.between(thread.id, bounds.shown(found))?,
                 (Some(_), None) => return None,
             };
@@ -282,7 +324,7 @@ impl Search<'_> {
             let thread = live_thread(Some(thread.process), thread.id)?;
             let last_cpu = self.pasts.get(&thread.id).and_then(|past| past.last_cpu);
             let thread = Thread { last_cpu: last_cpu.or(thread.last_cpu), ..thread };
-            let LoopKind { waits_with, has_grid, due, period, seen_period } = kind;
+            let LoopKind { waits_with, has_grid, due, period, seen_period, notes } = kind;
             Some(FollowedLoop {
                 thread,
                 waits_with,
@@ -291,6 +333,7 @@ impl Search<'_> {
                 period,
                 is_given,
                 seen_period,
+                notes,
                 cycles,
                 is_over: false,
             })
@@ -299,12 +342,24 @@ impl Search<'_> {
     }
 
     /// A thread's loop that ends with a wait.
-    fn by_waits(&self, thread: u32) -> Option<(CycleCutter, LoopKind)> {
-        let model = self.model(thread)?;
+    fn by_waits(&self, thread: &Thread) -> Option<(CycleCutter, LoopKind)> {
+        let model = self.model(thread.id).filter(|model| !self.is_several(model))?;
         let seen_period = model.period_ns.and_then(NonZeroU64::new);
         let period = self.choice.period.or(seen_period)?;
-        let (waits_with, has_grid) = (model.wait.to_string(), model.has_grid());
-        Some((CycleCutter::new(model), LoopKind { waits_with, has_grid, due: None, period, seen_period }))
+        // A timer has to keep the period that the user gives, however it is set.
+        let is_given = self.choice.period.is_some() && seen_period.is_some();
+        let has_grid = model.has_grid() || (is_given && matches!(model.release, Release::Timer { .. }));
+        let (waits_with, notes) = (described::waits_with(&model), described::notes(&thread.name, &model));
+        let kind = LoopKind { waits_with, has_grid, due: None, period, seen_period, notes };
+        Some((CycleCutter::new(model), kind))
+    }
+
+    /// Whether a timer ends several waits in each given period, and nothing tells which of them begins a
+    /// cycle.
+    fn is_several(&self, model: &Model) -> bool {
+        let given = self.choice.period.filter(|_| model.period_ns.is_none());
+        let is_more = |period: NonZeroU64| model.mean_ns as f64 * SEVERAL < period.get() as f64;
+        matches!(model.release, Release::Timer { .. }) && given.is_some_and(is_more)
     }
 
     /// A thread's loop between two places of the program. Its thread's release gives the due time, if it is
@@ -316,7 +371,7 @@ impl Search<'_> {
             stays.filter_map(|stay| cutter.add(past.last_cpu.unwrap_or(0), stay)).collect()
         };
         let is_released = |cycle: &LoopCycle| cycle.begin.is_some_and(|begin| !begin.is_release);
-        let model = infer(&past.stays, FEWEST).filter(|model| model.period_ns.is_some());
+        let model = infer(&past.stays, FEWEST, None).filter(|model| model.period_ns.is_some());
         let mut cycles = cut(&mut CycleCutter::between(model.clone(), None));
         let released = cycles.iter().filter(|cycle| is_released(cycle)).count();
         let model = model.filter(|_| released > 0 && released as f64 >= MOSTLY * cycles.len() as f64);
@@ -346,7 +401,8 @@ impl Search<'_> {
         };
         let has_grid = model.as_ref().is_some_and(Model::has_grid);
         let cutter = CycleCutter::between(model, given.map(NonZeroU64::get));
-        Some((cutter, LoopKind { waits_with, has_grid, due: Some(due), period, seen_period }))
+        let notes = Vec::new();
+        Some((cutter, LoopKind { waits_with, has_grid, due: Some(due), period, seen_period, notes }))
     }
 
     /// The reason why no loop was found.
@@ -354,15 +410,20 @@ impl Search<'_> {
         if let (Some(bounds), Some(found)) = (&self.choice.bounds, &self.bound) {
             return self.none_between(bounds, found, waited);
         }
-        let irregular = self.threads.values().find_map(|thread| {
-            let model = self.model(thread.id)?;
-            Some(format!("{} waits with {} at no regular time", thread.name, model.wait))
-        });
+        let irregular = self
+            .threads
+            .values()
+            .find_map(|thread| Some(described::irregular(&thread.name, &self.model(thread.id)?)));
+        let cure = match (&irregular, self.choice.period) {
+            (Some(_), Some(_)) => BY_PLACES.to_string(),
+            (Some(_), None) => format!("give its --period, {BY_PLACES}"),
+            (None, _) => "give its --period, or name a --thread".to_string(),
+        };
         let why = irregular.unwrap_or_else(|| {
             let count = self.threads.len();
             format!("none of its {count} threads waited for anything {FEWEST} times")
         });
-        cannot(self.process, why, "give its --period, or name a --thread")
+        cannot(self.process, why, &cure)
     }
 
     fn none_between(&self, bounds: &CycleBounds, [begin, end]: &[FoundPlaces; 2], waited: Duration) -> Error {
@@ -402,6 +463,7 @@ struct LoopKind {
     due: Option<String>,
     period: NonZeroU64,
     seen_period: Option<NonZeroU64>,
+    notes: Vec<String>,
 }
 
 fn cannot(process: u32, why: String, cure: &str) -> Error {

@@ -27,7 +27,7 @@ fn finds_the_loop_of_a_32_bit_program() {
         records.extend(bpf.take());
     }
     records.extend(bpf.take());
-    let model = infer(&stays(&records), FEWEST).expect("it has a loop");
+    let model = infer(&stays(&records), FEWEST, None).expect("it has a loop");
     assert_eq!(model.wait, Wait::Sleep { clock: 1, is_absolute: true });
     assert_eq!(model.period_ns.map(|ns| ns / 10_000), Some(200));
 }

@@ -143,9 +143,25 @@ impl ThreadWatch {
 
     /// Watches a thread from now on.
     pub fn watch(&mut self, thread: u32) -> Result<()> {
+        self.watch_with(thread, 0, 0)
+    }
+
+    /// The same, and copies the stacks of its next waits, so many, wherever they are.
+    pub(crate) fn watch_waits_of(&mut self, thread: u32, stacks: u64) -> Result<()> {
+        self.watch_with(thread, 0, stacks)
+    }
+
+    /// From now on a caller of the thread's waits is a part of their place: the one whose address is so many
+    /// bytes above the stack pointer.
+    pub(crate) fn tell_callers_apart(&mut self, thread: u32, offset: u64) -> Result<()> {
+        self.watch_with(thread, offset + 8, 0)
+    }
+
+    fn watch_with(&mut self, thread: u32, caller_at: u64, first_stacks: u64) -> Result<()> {
         let program: &RawTracePoint = self.part.program("watch_thread")?;
         let mut options = RawTracePointRunOptions::default();
-        options.args[0] = u64::from(thread);
+        let [first, second, third, ..] = &mut options.args;
+        (*first, *second, *third) = (u64::from(thread), caller_at, first_stacks);
         let answer = program.test_run(options).map_err(|error| THREADS.refused(whole(&error)))?;
         match answer.return_value {
             NO_ROOM => Err(THREADS

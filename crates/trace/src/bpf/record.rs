@@ -101,6 +101,7 @@ fn stay(
     let call = call(bytes.u64()?);
     let arguments = [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
     let words = [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
+    let place = bytes.u64()?;
     let (prio, policy, faults, migrations) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
     let (id, prio_then, flags, lost) = (bytes.u32()?, bytes.i32()?, bytes.u32()?, bytes.u32()?);
     let after = left(id, prio_then, flags, bytes.name()?);
@@ -125,6 +126,7 @@ fn stay(
         call,
         arguments,
         words,
+        place,
         next,
     };
     let is_begin_unseen = how & UNSEEN != 0;
@@ -237,7 +239,7 @@ mod tests {
         bytes.extend([out_ns, woken_ns, in_ns, due_ns, 0].map(u64::to_ne_bytes).concat());
         bytes.extend([0, BY_TIMER].map(u32::to_ne_bytes).concat());
         // All that tells how it left.
-        bytes.resize(bytes.len() + 16 + 16 + 16 + 8 + 32 + 16 + 16 + 16 + 16 + 24, 0);
+        bytes.resize(bytes.len() + 16 + 16 + 16 + 8 + 32 + 16 + 8 + 16 + 16 + 16 + 24, 0);
         bytes
     }
 

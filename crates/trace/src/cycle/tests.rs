@@ -9,6 +9,7 @@ use crate::model::{FEWEST, FEWEST_OF_KNOWN, Source, infer};
 use crate::record::{Leaving, Waking};
 
 mod locks;
+mod shapes;
 
 const PERIOD_NS: u64 = 1_000_000;
 const OFFSET_NS: u64 = 123_456;
@@ -60,7 +61,7 @@ fn by(waker: u32, name: &str) -> Waking {
 }
 
 fn cycles(stays: &[Stay]) -> Vec<LoopCycle> {
-    let mut cycles = CycleCutter::new(infer(stays, FEWEST).unwrap());
+    let mut cycles = CycleCutter::new(infer(stays, FEWEST, None).unwrap());
     stays.iter().filter_map(|stay| cycles.add(1, stay.clone())).collect()
 }
 
@@ -78,7 +79,7 @@ fn periodic(count: u64, mut each: impl FnMut(&mut Story, u64)) -> Vec<Stay> {
 #[test]
 fn finds_period_offset_and_due_times_of_an_absolute_sleep() {
     let stays = periodic(100, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!(model.wait, Wait::Sleep { clock: 1, is_absolute: true });
     assert_eq!((model.period_ns, model.offset_ns), (Some(PERIOD_NS), Some(OFFSET_NS)));
     assert_eq!((model.jitter_ns, model.has_grid()), (0, true));
@@ -96,14 +97,14 @@ fn a_skipped_period_does_not_change_the_period() {
     let mut stays = periodic(100, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
     stays.drain(40..43);
     stays.remove(70);
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!((model.period_ns, model.offset_ns), (Some(PERIOD_NS), Some(OFFSET_NS)));
 }
 
 #[test]
 fn no_cycle_is_made_of_a_hole_in_the_records() {
     let whole = periodic(100, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
-    let model = infer(&whole, FEWEST).unwrap();
+    let model = infer(&whole, FEWEST, None).unwrap();
     for gone in [1, 2, 20] {
         let mut stays = whole.clone();
         stays.drain(50..50 + gone);
@@ -125,8 +126,11 @@ fn cycle_count(model: &Model, stays: &[Stay]) -> usize {
 #[test]
 fn a_loop_of_a_known_period_needs_few_releases() {
     let stays = periodic(4, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
-    assert_eq!(infer(&stays, FEWEST), None);
-    assert_eq!(infer(&stays, FEWEST_OF_KNOWN).unwrap().wait, Wait::Sleep { clock: 1, is_absolute: true });
+    assert_eq!(infer(&stays, FEWEST, None), None);
+    assert_eq!(
+        infer(&stays, FEWEST_OF_KNOWN, None).unwrap().wait,
+        Wait::Sleep { clock: 1, is_absolute: true }
+    );
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn a_loop_without_a_timer_is_driven_by_the_thread_that_wakes_it() {
     let stays = periodic(50, |story, _| {
         story.runs(by(5, "producer"), 2_000, 10_000, leaving(Sysno::read, [7, 0, 0, 0]));
     });
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!(model.wait, Wait::Read(7));
     assert_eq!(model.release, Release::Event { waker: Some("producer".to_string()) });
     assert_eq!((model.period_ns, model.has_grid()), (Some(PERIOD_NS), false));
@@ -218,7 +222,7 @@ fn starved(count: u64) -> Vec<Stay> {
 
 #[test]
 fn a_late_helper_does_not_take_the_cycles_end_from_the_timer() {
-    let model = infer(&starved(90), FEWEST).unwrap();
+    let model = infer(&starved(90), FEWEST, None).unwrap();
     assert_eq!(model.wait, Wait::Sleep { clock: 1, is_absolute: true });
     assert_eq!((model.period_ns, model.has_grid()), (Some(PERIOD_NS), true));
 }
@@ -234,7 +238,7 @@ fn a_sleep_of_one_length_does_not_end_the_cycle_of_an_event() {
         story.now_ns = due_ns + 1_000;
         story.runs(timer(due_ns), 0, 20_000, leaving(Sysno::read, [7, 0, 0, 0]));
     });
-    assert_eq!(infer(&stays, FEWEST).unwrap().wait, Wait::Read(7));
+    assert_eq!(infer(&stays, FEWEST, None).unwrap().wait, Wait::Read(7));
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn irregular_events_have_no_period() {
         story.now_ns += 100_000 + (n * n * 7_919 % 13) * 1_000_000;
         story.runs(by(5, "net"), 1_000, 2_000, leaving(Sysno::recvfrom, [3, 0, 0, 0]));
     }
-    let model = infer(&story.stays, FEWEST).unwrap();
+    let model = infer(&story.stays, FEWEST, None).unwrap();
     assert_eq!((model.wait, model.period_ns), (Wait::Receive(3), None));
     assert!(model.least_ns >= 100_000);
 }
@@ -297,7 +301,7 @@ fn conditions(mut address: impl FnMut(u64) -> u64) -> Vec<Stay> {
 #[test]
 fn both_words_of_a_condition_variable_are_one_place() {
     let stays = conditions(|n| 0x7028 + n % 2 * 4);
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!((model.wait, model.period_ns), (Wait::Condition { address: 0x7028 }, Some(PERIOD_NS)));
     assert_eq!(cycles(&stays).len(), 49);
 }
@@ -305,7 +309,7 @@ fn both_words_of_a_condition_variable_are_one_place() {
 #[test]
 fn new_conditions_for_each_wait_are_one_place() {
     let stays = conditions(|n| 0x7000 + n * 0x40);
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!((model.wait, model.period_ns), (Wait::Condition { address: 0 }, Some(PERIOD_NS)));
     assert_eq!(cycles(&stays).len(), 49);
 }
@@ -317,7 +321,7 @@ fn a_second_condition_in_each_cycle_is_blocking() {
         story.now_ns += 300_000;
         story.runs(by(6, "helper"), 2_000, 10_000, leaving(Sysno::futex, [0x7000, 0x189, 0, 0]));
     });
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!(model.wait, Wait::Condition { address: 0x7000 });
     assert_eq!(model.release, Release::Event { waker: Some("producer".to_string()) });
     let cycles = cycles(&stays);
@@ -350,7 +354,7 @@ fn a_wait_in_every_tenth_cycle_ends_none() {
             story.runs(by(5, "producer"), 2_000 + n % 7 * 1_000, 10_000, leaving(Sysno::read, [7, 0, 0, 0]));
         }
     });
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!((model.wait, model.period_ns), (Wait::Read(7), Some(PERIOD_NS)));
     assert_eq!(model.release, Release::Event { waker: Some("producer".to_string()) });
 }
@@ -364,7 +368,7 @@ fn an_absolute_sleep_from_now_keeps_no_grid() {
         story.runs(timer(due_ns), 2_000, 30_000 + n % 5 * 1_000, sleep(true));
         due_ns = story.now_ns + PERIOD_NS;
     }
-    let model = infer(&story.stays, FEWEST).unwrap();
+    let model = infer(&story.stays, FEWEST, None).unwrap();
     assert_eq!(model.release, Release::Timer { is_absolute: false });
     assert!(!model.has_grid());
 }
@@ -379,7 +383,7 @@ fn even_sleeps_without_a_grid_have_a_period() {
         story.runs(timer(due_ns), 2_000, 30_000 + n % 3 * 1_000, wait);
         due_ns += if n < 60 { PERIOD_NS } else { PERIOD_NS + 50_000 };
     }
-    let model = infer(&story.stays, FEWEST).unwrap();
+    let model = infer(&story.stays, FEWEST, None).unwrap();
     assert_eq!((model.release, model.period_ns), (Release::Timer { is_absolute: false }, Some(PERIOD_NS)));
 }
 
@@ -401,7 +405,7 @@ fn driver(is_called: impl Fn(u64) -> bool) -> Vec<Stay> {
 #[test]
 fn a_wait_for_a_timer_and_a_client_begins_a_cycle_by_the_timer() {
     let stays = driver(|_| true);
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!((model.wait, model.period_ns), (Wait::Epoll(8), Some(PERIOD_NS)));
     let shared = model.shared.unwrap();
     assert_eq!((shared.source, shared.within), (Source::Timer(Some(0x1000)), 1));
@@ -440,7 +444,7 @@ fn cycles_that_catch_up_do_not_shorten_the_period() {
         story.now_ns = OFFSET_NS + n * PERIOD_NS + late_ns;
         story.runs(by(5, "server"), 2_000, 10_000, leaving(Sysno::read, [7, 0, 0, 0]));
     }
-    let period_ns = infer(&story.stays, FEWEST).unwrap().period_ns.unwrap();
+    let period_ns = infer(&story.stays, FEWEST, None).unwrap().period_ns.unwrap();
     assert!(period_ns.abs_diff(PERIOD_NS) < PERIOD_NS / 500, "{period_ns}");
 }
 
@@ -467,7 +471,7 @@ fn a_timer_that_wakes_another_thread_first_begins_a_cycle() {
         story.now_ns += 100_000 + n % 7 * 10_000;
         story.runs(inherited, 1_000, 10_000, wait.clone());
     });
-    let model = infer(&stays, FEWEST).unwrap();
+    let model = infer(&stays, FEWEST, None).unwrap();
     assert_eq!((model.wait, model.period_ns), (Wait::Epoll(4), Some(PERIOD_NS)));
     assert_eq!(model.release, Release::Timer { is_absolute: true });
     let cycles = cycles(&stays);

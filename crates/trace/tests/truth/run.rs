@@ -98,7 +98,7 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     }
     let threads = stamps::read(&text).into_iter().map(|truth| {
         let records = by_thread.remove(&truth.id).unwrap_or_default();
-        let model = infer(&stays(&records), FEWEST);
+        let model = infer(&stays(&records), FEWEST, None);
         let cycles = model.clone().map(|model| cycles(CycleCutter::new(model), &records)).unwrap_or_default();
         Watched::new(truth, model, cycles, attached_ns, seen.clone())
     });

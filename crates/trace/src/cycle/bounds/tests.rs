@@ -80,7 +80,8 @@ impl Story {
 
     /// With the model of its waits.
     fn by_waits(&self) -> (Vec<LoopCycle>, BoundCounts) {
-        let model = infer(&self.stays, FEWEST).map(|model| Model { period_ns: Some(PERIOD_NS), ..model });
+        let model =
+            infer(&self.stays, FEWEST, None).map(|model| Model { period_ns: Some(PERIOD_NS), ..model });
         assert!(model.as_ref().is_some_and(Model::has_grid), "{model:?}");
         self.cut(CycleCutter::between(model, None))
     }

@@ -74,7 +74,7 @@ fn waits(in_ns: u64, out_ns: u64) -> Stay {
 /// The cycle whose stays, and parts of stays without leaving the CPU, are these.
 fn cycle_of(parts: &[Stay], stays: &[Stay]) -> LoopCycle {
     let usual = periodic(100, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
-    let mut cycles = CycleCutter::new(infer(&usual, FEWEST).unwrap());
+    let mut cycles = CycleCutter::new(infer(&usual, FEWEST, None).unwrap());
     usual.iter().for_each(|stay| drop(cycles.add(1, stay.clone())));
     parts.iter().for_each(|part| cycles.spins(part.clone()));
     stays.iter().find_map(|stay| cycles.add(1, stay.clone())).unwrap()
