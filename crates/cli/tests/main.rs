@@ -18,6 +18,7 @@ mod bad_input;
 mod capabilities;
 mod command;
 mod common;
+mod cycles;
 mod doctor;
 mod documents;
 mod ending;

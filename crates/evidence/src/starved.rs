@@ -15,6 +15,9 @@ const SHARE: u64 = 10;
 /// Fewer missed periods are late cycles, and the table has them.
 const FEWEST: u64 = 10;
 
+/// The least part of the time without a cycle that its cause took.
+const LEAST_PART: f64 = 0.05;
+
 /// The words of each line about its row.
 pub const BEGAN_NO_CYCLE: &str = "began no cycle for";
 
@@ -53,7 +56,10 @@ fn named(key: &RowKey) -> String {
 /// The cause that took the row's CPU in its spikes; else what stopped it; `seconds` is for how long it began
 /// no cycle.
 fn because(key: &RowKey, seconds: f64, spikes: &[Spike], manifest: &Manifest) -> String {
-    let most = most(key, spikes);
+    // A cause that took a small part of that time is none of it.
+    let missed: u64 = spikes.iter().filter(|spike| spike.key == *key).map(|spike| spike.missed).sum();
+    let missed_ns = missed as f64 * key.period_ns.unwrap_or(0) as f64;
+    let most = most(key, spikes).filter(|(_, ns)| *ns as f64 >= LEAST_PART * missed_ns);
     let stopped =
         manifest.taints.iter().find(|taint| STOPS.contains(&taint.code.as_str()) && key.is_tainted_by(taint));
     match (most, stopped) {
@@ -110,6 +116,7 @@ fn cause_text(cause: &Cause) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::Asked;
 
     fn key(probe: &str) -> RowKey {
         RowKey { thread_name: Some("servo".into()), ..RowKey::new(probe, "idle", 1, Some(1_000_000)) }
@@ -144,5 +151,16 @@ mod tests {
             most(&other, &spikes).is_none()
                 && most(&key(RowKind::Loop.name()), &[spike(RowKind::Loop.name(), Vec::new())]).is_none()
         );
+    }
+
+    #[test]
+    fn a_cause_of_a_small_part_is_not_named() {
+        let told = |ns| {
+            let cause = Cause::timed(CauseKind::Timer, "45", 0, ns);
+            let manifest = Manifest::new("isolator", Asked::default());
+            because(&key("loop"), 1.0, &[spike("loop", vec![cause])], &manifest)
+        };
+        assert!(told(5_000).starts_with("the bundle has no cause of it"));
+        assert_eq!(told(3_000_000), "interrupted by timer 45");
     }
 }

@@ -147,6 +147,9 @@ codes! {
     /// Wakeups were seen but could not be recorded.
     SAMPLES_LOST = "samples-lost",
         "give --house-keeping a CPU that is less loaded";
+    /// The loop changed its period while it was measured; its cycles are in the rows of each.
+    PERIOD_CHANGED = "period-changed",
+        "give the --period that the loop is to keep";
     /// The processor's counter ran off the clock.
     COUNTER_DRIFT = "counter-drift",
         "use a machine with an invariant counter";

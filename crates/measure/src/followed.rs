@@ -7,8 +7,9 @@
 //!        └ executes … ┘                  execution  what it had a CPU for in between
 //! └──────────────────┘                   response   due → waits again
 //! ```
-//! A period that the loop skipped is missed only where its due times keep a grid, by absolute times or by
-//! sleeps that are computed from a schedule: any other loop is due when it says so.
+//! A period that the loop skipped is missed where its due times keep a grid, by absolute times or by sleeps
+//! that are computed from a schedule. Any other loop is due when it says so, until its cycles take so long
+//! that they come later than its period ([`crate::rhythm`]).
 
 use std::num::NonZeroU64;
 use std::sync::atomic::AtomicBool;
@@ -166,7 +167,7 @@ impl Program for FollowedProgram {
         for (found, spec) in self.follower.loops().iter().zip(series) {
             let grid = Grid { period: found.period, is_kept: found.has_grid };
             let series = LoopSeries::begin(spec, grid, granted(&found.thread), &mut row, recording)?;
-            loops.push(OpenLoop::new(series, spec, grid, window.loops));
+            loops.push(OpenLoop::new(series, spec, window.loops));
             let Thread { process, id, name, .. } = &found.thread;
             row.watch_thread(format!("the thread {name}"), *process, *id, spec.key.cpu);
             threads.push((spec.key.cpu, *id));
@@ -241,7 +242,7 @@ impl SampleSource for FollowedLoops<'_> {
                 // After lost records it is unknown what it did since its last cycle: the next one would tell.
                 let is_known = open.due_ns >= self.lost_until_ns;
                 let goes_on = !found.is_over && open.left > 0 && is_known;
-                open.series.rest(goes_on.then_some(at.now_ns), row);
+                open.series.rest(goes_on.then_some(at.now_ns), row, recording)?;
             }
         }
         let may_rest = recording.bundle.is_long_run() && self.loops.len() <= FEW;
@@ -255,16 +256,18 @@ impl SampleSource for FollowedLoops<'_> {
 
     fn carried(&mut self, recording: &mut Recording<'_>) {
         // But for each loop's last cycle, which waits for the next one.
-        let waits_ns = self.loops.iter().map(|open| open.due_ns).min();
+        let waits_ns = self.loops.iter().map(|open| open.series.waits_ns()).min();
         recording.explainer.forget_before(waits_ns.unwrap_or(0));
     }
 
-    fn end(&mut self, _: &mut OpenRow) -> SourceEnd {
+    fn end(&mut self, row: &mut OpenRow) -> SourceEnd {
         let mut notes = self.program.changes();
         notes.extend(self.program.follower.notes());
+        notes.extend(self.loops.iter().filter_map(|open| open.series.slow_note(row)));
         let records = self.loops.first().and_then(|open| Lost::Records.taint(&open.spec.key, self.lost));
         let unseen = self.loops.iter().filter_map(OpenLoop::unseen_taint);
-        SourceEnd { notes, taints: records.into_iter().chain(unseen).collect(), failed: None }
+        let changed = self.loops.iter().filter_map(|open| open.series.change_taint(row));
+        SourceEnd { notes, taints: records.into_iter().chain(unseen).chain(changed).collect(), failed: None }
     }
 }
 
@@ -291,7 +294,6 @@ fn told_from_ns(rows: &[OpenLoop], cycles: &[(usize, LoopCycle)]) -> u64 {
 struct OpenLoop {
     series: LoopSeries,
     spec: SeriesSpec,
-    grid: Grid,
     /// Of the last cycle that was seen.
     number: u64,
     due_ns: u64,
@@ -306,11 +308,10 @@ struct OpenLoop {
 }
 
 impl OpenLoop {
-    fn new(series: LoopSeries, spec: &SeriesSpec, grid: Grid, loops: u64) -> OpenLoop {
+    fn new(series: LoopSeries, spec: &SeriesSpec, loops: u64) -> OpenLoop {
         OpenLoop {
             series,
             spec: spec.clone(),
-            grid,
             number: 0,
             due_ns: 0,
             is_after_loss: false,
@@ -322,7 +323,7 @@ impl OpenLoop {
 
     /// Whether a cycle becomes a spike of one of the rows.
     fn is_late(&self, cycle: &LoopCycle) -> bool {
-        cycle.wakeup_ns() > self.spec.threshold_ns || cycle.response_ns() > self.grid.period.get()
+        self.series.is_late(cycle.wakeup_ns(), cycle.response_ns())
     }
 
     fn record(&mut self, cycle: &LoopCycle, row: &mut OpenRow, recording: &mut Recording<'_>) -> Result<()> {
@@ -340,9 +341,10 @@ impl OpenLoop {
             self.series.is_unknown_before(cycle.due_ns);
         }
         let went_by_ns = cycle.due_ns.saturating_sub(self.due_ns);
-        let steps = if self.is_after_loss { self.grid.steps(went_by_ns).max(1) } else { 1 };
+        let grid = self.series.grid();
+        let steps = if self.is_after_loss { grid.steps(went_by_ns).max(1) } else { 1 };
         // A grid tells how many there were, without it only those that left a trace are known.
-        let is_known = self.grid.is_kept && self.number > 0;
+        let is_known = grid.is_kept && self.number > 0;
         self.unseen += if is_known { steps - 1 } else { self.pending };
         self.pending = 0;
         self.number += steps;

@@ -24,6 +24,7 @@ pub mod probes;
 pub mod program;
 pub mod recorder;
 pub mod recording;
+mod rhythm;
 pub mod row;
 pub mod samples;
 pub mod schedule;

@@ -160,12 +160,12 @@ impl SampleSource for Stamped<'_> {
         let goes_on = self.standing == Standing::Goes && self.left > 0;
         let is_over = at.is_last() || !goes_on;
         if is_over {
-            self.series.rest(goes_on.then_some(at.now_ns), row);
+            self.series.rest(goes_on.then_some(at.now_ns), row, recording)?;
         }
         Ok(TakenSamples { is_over, wait: self.reader.room() / 4 })
     }
 
-    fn end(&mut self, _: &mut OpenRow) -> SourceEnd {
+    fn end(&mut self, row: &mut OpenRow) -> SourceEnd {
         let note = match self.standing {
             Standing::Goes => None,
             Standing::Closed => Some("the program closed its loop's monitor, which ended the row"),
@@ -173,8 +173,8 @@ impl SampleSource for Stamped<'_> {
         };
         let taint = Lost::Cycles.taint(self.series.key(), self.reader.lost());
         SourceEnd {
-            notes: note.map(str::to_string).into_iter().collect(),
-            taints: taint.into_iter().collect(),
+            notes: note.map(str::to_string).into_iter().chain(self.series.slow_note(row)).collect(),
+            taints: taint.into_iter().chain(self.series.change_taint(row)).collect(),
             failed: None,
         }
     }

@@ -117,6 +117,9 @@ pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64, end_ns: u64) -> u64 {
     gone_by(due_ns, woke_ns, period_ns).min(end_ns.saturating_sub(next_ns).div_ceil(period_ns))
 }
 
+/// The distance of two cycles may stray by this part of the period: clocks drift, and sleeps are rounded.
+const STRAYS: i64 = 10;
+
 /// When the loop of another program is due.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
@@ -133,9 +136,21 @@ impl Grid {
     }
 
     /// Periods that were missed from one due time to another, `went_by_ns` later, `cycles` further on: seen
-    /// or lost ones were run.
-    pub(crate) fn missed(self, went_by_ns: u64, cycles: u64) -> u64 {
-        if self.is_kept { self.steps(went_by_ns).saturating_sub(cycles) } else { 0 }
+    /// or lost ones were run. `behind_ns` is the part of a period by which the loop is behind. A cycle that
+    /// is late by less than a tenth does not count, and others miss a period together.
+    pub(crate) fn missed(self, went_by_ns: u64, cycles: u64, behind_ns: &mut i64) -> u64 {
+        if !self.is_kept {
+            return 0;
+        }
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+        let period_ns = signed(self.period.get());
+        let later_ns = signed(went_by_ns) - signed(cycles.saturating_mul(self.period.get()));
+        if later_ns.abs() > period_ns / STRAYS {
+            *behind_ns += later_ns;
+        }
+        let missed = (*behind_ns + period_ns / 2).div_euclid(period_ns).max(0);
+        *behind_ns = (*behind_ns - missed * period_ns).max(-period_ns / 2);
+        missed as u64
     }
 
     /// Periods that were missed at an edge of the row, in which no cycle was seen for so long. One cycle may
@@ -166,7 +181,7 @@ mod tests {
     fn a_loop_without_a_grid_misses_nothing() {
         let kept = Grid { period: NonZeroU64::new(1_000).unwrap(), is_kept: true };
         let free = Grid { is_kept: false, ..kept };
-        assert_eq!([kept, free].map(|grid| grid.missed(7_000, 1)), [6, 0]);
+        assert_eq!([kept, free].map(|grid| grid.missed(7_000, 1, &mut 0)), [6, 0]);
         assert_eq!([kept, free].map(|grid| grid.missed_in_silence(7_900)), [6, 0]);
     }
 
@@ -174,9 +189,24 @@ mod tests {
     fn lost_cycles_are_not_missed_ones() {
         let grid = Grid { period: NonZeroU64::new(1_000).unwrap(), is_kept: true };
         assert_eq!(
-            [(4_000, 1), (4_400, 4), (3_500, 2), (900, 3)].map(|(ns, n)| grid.missed(ns, n)),
+            [(4_000, 1), (4_400, 4), (3_500, 2), (900, 3)].map(|(ns, n)| grid.missed(ns, n, &mut 0)),
             [3, 0, 2, 0]
         );
+    }
+
+    #[test]
+    fn cycles_that_are_late_by_a_part_miss_periods_together() {
+        let grid = Grid { period: NonZeroU64::new(1_000).unwrap(), is_kept: true };
+        let missed = |distances: &[u64]| {
+            let mut behind_ns = 0;
+            distances.iter().map(|ns| grid.missed(*ns, 1, &mut behind_ns)).sum::<u64>()
+        };
+        assert_eq!(missed(&[1_400; 100]), 40);
+        // Within what clocks and rounded sleeps stray, and on both sides of the grid.
+        assert_eq!(missed(&[1_090; 100]), 0);
+        assert_eq!(missed(&[1_300, 700, 1_300, 700, 1_300, 700]), 0);
+        // Short distances are no credit.
+        assert_eq!(missed(&[500, 500, 500, 3_000]), 2);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evidence::histogram::Histogram;
-use evidence::manifest::{Followed, Granted, RowEntry, RowKey, RunState, Second, Spike};
+use evidence::limit::{self, Limits};
+use evidence::manifest::{Asked, Followed, Granted, RowEntry, RowKey, RunState, Second, Spike};
 
 /// One series to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,16 @@ impl SeriesSpec {
             threshold_ns: limit_ns,
             followed: self.followed.clone(),
         }
+    }
+
+    /// The same series while its loop has another period, with the limit that was asked for that.
+    pub(crate) fn of_period(&self, period_ns: u64, asked: &Asked) -> SeriesSpec {
+        let limits = Limits::parse(asked.limit.as_deref().unwrap_or(limit::DEFAULT)).ok();
+        let limit_ns = limits.and_then(|limits| limits.ns(Some(period_ns)).ok());
+        let limit_ns = limit_ns.unwrap_or(self.limit_ns).min(period_ns);
+        let threshold_ns = if self.threshold_ns == self.limit_ns { limit_ns } else { self.threshold_ns };
+        let key = RowKey { period_ns: Some(period_ns), ..self.key.clone() };
+        SeriesSpec { key, limit_ns, threshold_ns, followed: self.followed.clone() }
     }
 
     /// Its entry in the manifest while it is measured.

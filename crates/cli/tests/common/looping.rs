@@ -17,19 +17,24 @@ pub struct Looping(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Looping {
     pub fn start(name: &str, cycles: u64) -> Looping {
-        Looping::then(name, cycles, |_| ())
+        Looping::then(name, cycles, u64::MAX, |_| ())
+    }
+
+    /// It has twice the period after so many cycles.
+    pub fn changes_after(name: &str, cycles: u64) -> Looping {
+        Looping::then(name, u64::MAX, cycles, |_| ())
     }
 
     /// Its monitor stays, but no cycle comes any more.
     pub fn hang_after(name: &str, cycles: u64) -> Looping {
-        Looping::then(name, cycles, |stop| {
+        Looping::then(name, cycles, u64::MAX, |stop| {
             while !stop.load(Relaxed) {
                 std::thread::sleep(Duration::from_millis(10));
             }
         })
     }
 
-    fn then(name: &str, cycles: u64, then: fn(&AtomicBool)) -> Looping {
+    fn then(name: &str, cycles: u64, fast: u64, then: fn(&AtomicBool)) -> Looping {
         let mut monitor = Monitor::create(name, Duration::from_nanos(PERIOD_NS)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
@@ -37,7 +42,7 @@ impl Looping {
         let thread = thread.spawn(move || {
             let mut due_ns = monotonic_ns();
             for cycle in 1..=cycles {
-                due_ns += PERIOD_NS;
+                due_ns += if cycle <= fast { PERIOD_NS } else { 2 * PERIOD_NS };
                 std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())));
                 monitor.begin(due_ns);
                 monitor.mark();

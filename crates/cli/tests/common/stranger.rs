@@ -48,11 +48,16 @@ pub fn cannot_follow() -> bool {
 
 /// The program `tests/programs/changes.c`, built into `folder`.
 pub fn changes(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/changes.c");
-    let program = folder.join("changes");
+    built("changes", folder)
+}
+
+/// A program of `tests/programs`, built into `folder`.
+pub fn built(name: &str, folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+    let program = folder.join(name);
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).args([&program, &source]);
-    assert!(cc.status().unwrap().success(), "cc refused changes.c");
+    assert!(cc.status().unwrap().success(), "cc refused {name}.c");
     program
 }
 
