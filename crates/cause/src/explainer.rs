@@ -335,7 +335,8 @@ impl Events {
         if self.seen.values().map(|seen| seen.events.len()).sum::<usize>() > HELD {
             self.seen.clear();
         }
-        // A wakeup from another CPU lacks the priority: of several threads, that of the one that preempts least.
+        // A wakeup from another CPU lacks the priority: of several threads, that of the one that preempts
+        // least.
         let of_cpu = self.own.get(&cpu).into_iter().flatten();
         let prio = of_cpu.filter_map(|thread| self.facts.priorities.get(thread)).max().copied();
         let (mut events, overwritten) = self.collector.since(cpu, from_ns)?;

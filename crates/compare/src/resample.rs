@@ -4,7 +4,8 @@
 //!
 //! - **Seconds** are drawn again in blocks of neighbours, since what happens in one second is like what
 //!   happens in the next (circular block bootstrap, Politis & Romano 1992), of the cube root of their number,
-//!   and of a tenth of the row at the least. So are means, the mean of maxima, the share of seconds with a late cycle, and missed periods.
+//!   and of a tenth of the row at the least. So are means, the mean of maxima, the share of seconds with a
+//!   late cycle, and missed periods.
 //! - **Percentiles** are drawn by rank: U follows Beta(k, n - k + 1), so that a draw costs the same for a
 //!   thousand samples as for a billion. `n` is not the number of samples but of those that are independent,
 //!   as far as the row shows it. How few seconds the samples beyond the percentile come in lessens it

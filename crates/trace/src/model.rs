@@ -163,8 +163,8 @@ impl Model {
         self.shared.as_ref().is_none_or(|shared| shared.source == Source::of(waking, last_due_ns))
     }
 
-    /// Whether nearly all of its waits are cycles of one period, which is the one that the user gives, if any.
-    /// Two sleeps of a cycle that are a quarter of it apart lie on a grid too.
+    /// Whether nearly all of its waits are cycles of one period, which is the one that the user gives, if
+    /// any. Two sleeps of a cycle that are a quarter of it apart lie on a grid too.
     pub(crate) fn is_plain(&self, given_ns: Option<u64>) -> bool {
         let is_given = |ns: u64| given_ns.is_none_or(|given_ns| is_same_period(ns, given_ns));
         self.period_ns.is_some_and(is_given) && self.single * 100.0 >= REGULAR.0 as f64

@@ -45,8 +45,8 @@ impl WaitPlaces {
         !self.new.is_empty()
     }
 
-    /// Compares the new stacks, which takes long where binaries are large: how far above the stack pointer the
-    /// address is that tells a place from another one, the first time that one is needed.
+    /// Compares the new stacks, which takes long where binaries are large: how far above the stack pointer
+    /// the address is that tells a place from another one, the first time that one is needed.
     pub fn tell_apart(&mut self, code: &mut ProcessCode) -> Option<u64> {
         std::mem::take(&mut self.new).into_iter().find_map(|UserStack { registers, bytes, .. }| {
             let callers = code.unwind(&registers, &bytes);

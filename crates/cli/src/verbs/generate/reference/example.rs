@@ -89,8 +89,7 @@ pub fn advice_on_causes() -> Vec<(CauseKind, String, String)> {
     let named: BTreeMap<CauseKind, &[&str]> = NAMES.iter().copied().collect();
     let all = CauseKind::ALL.iter().copied();
     let all = all.flat_map(|kind| {
-        // Of any other kind the advice is the same, whatever its name.
-        let names = named.get(&kind).copied().unwrap_or(&["NAME"]);
+        let names = named.get(&kind).copied().unwrap_or(&[""]);
         names.iter().map(move |name| (kind, name.to_string()))
     });
     all.filter_map(|(kind, name)| {
