@@ -93,7 +93,7 @@ pub fn machine(before: &Manifest, after: &Manifest) -> Vec<Difference> {
     differences
 }
 
-/// Where two boots of one machine differ: in what each boot decides anew first, then as [`machine`] says.
+/// Where two boots of one machine differ: in what each boot decides anew first, then as [`machine()`] says.
 pub fn boots(before: &Manifest, after: &Manifest) -> Vec<Difference> {
     let mut differences = differ(&before.by_boot, &after.by_boot);
     differences.extend(machine(before, after));

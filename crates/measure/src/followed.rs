@@ -9,7 +9,7 @@
 //! ```
 //! A period that the loop skipped is missed where its due times keep a grid, by absolute times or by sleeps
 //! that are computed from a schedule. Any other loop is due when it says so, until its cycles take so long
-//! that they come later than its period ([`crate::rhythm`]).
+//! that they come later than its period (`rhythm`).
 
 use std::num::NonZeroU64;
 use std::sync::atomic::AtomicBool;
