@@ -99,8 +99,8 @@ fn the_past_can_be_read_repeatedly() {
         let begin_ns = sleep_on(cpu, TIMES);
         let (first, _) = collector.since(cpu, begin_ns).unwrap();
         let before = first.iter().filter(|event| event.monotonic_ns < begin_ns).count();
-        // A whole chunk of the ring may come first.
-        assert!(before < 1_024 && first.len() - before > TIMES, "{choice}: {before} of {}", first.len());
+        // Some chunks of the ring of 32,768 events may come first.
+        assert!(before < 4_096 && first.len() - before > TIMES, "{choice}: {before} of {}", first.len());
         assert!(first.is_sorted_by_key(|event| event.monotonic_ns));
         let (again, _) = collector.since(cpu, begin_ns).unwrap();
         // New events follow, perhaps late.
@@ -108,7 +108,7 @@ fn the_past_can_be_read_repeatedly() {
         let later_ns = sleep_on(cpu, TIMES);
         let (later, _) = collector.since(cpu, later_ns).unwrap();
         let before = later.iter().filter(|event| event.monotonic_ns < later_ns).count();
-        assert!(before < 1_024 && later.len() - before > TIMES, "{choice}: {before} of {}", later.len());
+        assert!(before < 4_096 && later.len() - before > TIMES, "{choice}: {before} of {}", later.len());
         collector.take(cpu).unwrap();
         let (left, _) = collector.since(cpu, begin_ns).unwrap();
         assert!(left.len() < TIMES, "{choice}: {} were taken", left.len());

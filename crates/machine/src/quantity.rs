@@ -454,7 +454,7 @@ mod tests {
         let due = Count::due(Count::exact(1), Count::exact(29_999));
         let late: Count<Cycles> = Count::exact(29_999);
         assert_eq!(due, Count::exact(30_000));
-        assert_eq!(Share::of(late, due).in_words(), "100.0 %");
+        assert_eq!(Share::of(late, due).in_words(), "99.9 %");
         assert_eq!(Share::of(late, due).at_least(), "99.9 %");
     }
 

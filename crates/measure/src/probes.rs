@@ -211,12 +211,7 @@ impl ProbeKind {
         match self {
             ProbeKind::Message(_) => true,
             ProbeKind::Response(wiring) => wiring.has_generator(),
-            ProbeKind::Wakeup(_)
-            | ProbeKind::Spin
-            | ProbeKind::Toggle
-            | ProbeKind::Ethercat(_)
-            | ProbeKind::Hardware
-            | ProbeKind::Loop => false,
+            _ => false,
         }
     }
 }
