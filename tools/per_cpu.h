@@ -27,7 +27,10 @@ struct thread_info___own {
 struct task_struct___own {
 	struct sched_entity___own se;
 	struct thread_info___own thread_info;
+	void *stack;
 } CORE;
+
+enum { KERNEL_STACK_BYTES = 1 << 14 }; /* the least that a kernel's stack has, and is aligned to */
 
 enum context {
 	UNKNOWN_CONTEXT,
@@ -73,6 +76,19 @@ INLINE u32 context(void)
 	if (count & 0xf0000)
 		return IN_HARDIRQ;
 	return count & 0x100 ? IN_SOFTIRQ : IN_TASK;
+}
+
+/*
+ * Whether this program's arguments lie on the current thread's own stack. x86 serves an interrupt of user mode there, and one of kernel
+ * mode on a stack of the CPU; other processors always use that. `at` is a place of the caller for the address, as a number: the
+ * verifier allows no arithmetic with the pointer itself.
+ */
+INLINE int is_on_own_stack(const void *given, u64 *at)
+{
+	const struct task_struct___own *task = bpf_get_current_task_btf();
+
+	*(volatile u64 *)at = (u64)given;
+	return *(volatile u64 *)at - (u64)task->stack < KERNEL_STACK_BYTES;
 }
 
 /* The time that the hypervisor has taken from the CPU of this run queue, and one; 0 where it has no such clock. */

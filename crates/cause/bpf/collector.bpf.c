@@ -35,19 +35,6 @@ INLINE int add_callers(const u64 *callers, u32 at, u32 part, u64 monotonic_ns)
 	return 1;
 }
 
-/*
- * Whether the interrupt that this program runs in came while a program ran: x86 serves such a one on the thread's own stack, where
- * this program's arguments then lie, and one that came while the kernel ran on a stack of the CPU. Other processors always use that.
- */
-INLINE int came_to_a_program(struct own *own, struct arguments *given)
-{
-	const struct task_struct *task = bpf_get_current_task_btf();
-
-	/* Arithmetic with the pointer itself is not allowed. */
-	*(volatile u64 *)&own->context = (u64)given;
-	return *(volatile u64 *)&own->context - (u64)task->stack < STACK_BYTES;
-}
-
 /* A measuring thread is woken, and another one has its CPU, in the kernel or in user mode. */
 INLINE int tell_kept(struct own *own, u32 at, u32 woken, u32 prio, int in_user_mode, u64 monotonic_ns)
 {
@@ -160,7 +147,7 @@ INLINE int called(struct arguments *given, u8 kind, u64 which, int is_on_its_sta
 	own->woke = 0;
 	if (own->idles)
 		return 0;
-	if (is_on_its_stack && came_to_a_program(own, given))
+	if (is_on_its_stack && is_on_own_stack(given, &own->context))
 		return keep_vacant(at, 0, 0);
 	return keep(given, at, 0, 0);
 }
@@ -250,7 +237,7 @@ static __attribute__((noinline)) int tell_own_waking(struct arguments *given, u3
 	if (!own)
 		return 0;
 	READ(prio, woken, struct task_struct, prio);
-	return came_to_a_program(own, given) ? keep_vacant(at, pid, prio) : keep(given, at, pid, prio);
+	return is_on_own_stack(given, &own->context) ? keep_vacant(at, pid, prio) : keep(given, at, pid, prio);
 }
 
 /* (task) */

@@ -61,7 +61,7 @@ INLINE void meet(struct own *own, u32 pid, u64 task)
 /* Whether a timer lies on a measuring thread's stack. */
 INLINE int is_on_stack(struct own *own, u64 timer)
 {
-	u64 stack = timer & -(u64)STACK_BYTES;
+	u64 stack = timer & -(u64)KERNEL_STACK_BYTES;
 
 #pragma unroll
 	for (int n = 0; n < OWN; n++)

@@ -28,7 +28,6 @@ enum {
 	SLOTS = 64,
 	OWN = 4,
 	TIMERS = 2,
-	STACK_BYTES = 1 << 14, /* the least that a kernel's stack has, and is aligned to */
 	PART = 5,	       /* callers in an event */
 	KEPT_PARTS = 6,	       /* some ten functions of the interrupt, and twenty that it interrupted */
 	CHUNK_EVENTS = 256,

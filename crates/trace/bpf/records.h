@@ -64,7 +64,6 @@ struct task_struct {
 	u32 policy;
 	u32 flags;
 	u32 __state;
-	void *stack;
 	int on_rq; /* one byte since 7.2 */
 	int wake_cpu;
 	struct sched_dl_entity dl;
@@ -88,7 +87,6 @@ enum {
 	RING_BYTES = 4 << 20,
 	CALLERS = 30,		/* some ten functions of the interrupt, and twenty that it interrupted */
 	SAMPLED = 12,
-	KERNEL_STACK_BYTES = 1 << 14,	/* the least that a kernel's stack has */
 	TASK_RUNNING = 0,
 	SCHED_DEADLINE = 6,
 	ORDINARY = 100, /* the first priority of ordinary threads */

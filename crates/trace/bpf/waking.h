@@ -145,19 +145,13 @@ INLINE void wakes_early(struct waking *early, u32 pid, u32 current, const struct
 	early->woken_ns = bpf_ktime_get_ns();
 }
 
-/*
- * Whether the interrupt of this program came in user mode. x86 handles such an interrupt on the thread's own stack, where this
- * program's arguments then are, and one of kernel mode on a stack of the CPU. Other processors always use the CPU's stack. A thread
- * that wakes another one by a system call is on its own stack too.
- */
+/* Whether the interrupt of this program came in user mode. A thread that wakes another one by a system call is on its own stack, too. */
 INLINE int came_to_a_program(struct here *here, struct arguments *given)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	const struct pt_regs *regs;
 
-	/* Arithmetic with the pointer itself is not allowed. */
-	*(volatile u64 *)&here->context = (u64)given;
-	if (*(volatile u64 *)&here->context - (u64)task->stack >= KERNEL_STACK_BYTES)
+	if (!is_on_own_stack(given, &here->context))
 		return 0;
 	regs = bpf_task_pt_regs(task);
 #if defined(__TARGET_ARCH_arm64)
