@@ -301,8 +301,6 @@ impl Share {
             0.0 => "none".to_string(),
             ..0.001 => "less than 0.001 %".to_string(),
             share @ ..1.0 => format!("{share:.3} %"),
-            // Less than all is not all.
-            share @ ..100.0 => format!("{:.1} %", share.min(99.9)),
             share => format!("{share:.1} %"),
         }
     }
@@ -454,7 +452,7 @@ mod tests {
         let due = Count::due(Count::exact(1), Count::exact(29_999));
         let late: Count<Cycles> = Count::exact(29_999);
         assert_eq!(due, Count::exact(30_000));
-        assert_eq!(Share::of(late, due).in_words(), "99.9 %");
+        assert_eq!(Share::of(late, due).in_words(), "100.0 %");
         assert_eq!(Share::of(late, due).at_least(), "99.9 %");
     }
 
