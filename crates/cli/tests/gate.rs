@@ -153,10 +153,18 @@ fn what_cannot_be_judged_ends_with_status_1_and_one_line() {
     bundle(folder.path(), "a", &[]);
     bundle(folder.path(), "b", &["--priority", "70"]);
     let gate = |args: &[&str]| isolator(folder.path(), &[&["gate", "--baseline", "a"], args].concat());
-    let line = gate(&["a"]).line();
+    let ran = gate(&["a", "--junit", "gate.xml", "--json", "gate.json"]);
+    assert!(ran.stdout.contains("\n==> NOT PASSED: 1 NOT JUDGED\n"), "{ran:#?}");
+    let line = ran.line();
     let end = "1 seconds are too few to estimate the variation; both runs need 8 s; measure both alike, each row for 8 s or \
                longer";
     assert!(line.starts_with("cannot judge a: wakeup under idle on cpu ") && line.ends_with(end), "{line}");
+    // A CI system has the reason from the files.
+    let document = read(&folder.path().join("gate.json"));
+    conforms(&document, "gate");
+    assert_eq!((&document["held"], &document["not_judged"][0]["needs_s"]), (&false.into(), &8.into()));
+    let xml = fs::read_to_string(folder.path().join("gate.xml")).unwrap();
+    assert!(xml.contains("<error message=\"1 seconds are too few") && xml.contains(" errors=\"1\""), "{xml}");
     gate(&["b"]).refused(
         "cannot judge b by a: not the same was asked: priority 80 before but 70 after; measure both alike, or \
          judge unlike runs with --force",

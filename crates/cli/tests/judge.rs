@@ -15,7 +15,7 @@ use crate::common::*;
 
 /// A run of so many seconds at 1 kHz, 5 to 7 us, and above its limit of 100 us the first `late` of each
 /// second.
-fn run(seconds: u32, late: u64) -> Bundle {
+pub fn run(seconds: u32, late: u64) -> Bundle {
     let mut series = Series::default();
     for second in 0..seconds {
         let mut row = Second { second, count: 1_000, min_ns: u64::MAX, ..Second::default() };
@@ -51,7 +51,7 @@ fn run(seconds: u32, late: u64) -> Bundle {
     Bundle { rows: vec![Row::new(entry, series)], ..Bundle::new("run", manifest) }
 }
 
-fn stored(folder: &Path, name: &str, bundle: &Bundle) {
+pub fn stored(folder: &Path, name: &str, bundle: &Bundle) {
     evidence::store(bundle, &folder.join(name)).unwrap();
 }
 
