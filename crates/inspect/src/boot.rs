@@ -19,6 +19,7 @@ pub mod grub;
 mod keeper;
 pub mod lines;
 mod loader;
+mod partitions;
 pub mod pi;
 mod read;
 pub mod shell;
@@ -41,6 +42,7 @@ pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
     boot.under_hypervisor = tree.hint("proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
     let folder = boot.folder.trim_start_matches('/').to_string();
     (loader::reader(boot.loader))(tree, &mut boot, &folder);
+    boot.unmounted = partitions::unmounted(tree);
     keeper::read(tree, &mut boot);
     boot
 }

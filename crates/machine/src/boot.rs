@@ -4,6 +4,7 @@
 //! The crate `inspect` reads the files of loaders.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub struct Boot {
     /// documents.
     #[serde(skip)]
     pub under_hypervisor: bool,
+    /// Mount points of the loader's partitions that are not mounted; no part of documents.
+    #[serde(skip)]
+    pub unmounted: Vec<String>,
 }
 
 /// A program that owns the boot line, and its mark.
@@ -139,6 +143,66 @@ pub struct BootDrift {
     pub running: Vec<String>,
 }
 
+/// How one line differs from another, words that loaders put in themselves left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LineChanges {
+    /// Words that are gone.
+    pub lost: Vec<String>,
+    /// Words that came.
+    pub added: Vec<String>,
+    /// Parameters whose values stand in another order; the last one counts for the kernel.
+    pub moved: Vec<String>,
+}
+
+impl LineChanges {
+    /// The changes from the line `before` to the line `after`, the words `ours` left out of both.
+    pub fn between(before: &str, after: &str, ours: &[String]) -> LineChanges {
+        let words = |text| -> Vec<line::BootWord<'_>> {
+            let words = line::all_words(text).filter(|word| !by_loader(word));
+            words.filter(|word| !ours.iter().any(|own| own == word.raw)).collect()
+        };
+        let (before, after) = (words(before), words(after));
+        let (lost, added) = (beyond(&before, &after), beyond(&after, &before));
+        let values = |words: &[line::BootWord<'_>], name: &str| -> Vec<Option<String>> {
+            let of_name = words.iter().filter(|word| word.is(name));
+            of_name.map(|word| word.value.map(str::to_string)).collect()
+        };
+        let moves = |name: &&str| values(&before, name) != values(&after, name);
+        let moved: BTreeSet<&str> = match lost.is_empty() && added.is_empty() {
+            true => before.iter().map(|word| word.name).filter(moves).collect(),
+            false => BTreeSet::new(),
+        };
+        LineChanges { moved: moved.into_iter().map(str::to_string).collect(), lost, added }
+    }
+
+    /// Whether there are none.
+    pub fn is_none(&self) -> bool {
+        self.lost.is_empty() && self.added.is_empty() && self.moved.is_empty()
+    }
+}
+
+impl fmt::Display for LineChanges {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [("lacks", &self.lost), ("has", &self.added), ("reorders", &self.moved)];
+        let said = parts.into_iter().filter(|(_, words)| !words.is_empty());
+        let said = said.map(|(what, words)| format!("{what} {}", words.join(" "))).collect::<Vec<_>>();
+        out.write_str(&said.join(", "))
+    }
+}
+
+/// Words of `of` beyond those of `from`, each as often as it is there once more.
+fn beyond(of: &[line::BootWord<'_>], from: &[line::BootWord<'_>]) -> Vec<String> {
+    let mut left: Vec<_> = from.iter().map(line::BootWord::meaning).collect();
+    let mut more = Vec::new();
+    for word in of {
+        match left.iter().position(|other| *other == word.meaning()) {
+            Some(at) => drop(left.swap_remove(at)),
+            None => more.push(word.raw.to_string()),
+        }
+    }
+    more
+}
+
 impl Boot {
     /// Whether the default entry has the word `raw` for the kernel.
     pub fn default_has(&self, raw: &str) -> bool {
@@ -191,12 +255,26 @@ impl Boot {
         missing(&entry.options, "").into_iter().filter(|raw| !told(raw) && !own(raw)).collect()
     }
 
+    /// The partition that is not mounted and would hold the files by which this was read, or might hold others
+    /// where no loader was found.
+    pub fn unmounted(&self) -> Option<&str> {
+        let entries = self.entries.iter().map(|entry| &entry.file);
+        let files: Vec<&String> = self.seen.iter().chain(entries).chain([&self.folder]).collect();
+        let holds = |point: &&String| {
+            let below = |path: &&&String| {
+                path.strip_prefix(point.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            self.loader == Loader::Unknown || files.iter().any(|path| below(&path))
+        };
+        self.unmounted.iter().find(holds).map(String::as_str)
+    }
+
     /// The running line's `root=` and an entry's, where the line that runs is of none of these entries.
     pub fn booted_elsewhere(&self, running: &str) -> Option<(String, String)> {
-        let of_entries: Vec<&str> = self.entries.iter().flat_map(|entry| roots(&entry.options)).collect();
-        let runs: Vec<&str> = roots(running).collect();
+        let of_entries: Vec<String> = self.entries.iter().flat_map(|entry| roots(&entry.options)).collect();
+        let runs: Vec<String> = roots(running).collect();
         let known = runs.iter().any(|root| of_entries.contains(root));
-        (!known).then(|| Some((runs.last()?.to_string(), of_entries.first()?.to_string()))).flatten()
+        (!known).then(|| Some((runs.last()?.clone(), of_entries.first()?.clone()))).flatten()
     }
 
     /// Whether `entry` boots the kernel that runs, as far as names tell.
@@ -250,19 +328,20 @@ const GENERATED: [&str; 8] = ["root", "ro", "rw", "rootflags", "rootfstype", "in
 
 /// Whether `line` has the word `raw`.
 fn has(line: &str, raw: &str) -> bool {
-    line::all_words(line).any(|word| word.raw == raw)
+    line::all_words(line).any(|word| word.meaning() == line::BootWord::new(raw).meaning())
 }
 
 /// Words of one line that another lacks, without those that loaders put in themselves.
 fn missing(of: &str, from: &str) -> Vec<String> {
-    let there: BTreeSet<&str> = line::all_words(from).map(|word| word.raw).collect();
-    let of = line::all_words(of).filter(|word| !there.contains(word.raw) && !by_loader(word));
+    let there: BTreeSet<_> = line::all_words(from).map(|word| word.meaning()).collect();
+    let of = line::all_words(of).filter(|word| !there.contains(&word.meaning()) && !by_loader(word));
     of.map(|word| word.raw.to_string()).collect()
 }
 
-/// The `root=` words of a line whose value is written out.
-pub fn roots(line: &str) -> impl Iterator<Item = &str> {
-    line::kernel_words(line).filter(|word| word.is("root") && !word.raw.contains('$')).map(|word| word.raw)
+/// The `root=` words of a line whose value is written out, without quotes.
+pub fn roots(line: &str) -> impl Iterator<Item = String> {
+    let roots = line::kernel_words(line).filter(|word| word.is("root") && !word.raw.contains('$'));
+    roots.map(|word| format!("root={}", word.value.unwrap_or_default()))
 }
 
 /// Whether `text` begins as a kernel's release does: with three numbers.
@@ -292,4 +371,50 @@ fn by_loader(word: &line::BootWord<'_>) -> bool {
     matches!(word.name, "BOOT_IMAGE" | "initrd")
         || word.raw.starts_with('$')
         || word.raw.starts_with("console=serial")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(before: &str, after: &str) -> String {
+        LineChanges::between(before, after, &["isolcpus=3".to_string()]).to_string()
+    }
+
+    #[test]
+    fn lines_that_the_kernel_reads_alike_are_one() {
+        for (one, other) in [
+            ("root=a quiet", "quiet root=a"),
+            ("BOOT_IMAGE=/v root=a initrd=\\i", "root=a"),
+            ("root=\"UUID=1\" ro", "root=UUID=1 ro"),
+            ("dyndbg=\"file a +p\"", "\"dyndbg=file a +p\""),
+            ("rcu-nocbs=1", "rcu_nocbs=1"),
+            ("root=a isolcpus=3", "root=a"),
+            ("root=a $tuned_params", "root=a"),
+            ("a -- single", "a -- single"),
+            ("root=ZFS=\"r/a\"", "root=ZFS=\"r/a\""),
+            ("memmap=1G$2G console=serial0,115200", "memmap=1G$2G"),
+        ] {
+            assert_eq!(said(one, other), "", "{one}: {other}");
+            assert!(LineChanges::between(one, other, &["isolcpus=3".into()]).is_none());
+        }
+    }
+
+    #[test]
+    fn says_what_is_lost_added_and_moved() {
+        for (before, after, expected) in [
+            ("root=a ro quiet", "root=a ro", "lacks quiet"),
+            ("root=a ro", "root=b ro", "lacks root=a, has root=b"),
+            ("root=a", "", "lacks root=a"),
+            ("a a", "a", "lacks a"),
+            ("a", "a a", "has a"),
+            ("console=tty0 console=ttyS0", "console=ttyS0 console=tty0", "reorders console"),
+            ("a b=1 b=2", "b=2 a b=1", "reorders b"),
+            ("a -- single", "a single", "lacks --"),
+            ("quiet", "quiet=", "lacks quiet, has quiet="),
+            ("memmap=1G$2G", "memmap=1G", "lacks memmap=1G$2G, has memmap=1G"),
+        ] {
+            assert_eq!(said(before, after), expected, "{before}: {after}");
+        }
+    }
 }

@@ -19,6 +19,7 @@ mod grubenv;
 pub mod guard;
 mod ostree;
 mod pi;
+mod readback;
 mod spec;
 mod systemd_boot;
 #[cfg(test)]
@@ -49,11 +50,17 @@ fn of(boot: &Boot) -> &'static dyn BootLoader {
 /// The method of `apply`.
 pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     guard::admit(system, asked, false)?;
-    of(asked.boot).first(system, asked)
+    let method = of(asked.boot).first(system, asked)?;
+    readback::as_it_runs(asked, &method)?;
+    readback::admit(system, asked, &method)?;
+    guard::outlives_boot(system, asked, method.steps())?;
+    Ok(method)
 }
 
 /// The method of `confirm` after a trial that held.
 pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     guard::admit(system, asked, true)?;
-    of(asked.boot).lasting(system, asked, true)
+    let method = of(asked.boot).lasting(system, asked, true)?;
+    readback::admit(system, asked, &method)?;
+    Ok(method)
 }

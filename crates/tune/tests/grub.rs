@@ -59,7 +59,7 @@ fn with_boot_files(name: &str) {
         .unwrap();
     fs::write(at("probe"), PROBE).unwrap();
     fs::set_permissions(at("probe"), fs::Permissions::from_mode(0o755)).unwrap();
-    let script = "mount --bind boot /boot; mount --bind default /etc/default; mount -t tmpfs none /var/lib; \
+    let script = "mount --bind boot /boot; mount --bind default /etc/default; mount --bind store /var/lib; \
                   mount --bind probe $(command -v grub-probe); grub-editenv /boot/grub/grubenv create; \
                   grub-mkconfig -o /boot/grub/grub.cfg";
     crate::common::in_namespace(folder.path(), script, name);
@@ -93,8 +93,14 @@ fn inside_the_line_lasts() {
     let boot = inspect::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
     let words = boot_words();
-    let asked =
-        BootSpec { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
+    let asked = BootSpec {
+        boot: &boot,
+        words: &words,
+        there: &[],
+        release: Some(KERNEL),
+        running: None,
+        real_time: true,
+    };
     let BootMethod::Lasting { steps, .. } = lasting(&mut system, &asked).unwrap() else { panic!() };
     let mut record = Record::new("20260101-000000", RecordKind::Boot, "digest", "boot", &words, steps);
     transaction::apply(&mut system, &mut record).unwrap();
@@ -129,8 +135,14 @@ fn inside_an_entry_is_tried() {
     let boot = inspect::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
     let words = boot_words();
-    let asked =
-        BootSpec { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
+    let asked = BootSpec {
+        boot: &boot,
+        words: &words,
+        there: &[],
+        release: Some(KERNEL),
+        running: None,
+        real_time: true,
+    };
     let steps = match first(&mut system, &asked).unwrap() {
         BootMethod::Trial { steps, .. } => steps,
         // The folder for temporary files is on a file system that GRUB does not write to.

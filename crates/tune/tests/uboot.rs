@@ -13,7 +13,8 @@ use tune::boot::{BootMethod, BootSpec, lasting};
 use tune::system::Real;
 use tune::transaction::{self, Record, RecordKind};
 
-const ENVIRONMENT: &str = "bootcmd=run args; bootz\nbootlimit=3\naltbootcmd=run other\n\
+const ENVIRONMENT: &str = "bootcmd=run args; bootz\nbootlimit=3\nupgrade_available=1\nbootcount=0\n\
+                           altbootcmd=run other\nother=bootz 1\n\
                            args=setenv bootargs ${optargs} root=/dev/mmcblk0p2\n";
 
 /// Runs the ignored test `inside` in a namespace where U-Boot's environment has these lines too.
@@ -58,7 +59,8 @@ fn inside() {
     let words = ["isolcpus=managed_irq,domain,3", "irqaffinity=0-2"].map(String::from);
     let boot = Boot { loader: Loader::UBoot, ..inspect::boot::read(Path::new("/")) };
     let mut system = Real::new(Path::new("/")).unwrap();
-    let asked = BootSpec { boot: &boot, words: &words, release: None, running: None, real_time: true };
+    let asked =
+        BootSpec { boot: &boot, words: &words, there: &[], release: None, running: None, real_time: true };
     let way = lasting(&mut system, &asked).unwrap();
     let BootMethod::Lasting { steps, fallback } = way else { panic!("{way:?}") };
     assert_eq!(fallback, "altbootcmd, after bootlimit failures");

@@ -74,6 +74,15 @@ const FILES: &str = "/boot, /etc/default/grub";
 
 fn loader_known(facts: &CheckFacts) -> CheckResult {
     let boot = &facts.inventory.boot;
+    if let Some(point) = boot.unmounted() {
+        return Ok(Conclusion::warn(
+            read_in("/etc/fstab, /proc/cmdline, /proc/self/mounts", format!("{point} is not mounted")),
+            format!(
+                "{point} is a partition of the boot loader, and it is not mounted: its files are not seen"
+            ),
+            Manual::Loader.advice(format!("mount {point}")),
+        ));
+    }
     let keeper = boot.keeper.as_ref();
     match boot.loader {
         Loader::Unknown if keeper.is_none() && facts.inventory.whole && facts.machine.container.is_none() => {
@@ -114,6 +123,13 @@ fn drift(facts: &CheckFacts) -> CheckResult {
     let running = facts.known_command_line()?;
     facts.unseen_host(FILES)?;
     let boot = &facts.inventory.boot;
+    if let Some(point) = boot.unmounted() {
+        return Err(Conclusion::unknown(
+            point,
+            "it is not mounted",
+            format!("mount {point}, then look again"),
+        ));
+    }
     let default = boot.default_entry();
     let unclear =
         boot.sources.iter().find_map(|source| source.unclear.as_ref().map(|unclear| (source, unclear)));

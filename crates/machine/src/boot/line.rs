@@ -36,6 +36,11 @@ impl<'a> BootWord<'a> {
     pub fn is(&self, name: &str) -> bool {
         same_name(self.name, name)
     }
+
+    /// The word as the kernel takes it: two that differ in quotes, or in `-` and `_`, are one.
+    pub fn meaning(&self) -> (String, Option<&'a str>) {
+        (self.name.replace('-', "_"), self.value)
+    }
 }
 
 /// Whether two parameter names are the same for the kernel.

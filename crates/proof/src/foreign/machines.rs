@@ -66,7 +66,7 @@ fn shown(plan: &Plan, machine: &Snapshot) {
 /// The output of `fw_printenv`.
 pub(crate) fn uboot(data: &[u8]) {
     let words = ["isolcpus=2-3", "skew_tick=1"].map(str::to_string);
-    if let Ok((_, old)) = tune::boot::uboot::variable(&String::from_utf8_lossy(data), &words) {
+    if let Ok((_, old)) = tune::boot::uboot::variable(&String::from_utf8_lossy(data), &words, true) {
         let longer = line::with_words(&old.unwrap_or_default(), &words);
         let has = |word: &String| line::kernel_words(&longer).any(|other| other.raw == word);
         assert!(words.iter().all(has), "{longer:?}");

@@ -7,6 +7,7 @@ use machine::Snapshot;
 use machine::boot::{BootEntry, Loader, line, roots};
 
 use super::spec::{BootSpec, find_file, may_be_same_root, mount_of, mounts};
+use crate::record::Step;
 use crate::system::{self, System, folder};
 use crate::{Error, Result};
 
@@ -14,6 +15,7 @@ use crate::{Error, Result};
 pub(super) fn admit(system: &dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<()> {
     check_words(asked)?;
     lasts_at_all(system, asked)?;
+    mounted(asked)?;
     duplicates(asked)?;
     // Who keeps the files knows which entry boots.
     if asked.boot.keeper.is_some() {
@@ -203,13 +205,47 @@ pub fn line_counts(machine: &Snapshot) -> Result<()> {
     ))
 }
 
+/// Refuses files of a loader that lie where a partition of its own is not mounted.
+fn mounted(asked: &BootSpec<'_>) -> Result<()> {
+    let Some(point) = asked.boot.unmounted() else { return Ok(()) };
+    Err(Error::new(
+        "change the boot line",
+        format!("{point} is a partition of the boot loader, and it is not mounted"),
+        format!("mount {point}, then plan again"),
+    ))
+}
+
+/// Words by which an initial RAM disk lets a system run from memory, with the values that do; none is any.
+const FROM_MEMORY: [(&str, &[&str]); 12] = [
+    ("boot", &["live", "casper", "overlay"]),
+    ("overlayroot", &["tmpfs"]),
+    ("systemd.volatile", &["yes", "state", "overlay", "1", "true", "on", ""]),
+    ("root", &["live:", "tmpfs", "/dev/ram", "squash:", "/dev/zram"]),
+    ("rd.live.image", &[]),
+    ("rd.live.ram", &[]),
+    ("rd.root.overlay.temporary", &[]),
+    ("rd.overlay", &[]),
+    ("archisobasedir", &[]),
+    ("toram", &[]),
+    ("copytoram", &[]),
+    ("alpine_dev", &[]),
+];
+
+/// Whether the running line says that the system runs from memory.
+fn says_memory(running: &str) -> bool {
+    FROM_MEMORY.iter().any(|(name, values)| {
+        let is = |value: &str| {
+            let start = |start: &&str| value == *start || (start.len() > 4 && value.starts_with(*start));
+            values.is_empty() || values.iter().any(start)
+        };
+        line::value(running, name).is_some_and(is)
+    })
+}
+
 /// Refuses a system that runs from memory, where no written file stays.
 fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
-    let running = asked.running.unwrap_or_default();
-    let overlay = line::value(running, "overlayroot").is_some_and(|value| value.starts_with("tmpfs"));
-    let live =
-        line::value(running, "boot").is_some_and(|value| matches!(value, "live" | "casper" | "overlay"));
-    if overlay || live || in_memory(system) {
+    let in_memory = mounts(system).is_some_and(|mounts| in_memory(system, &mounts, "/"));
+    if says_memory(asked.running.unwrap_or_default()) || in_memory {
         return Err(Error::new(
             "change the boot line",
             "this system runs from an overlay in RAM, so the record of a change would be gone with the next boot",
@@ -219,17 +255,81 @@ fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the root file system is in memory: a tmpfs, or an overlay whose changes are on one.
-fn in_memory(system: &dyn System) -> bool {
-    let Some(mounts) = mounts(system) else { return false };
-    let is_memory = |path: &str| {
-        mount_of(&mounts, 1, path).is_some_and(|fields| matches!(fields.get(2), Some(&("tmpfs" | "ramfs"))))
+/// Whether the file system that holds `path` is in memory: a tmpfs, a RAM disk, or an overlay whose changes
+/// are on one.
+fn in_memory(system: &dyn System, mounts: &str, path: &str) -> bool {
+    let is_memory = |fields: &[&str]| {
+        let disk = fields
+            .first()
+            .is_some_and(|disk| ["/dev/ram", "/dev/zram"].iter().any(|ram| disk.starts_with(ram)));
+        disk || matches!(fields.get(2), Some(&("tmpfs" | "ramfs" | "rootfs")))
     };
-    let root = mount_of(&mounts, 1, "/").unwrap_or_default();
-    let [_, _, "overlay", options, ..] = root[..] else { return is_memory("/") };
-    // Within a container the folder is one of its host.
+    let holds = |path: &str| mount_of(mounts, 1, path).unwrap_or_default();
+    let mount = holds(path);
+    let [_, _, "overlay", options, ..] = mount[..] else { return is_memory(&mount) };
+    // Within a container, or after the initial RAM disk, that folder may be out of sight.
     let upper = options.split(',').find_map(|option| option.strip_prefix("upperdir="));
-    upper.filter(|path| system.stat(path).is_ok()).is_some_and(is_memory)
+    upper.filter(|path| system.stat(path).is_ok()).is_some_and(|path| is_memory(&holds(path)))
+}
+
+/// Refuses to arm anything of which the record, or a file, would be gone or another one after the boot, and
+/// file systems that cannot be written.
+pub(super) fn outlives_boot(system: &dyn System, asked: &BootSpec<'_>, steps: &[Step]) -> Result<()> {
+    let Some(mounts) = mounts(system).filter(|_| !steps.is_empty()) else { return Ok(()) };
+    let record = crate::transaction::store::FOLDER;
+    let written = steps.iter().filter_map(|step| match step {
+        Step::File { path, .. } | Step::Generated { path, .. } | Step::Folder { path } => Some(path.as_str()),
+        _ => None,
+    });
+    for path in written.chain([record]) {
+        let real = system.real_path(path).unwrap_or_else(|_| path.to_string());
+        let Some(mount) = mount_of(&mounts, 1, &real) else { continue };
+        let (point, kind) = (mount[1], mount.get(2).copied().unwrap_or_default());
+        let what = || format!("write {path}");
+        if in_memory(system, &mounts, &real) {
+            return Err(Error::new(
+                what(),
+                format!(
+                    "{point} ({kind}) is in RAM, so it would be gone with the next boot, and with it what undoes the change"
+                ),
+                format!("give {point} a file system that stays, boot and plan again"),
+            ));
+        }
+        if mount.get(3).is_some_and(|options| options.split(',').any(|option| option == "ro")) {
+            return Err(Error::new(
+                what(),
+                format!("{point} is mounted read-only"),
+                format!("make it writable, `mount -o remount,rw {point}`, and try again"),
+            ));
+        }
+    }
+    let own_mount = mount_of(&mounts, 1, record).is_some_and(|mount| mount[1] != "/");
+    match updater(system, asked).filter(|_| !own_mount) {
+        None => Ok(()),
+        Some(name) => Err(Error::new(
+            "try a boot line",
+            format!(
+                "this is one of two images (slots A and B) of {name}: after a boot of the other one there is no record in \
+                 {record} to undo the change"
+            ),
+            "build the words into the image, or put /var/lib/isolator on the partition that both images share",
+        )),
+    }
+}
+
+/// The program that keeps two images of this system, of which either may be booted next.
+fn updater(system: &dyn System, asked: &BootSpec<'_>) -> Option<&'static str> {
+    let named = |word: &str| line::value(asked.running.unwrap_or_default(), word).is_some();
+    let there = |path: &str| system.stat(path).is_ok();
+    match () {
+        () if named("rauc.slot") || there("/etc/rauc/system.conf") => Some("RAUC"),
+        () if there("/etc/mender/mender.conf") => Some("Mender"),
+        () if there("/etc/swupdate.cfg") || there("/etc/swupdate") => Some("SWUpdate"),
+        () if there("/usr/bin/abroot") => Some("ABRoot"),
+        () if there("/usr/bin/steamos-readonly") => Some("SteamOS"),
+        () if named("androidboot.slot_suffix") => Some("Android's A/B scheme"),
+        () => None,
+    }
 }
 
 /// Settings of the machine are its host's where this is a container.

@@ -7,7 +7,7 @@ use machine::snapshot::{Preemption, Snapshot};
 use crate::places::TRIAL;
 use crate::record::Step;
 use crate::record::kept::Kept;
-use crate::record::own::OwnPart;
+use crate::record::own::{self, OwnPart};
 use crate::system::{self, System, failed};
 use crate::{Error, Result};
 
@@ -18,6 +18,8 @@ pub struct BootSpec<'a> {
     pub boot: &'a Boot,
     /// The words.
     pub words: &'a [String],
+    /// Further words of the plan, which another program has put into the default entry.
+    pub there: &'a [String],
     /// The release of the kernel that runs.
     pub release: Option<&'a str>,
     /// The line that runs, `/proc/cmdline`; none where it is not known.
@@ -32,6 +34,7 @@ impl<'a> BootSpec<'a> {
         BootSpec {
             boot,
             words,
+            there: &[],
             release: machine.kernel.release.as_deref(),
             running: machine.kernel.command_line.as_deref(),
             real_time: machine.kernel.preemption == Preemption::RealTime,
@@ -44,6 +47,11 @@ impl<'a> BootSpec<'a> {
         runs.filter(|entry| !entry.id.ends_with(TRIAL)).or_else(|| self.boot.default_entry())
     }
 
+    /// Whether an entry has a word of ours already.
+    pub(super) fn has_ours(&self, entry: &BootEntry) -> bool {
+        line::kernel_words(&entry.options).any(|word| self.words.iter().any(|own| own == word.raw))
+    }
+
     /// Whether an entry boots the system that runs: another one may keep its entries in the same folder.
     pub(super) fn of_this_system(&self, entry: &BootEntry) -> bool {
         may_be_same_root(self.entry().map_or("", |entry| &entry.options), &entry.options)
@@ -52,7 +60,7 @@ impl<'a> BootSpec<'a> {
 
 /// Whether two lines may have the same root: one that names none may have any.
 pub(super) fn may_be_same_root(one: &str, other: &str) -> bool {
-    let ones: Vec<&str> = roots(one).collect();
+    let ones: Vec<String> = roots(one).collect();
     ones.is_empty() || roots(other).next().is_none() || roots(other).any(|root| ones.contains(&root))
 }
 
@@ -121,7 +129,10 @@ pub(super) fn untouched<'a>(
     let changed: Vec<String> = steps.iter().map(Step::what).collect();
     let spec = asked.clone();
     let stays = asked.boot.entries.iter().filter(move |entry| {
-        !entry.id.ends_with(TRIAL) && !changed.contains(&entry.file) && spec.of_this_system(entry)
+        !entry.id.ends_with(TRIAL)
+            && !changed.contains(&entry.file)
+            && spec.of_this_system(entry)
+            && !spec.has_ours(entry)
     });
     let spec = asked.clone();
     let boots: Vec<&BootEntry> = stays.filter(|entry| has_kernel(system, &spec, entry)).collect();
@@ -155,6 +166,11 @@ pub(super) fn lasts(
 /// Where a path that a loader names lies on this machine.
 pub(super) fn find_file(system: &dyn System, asked: &BootSpec<'_>, path: &str) -> Option<String> {
     let partition = asked.boot.folder.trim_end_matches("/loader");
+    if !path.starts_with('/') {
+        // extlinux takes it from its own folder, and entries from their partition.
+        let places = [asked.boot.folder.as_str(), partition].map(|folder| within(folder, path));
+        return places.into_iter().find(|path| system.stat(path).is_ok());
+    }
     let of_file = asked.boot.seen.first().and_then(|path| path.strip_suffix("/loader/entries"));
     let names = [path.to_string(), format!("/boot{path}"), format!("{partition}{path}")];
     let names = names.into_iter().chain(of_file.map(|partition| format!("{partition}{path}")));
@@ -162,6 +178,19 @@ pub(super) fn find_file(system: &dyn System, asked: &BootSpec<'_>, path: &str) -
     let there = |name: &String| system.stat(name).is_ok();
     let named = named.or_else(|| mounted(system, partition, path).filter(there));
     named.or_else(|| of_dataset(system, path).filter(there))
+}
+
+/// The path of `relative` in `folder`, with `..` taken away.
+fn within(folder: &str, relative: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(relative.split('/')).filter(|part| !part.is_empty()) {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 /// Where `path` within the file system that holds `folder` lies: a subvolume of it (`/@/boot/vmlinuz` on
@@ -216,10 +245,11 @@ pub(super) fn file(
     Ok(Step::File { path: path.to_string(), old, new, own })
 }
 
-/// Words added to the first line of `text`; what follows stays.
+/// Words added to the line of `text`; what stands around it stays.
 pub(super) fn first_line_with(text: &str, words: &[String]) -> String {
-    let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
-    line::with_words(first, words) + rest
+    let line = own::line_of(text);
+    let (before, after) = (&text[..line.start], &text[line.end..]);
+    format!("{before}{}{after}", line::with_words(&text[line], words))
 }
 
 pub(super) fn text(system: &dyn System, path: &str) -> Result<String> {

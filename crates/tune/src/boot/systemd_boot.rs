@@ -47,7 +47,7 @@ impl BootLoader for SystemdBoot {
         let path = |name: &str| format!("{}/entries/{name}.conf", asked.boot.folder);
         // With variables systemd blesses an entry that was counted down, which would then be the first for
         // good.
-        if has_variables(asked) {
+        if has_variables(system, asked) {
             copy.set("sort-key", "zz-isolator");
             let entry = file(system, &path(TRIAL), OwnPart::Whole, |_| copy.text())?;
             let bootctl = |id: &str| vec!["bootctl".to_string(), "set-oneshot".into(), id.into()];
@@ -104,12 +104,13 @@ impl BootLoader for SystemdBoot {
     }
 }
 
-/// Whether EFI's variables can be written. PREEMPT_RT switches the firmware's services off unless
-/// `efi=runtime` asks for them; then systemd cannot bless an entry that was counted down either.
-fn has_variables(asked: &BootSpec<'_>) -> bool {
+/// Whether EFI's variables work: where any is seen they do. PREEMPT_RT switches the firmware's services off
+/// unless `efi=runtime` asks for them; then systemd cannot bless an entry that was counted down either.
+fn has_variables(system: &dyn System, asked: &BootSpec<'_>) -> bool {
+    let seen = system.names("/sys/firmware/efi/efivars").is_ok_and(|names| !names.is_empty());
     let efi = value(asked.running.unwrap_or_default(), "efi").unwrap_or_default();
     let says = |word: &str| efi.split(',').any(|part| part == word);
-    if asked.real_time { says("runtime") } else { !says("noruntime") }
+    seen || if asked.real_time { says("runtime") } else { !says("noruntime") }
 }
 
 /// Whether the entry that comes first is booted: neither a file nor a variable names a default.

@@ -17,6 +17,7 @@ use crate::system::memory::{InjectedFault, MemoryMachine, PowerCut};
 use crate::system::{CommandResult, System};
 use crate::transaction::{self, Record, RecordKind, RecordState, Restoration, StepOutcome, Undone, store};
 
+mod armed;
 mod siblings;
 
 pub(crate) type Files = BTreeMap<String, String>;
@@ -35,7 +36,7 @@ pub(crate) fn boot_words() -> Vec<String> {
 }
 
 pub(crate) fn asked<'a>(boot: &'a Boot, words: &'a [String]) -> BootSpec<'a> {
-    BootSpec { boot, words, release: None, running: None, real_time: true }
+    BootSpec { boot, words, there: &[], release: None, running: None, real_time: true }
 }
 
 /// A fixture as a machine, with the kernels that its entries name and a generator like GRUB's.
@@ -450,7 +451,7 @@ fn other_loaders_get_commands_or_instructions_and_no_file_changes() {
     ] {
         let (mut system, boot) = machine(name);
         match first(&mut system, &asked(&boot, &words)).unwrap() {
-            BootMethod::Instructions { lines, .. } => assert_eq!(lines[0], expected, "{name}"),
+            BootMethod::Instructions { lines, .. } => assert!(lines.contains(&expected), "{name}: {lines:?}"),
             other => panic!("{name}: {other:?}"),
         }
         assert_eq!(system.changes, Vec::<String>::new(), "{name}");
@@ -488,7 +489,8 @@ fn u_boots_environment_is_written_only_where_it_is_valid_and_has_a_way_back() {
     };
     let good = |_: &MemoryMachine, _: &[String]| {
         printed(
-            "bootcmd=run x\nbootlimit=3\naltbootcmd=run old\noptargs=quiet\nx=setenv bootargs ${optargs}\n",
+            "bootcmd=run x\nbootlimit=3\naltbootcmd=run old\nold=bootm\nupgrade_available=1\nbootcount=0\noptargs=quiet\n\
+             x=setenv bootargs ${optargs}\n",
         )
     };
     let BootMethod::Lasting { steps, .. } = way(good) else { panic!() };
@@ -512,13 +514,17 @@ fn u_boots_environment_is_written_only_where_it_is_valid_and_has_a_way_back() {
         ),
         (
             |_, _| {
-                printed("bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=quiet skew_tick=0\nx=${optargs}\n")
+                printed(
+                    "bootcmd=run x\nupgrade_available=1\nbootcount=0\nbootlimit=3\naltbootcmd=y\noptargs=quiet skew_tick=0\nx=${optargs}\n",
+                )
             },
             "skew_tick=0 stands already in optargs of U-Boot's environment",
         ),
         (
             |_, _| {
-                printed("bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=dyndbg=\"file a\nx=${optargs}\n")
+                printed(
+                    "bootcmd=run x\nupgrade_available=1\nbootcount=0\nbootlimit=3\naltbootcmd=y\noptargs=dyndbg=\"file a\nx=${optargs}\n",
+                )
             },
             "optargs of U-Boot's environment has a quote that is not closed",
         ),

@@ -194,12 +194,13 @@ fn boot_change(
     boot::guard::line_counts(here.machine)?;
     let boot = inspect::boot::read(here.root);
     let (words, there) = words.without(|word| boot.default_has(word));
-    let there = there.into_iter().map(|word| format!("{word} in the boot line, set by another program"));
-    applied.already.extend(there);
+    let by_others = there.iter().map(|word| format!("{word} in the boot line, set by another program"));
+    applied.already.extend(by_others);
     if words.is_empty() {
         return Ok(None);
     }
-    let method = boot::first(here.system, &BootSpec::of(here.machine, &boot, &words))?;
+    let asked = BootSpec { there: &there, ..BootSpec::of(here.machine, &boot, &words) };
+    let method = boot::first(here.system, &asked)?;
     applied.announce(&method);
     Ok(Some(Change::Boot { words, method }))
 }

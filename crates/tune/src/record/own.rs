@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Our part of a file, so that it can be taken out of a file that another program has changed since.
 
+use std::ops::Range;
+
 use inspect::boot::bls::EntryFile;
 use inspect::boot::extlinux::Extlinux;
 use inspect::boot::grub::GrubEnvironment;
@@ -53,6 +55,24 @@ pub enum OwnPart {
     },
 }
 
+/// Where the boot line stands in a file of one: the first line that is neither empty nor a comment, which
+/// kernel-install skips; the first of all where there is none.
+pub fn line_of(text: &str) -> Range<usize> {
+    let mut at = 0;
+    let lines = text.split('\n').map(|line| {
+        let from = at;
+        at += line.len() + 1;
+        from..from + line.len()
+    });
+    let says = |range: &Range<usize>| {
+        let line = text[range.clone()].trim_start();
+        !line.is_empty() && !line.starts_with('#')
+    };
+    let mut lines = lines.peekable();
+    let first = lines.peek().cloned().unwrap_or(0..0);
+    lines.find(says).unwrap_or(first)
+}
+
 /// The first line of a block of ours in a file of another program.
 pub const BEGIN: &str = "# isolator begin: made by `isolator tune`, which takes it away again";
 /// Its last line.
@@ -67,8 +87,9 @@ impl OwnPart {
             // What stood there before is theirs too.
             OwnPart::Lines => Some(without_lines(text, &without_lines(written, before))),
             OwnPart::Line { words } => {
-                let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
-                Some(without_words(first, words) + rest)
+                let line = line_of(text);
+                let (before, after) = (&text[..line.start], &text[line.end..]);
+                Some(format!("{before}{}{after}", without_words(&text[line], words)))
             }
             OwnPart::Options { words } => {
                 let mut file = EntryFile::read(text);

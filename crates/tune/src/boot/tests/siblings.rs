@@ -102,41 +102,61 @@ fn a_trial_names_every_word_of_the_entry_it_copies() {
 #[test]
 fn systemd_boots_trial_is_never_blessed_for_good() {
     let words = boot_words();
-    for (real_time, running, once) in [
-        (true, "root=a", false),
-        (true, "root=a efi=runtime", true),
-        (false, "root=a", true),
-        (false, "root=a efi=debug,noruntime", false),
+    let variable = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+    for (real_time, efi, seen, once) in [
+        (true, "", false, false),
+        (true, "efi=runtime", false, true),
+        (true, "", true, true),
+        (false, "", false, true),
+        (false, "efi=debug,noruntime", false, false),
+        (false, "efi=debug", false, true),
     ] {
-        let (mut system, boot) = machine("systemd-boot");
-        let line = format!("{} {running}", boot.default_entry().unwrap().options).replace("root=a", "");
-        let spec = BootSpec { real_time, running: Some(&line), ..asked(&boot, &words) };
-        let BootMethod::Trial { steps, .. } = first(&mut system, &spec).unwrap() else { panic!("{running}") };
+        let (mut system, mut boot) = machine("systemd-boot");
+        if seen {
+            system.put(variable, b"systemd-boot 257");
+        }
+        let default = boot.default.unwrap();
+        let entry = &mut boot.entries[default];
+        let longer = format!("{} {efi}", entry.options);
+        let text = crate::system::text(&system, &entry.file).unwrap().replace(&entry.options, &longer);
+        system.put(&entry.file.clone(), text.as_bytes());
+        entry.options = longer.clone();
+        let spec = BootSpec { real_time, running: Some(&longer), ..asked(&boot, &words) };
+        let BootMethod::Trial { steps, .. } = first(&mut system, &spec).unwrap() else { panic!("{efi}") };
         let by_command = matches!(&steps[..], [_, Step::Command { run, .. }] if run[1] == "set-oneshot");
         let Step::File { new: Some(new), .. } = &steps[0] else { panic!() };
         let is_first =
             new.text.lines().any(|line| line.starts_with("sort-key") && line.contains("0-isolator"));
-        assert_eq!((by_command, is_first), (once, !once), "{running} {real_time}");
+        assert_eq!((by_command, is_first), (once, !once), "{efi} {real_time} {seen}");
     }
 }
 
 #[test]
 fn u_boot_has_a_way_back_only_where_it_counts() {
-    let base = "bootcmd=run x\noptargs=\nx=setenv bootargs ${optargs}\n";
+    let base = "bootcmd=run x\noptargs=\nx=setenv bootargs ${optargs}\nold=bootm 1\n";
     let words = boot_words();
-    for (more, refused) in [
-        ("bootlimit=3\naltbootcmd=run old\n", None),
-        ("bootlimit=3\naltbootcmd=run old\nupgrade_available=1\n", None),
-        ("bootlimit=1\naltbootcmd=run old\nupgrade_available=0\n", Some("upgrade_available is 0")),
-        ("bootlimit=1\naltbootcmd=run old\nupgrade_available=\n", Some("upgrade_available is empty")),
-        ("bootlimit=0\naltbootcmd=run old\n", Some("no bootlimit")),
-        ("bootlimit=3\naltbootcmd=\n", Some("no altbootcmd")),
+    for (more, stored, refused) in [
+        ("bootlimit=3\naltbootcmd=run old\nupgrade_available=1\nbootcount=0\n", false, None),
+        ("bootlimit=3\naltbootcmd=run old\nupgrade_available=1\n", true, None),
+        ("bootlimit=3\naltbootcmd=run old\n", true, None),
+        ("bootlimit=3\naltbootcmd=if a; then run old; fi\n", true, None),
+        ("bootlimit=3\naltbootcmd=run old\n", false, Some("there is no upgrade_available=1")),
+        ("bootlimit=3\naltbootcmd=run old\nupgrade_available=1\n", false, Some("has no bootcount")),
+        ("bootlimit=1\naltbootcmd=run old\nupgrade_available=0\n", true, Some("upgrade_available is 0")),
+        ("bootlimit=1\naltbootcmd=run old\nupgrade_available=\n", true, Some("upgrade_available is empty")),
+        ("bootlimit=0\naltbootcmd=run old\n", true, Some("no bootlimit")),
+        ("bootlimit=3\naltbootcmd=\n", true, Some("no altbootcmd")),
+        ("bootlimit=3\naltbootcmd=run bootcmd\n", true, Some("takes optargs too")),
+        ("bootlimit=3\naltbootcmd=setenv bootargs $optargs; bootm\n", true, Some("takes optargs too")),
+        ("bootlimit=3\naltbootcmd=run gone\n", true, Some("it uses `run gone`")),
+        ("bootlimit=3\naltbootcmd=load mmc 0 $a x; source $a\n", true, Some("it uses `source $a`")),
+        ("bootlimit=3\naltbootcmd=run a\na=run b\nb=run a\n", true, None),
     ] {
-        let found = uboot::variable(&format!("{base}{more}"), &words);
+        let found = uboot::variable(&format!("{base}{more}"), &words, stored);
         assert_eq!(
             found.as_ref().err().map(|why| why.contains(refused.unwrap_or("?"))),
             refused.map(|_| true),
-            "{found:?}"
+            "{more}{found:?}"
         );
     }
 }
