@@ -58,6 +58,19 @@ fn of_image(tree: &mut Tree, boot: &mut Boot) -> Option<KnownKeeper> {
             });
             Some(("Flatcar", &["add to linux_append in /oem/grub.cfg (set linux_append=\"...\"): WORDS"]))
         }
+        "photon" if tree.exists("boot/photon.cfg") => {
+            // Its menu is fixed, and takes the line from this file.
+            let line = tree.whole_text("boot/photon.cfg").unwrap_or_default().lines().find_map(|line| {
+                line.trim().strip_prefix("photon_cmdline=").map(|value| value.trim().to_string())
+            });
+            boot.sources.push(EntrySource {
+                file: "/boot/photon.cfg".into(),
+                variable: Some("photon_cmdline".into()),
+                line: Some(line.unwrap_or_default()),
+                ..EntrySource::default()
+            });
+            Some(("Photon OS", &["add to photon_cmdline= in /boot/photon.cfg: WORDS"]))
+        }
         "bottlerocket" => Some((
             "Bottlerocket",
             &["add to settings.boot.kernel-parameters, by user data or apiclient set: WORDS"],
@@ -113,10 +126,13 @@ fn of_package(tree: &mut Tree, boot: &mut Boot) -> Option<KnownKeeper> {
                 "run: transactional-update grub.cfg",
             ],
         )),
-        SystemdBoot | GrubBls if program("sdbootutil") => Some((
+        SystemdBoot | GrubBls | UnifiedKernelImage if program("sdbootutil") => Some((
             "sdbootutil",
             &["add to the one line of /etc/kernel/cmdline: WORDS", "run: sdbootutil update-all-entries"],
         )),
+        _ if there("usr/bin/abroot") => {
+            Some(("ABRoot", &["run: abroot kargs edit, which opens the line in an editor; add there: WORDS"]))
+        }
         SystemdBoot if there("etc/kernelstub/configuration") => {
             Some(("kernelstub", &["run: kernelstub -a \"WORDS\""]))
         }
@@ -231,6 +247,12 @@ mod tests {
                 "/etc/kernel/cmdline",
             ),
             (&[DEFAULTS, MENU, ("usr/sbin/transactional-update", "")], "transactional-update", "grub.cfg"),
+            (&[DEFAULTS, MENU, ("usr/bin/abroot", "")], "ABRoot", "abroot kargs edit"),
+            (
+                &[("etc/os-release", "ID=photon\n"), ("boot/photon.cfg", "photon_cmdline=ro\n")],
+                "Photon OS",
+                "photon_cmdline= in /boot/photon.cfg",
+            ),
             (
                 &[
                     PI,

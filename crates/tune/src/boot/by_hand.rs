@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loaders whose files we do not write: a person is told what to do.
+//!
+//! Each instruction is complete: it names the file that this loader reads, and where that file is the whole
+//! line, or is not there yet, it gives the whole line. A test follows each to the letter
+//! (`boot/tests/literal.rs`).
 
 use machine::boot::line::{BootWord, kernel_words, with_words};
 use machine::boot::{BootEntry, Keeper, Loader};
 
 use super::spec::{BootLoader, BootMethod, BootSpec};
 use crate::record::Step;
-use crate::system::System;
+use crate::system::{self, System};
 use crate::{Error, Result};
 
-/// The variable in which a loader of EFI names itself.
-const LOADER_INFO: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+mod image;
+mod unlisted;
+
+/// The whole line of the next kernel that kernel-install gives.
+const KERNEL_LINE: &str = "/etc/kernel/cmdline";
 
 /// Any other loader.
 pub(super) struct ByHand;
@@ -29,33 +36,27 @@ impl BootLoader for ByHand {
     fn lasting(&self, system: &mut dyn System, asked: &BootSpec<'_>, _: bool) -> Result<BootMethod> {
         let words = asked.words.join(" ");
         let folder = &asked.boot.folder;
-        if let Some(keeper) = &asked.boot.keeper {
-            return Ok(by_keeper(keeper, &words));
-        }
-        let (why, mut lines) = match asked.boot.loader {
-            Loader::Grub => (
-                "this GRUB reads no drop-in files, and /etc/default/grub belongs to you",
+        let (why, mut lines) = match (&asked.boot.keeper, asked.boot.loader) {
+            (Some(keeper), _) => (
+                format!("{} writes the boot loader's files anew", keeper.name),
+                by_keeper(system, asked, keeper),
+            ),
+            (None, Loader::Grub) => (
+                "this GRUB reads no drop-in files, and /etc/default/grub belongs to you".to_string(),
                 vec![
                     format!("add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {words}"),
-                    format!("run: {} -o {folder}/grub.cfg", mkconfig(system)),
+                    format!("run: {} -o {folder}/grub.cfg", mkconfig(system, folder)),
                 ],
             ),
-            Loader::Extlinux => (
-                "extlinux boots nothing only once, and this file is made by another program",
-                vec![format!("add to the append line of {folder}/extlinux.conf: {words}")],
+            (None, Loader::Extlinux) => extlinux(asked),
+            (None, Loader::UnifiedKernelImage) => (
+                "the boot line is within a kernel image, which may be signed".to_string(),
+                image::lines(system, asked),
             ),
-            Loader::UnifiedKernelImage => (
-                "the boot line is within a kernel image, which may be signed",
-                vec![
-                    of_image(system, asked),
-                    "make the image anew with the tool that made it: ukify, mkinitcpio -P, dracut -f or kernel-install"
-                        .to_string(),
-                ],
-            ),
-            _ => unknown(system, asked),
+            (None, _) => unlisted::lines(system, asked),
         };
         lines.push("reboot, then run: isolator tune verify".to_string());
-        Ok(BootMethod::Instructions { why: why.to_string(), lines })
+        Ok(BootMethod::Instructions { why, lines })
     }
 
     fn fallback(&self, _: &dyn System, _: &BootSpec<'_>, _: &[Step]) -> Option<String> {
@@ -63,70 +64,70 @@ impl BootLoader for ByHand {
     }
 }
 
-/// The words that a person gives to the program that writes the loader's files.
-fn by_keeper(keeper: &Keeper, words: &str) -> BootMethod {
-    let mut lines: Vec<String> = keeper.steps.iter().map(|step| step.replace("WORDS", words)).collect();
-    lines.push("reboot, then run: isolator tune verify".to_string());
-    BootMethod::Instructions { why: format!("{} writes the boot loader's files anew", keeper.name), lines }
+/// The variable of limine-entry-tool that is the whole line, and its file.
+const LIMINE_LINE: (&str, &str) = ("KERNEL_CMDLINE[default]", "/etc/default/limine");
+
+/// The steps of the program that writes the loader's files. What is the whole line is given as a whole where
+/// it is not there yet.
+fn by_keeper(system: &dyn System, asked: &BootSpec<'_>, keeper: &Keeper) -> Vec<String> {
+    let words = asked.words.join(" ");
+    let no_file = system.stat(KERNEL_LINE).is_err();
+    let (name, file) = LIMINE_LINE;
+    let set =
+        system::text(system, file).is_ok_and(|text| text.lines().any(|line| line.trim().starts_with(name)));
+    let step = |step: &String| match () {
+        () if step.contains(&format!("{KERNEL_LINE}: ")) && no_file => new_file(asked, KERNEL_LINE),
+        () if step.contains(name) && !set => {
+            format!("write into {file}, where no such line is: {name}=\"{}\"", whole_line(asked))
+        }
+        () => step.replace("WORDS", &words),
+    };
+    keeper.steps.iter().map(step).collect()
 }
 
-/// Where the line of the next image comes from. `/etc/kernel/cmdline` is the whole line: a person who makes
-/// it of our words alone makes an image without a root.
-fn of_image(system: &dyn System, asked: &BootSpec<'_>) -> String {
-    let words = asked.words.join(" ");
-    let parts = system.names("/etc/cmdline.d").unwrap_or_default();
-    if parts.iter().any(|name| name.ends_with(".conf")) {
-        return format!("write into /etc/cmdline.d/isolator.conf: {words}");
-    }
-    if system.stat("/etc/kernel/cmdline").is_ok() {
-        return format!("add to /etc/kernel/cmdline: {words}");
-    }
-    let runs = asked.running.unwrap_or_default();
+/// The line that runs, without what its loader put in, and our words.
+fn whole_line(asked: &BootSpec<'_>) -> String {
     let own = |word: &BootWord<'_>| !matches!(word.name, "BOOT_IMAGE" | "initrd");
-    let line: Vec<&str> = kernel_words(runs).filter(own).map(|word| word.raw).collect();
-    format!(
-        "write into /etc/kernel/cmdline, which is not there yet and is the whole line: {}",
-        with_words(&line.join(" "), asked.words)
+    let runs = kernel_words(asked.running.unwrap_or_default()).filter(own);
+    with_words(&runs.map(|word| word.raw).collect::<Vec<_>>().join(" "), asked.words)
+}
+
+/// A file that is the whole line and is not there: a person who makes it of our words alone makes a boot
+/// without a root.
+fn new_file(asked: &BootSpec<'_>, path: &str) -> String {
+    format!("write into {path}, which is not there yet and is the whole line: {}", whole_line(asked))
+}
+
+/// One line of a file in place of another.
+fn in_place(path: &str, old: &str, new: &str) -> String {
+    format!("in {path}, put in place of the line `{old}`: {new}")
+}
+
+/// A copy of the default label, so that the old one stays to be chosen.
+fn extlinux(asked: &BootSpec<'_>) -> (String, Vec<String>) {
+    let path = format!("{}/extlinux.conf", asked.boot.folder);
+    let why = "extlinux boots nothing only once, and this file is made by another program".to_string();
+    let Some(entry) = asked.entry() else {
+        return (why, vec![format!("add to the append line of {path}: {}", asked.words.join(" "))]);
+    };
+    let line = format!("append {}", with_words(&entry.options, asked.words));
+    let copy = format!(
+        "copy the label '{}' in {path} under another name, with TIMEOUT 30 at the top, so that its menu still boots the old line",
+        entry.id
+    );
+    (
+        why,
+        vec![copy, format!("in {path}, put in place of the append line of the label '{}': {line}", entry.id)],
     )
 }
 
-/// The instructions where no loader is known by its files.
-fn unknown(system: &dyn System, asked: &BootSpec<'_>) -> (&'static str, Vec<String>) {
-    let words = asked.words.join(" ");
-    let limine =
-        ["/boot/limine.conf", "/boot/limine/limine.conf", "/boot/EFI/limine/limine.conf", "/efi/limine.conf"];
-    if let Some(path) = limine.into_iter().find(|path| system.stat(path).is_ok()) {
-        return (
-            "Limine boots nothing only once",
-            vec![format!("add to the cmdline: of the entry in {path}: {words}")],
-        );
-    }
-    let by_stub =
-        |word: BootWord<'_>| word.is("initrd") && word.value.is_some_and(|path| path.contains('\\'));
-    // A loader that names itself started the kernel otherwise.
-    let names_itself = system.stat(LOADER_INFO).is_ok();
-    if !names_itself && kernel_words(asked.running.unwrap_or_default()).any(by_stub) {
-        let line = with_words(asked.running.unwrap_or_default(), asked.words);
-        return (
-            "a boot entry of the firmware starts the kernel itself (EFI stub)",
-            vec![
-                "find its loader and disk: efibootmgr -v".to_string(),
-                format!(
-                    "make an entry beside it: efibootmgr -c -d DISK -p PARTITION -L isolator -l LOADER -u '{line}'"
-                ),
-                "boot it once by efibootmgr -n NUMBER, before it becomes the first".to_string(),
-            ],
-        );
-    }
-    ("no boot loader that is known was found", vec![format!("add to the kernel's boot line: {words}")])
-}
-
 /// GRUB's generator under the name that it has here: Fedora and SUSE have another than Debian and Arch.
-fn mkconfig(system: &dyn System) -> &'static str {
+fn mkconfig(system: &dyn System, folder: &str) -> &'static str {
     let there = |name: &&str| {
         ["/usr/sbin", "/usr/bin", "/sbin"]
             .iter()
             .any(|folder| system.stat(&format!("{folder}/{name}")).is_ok())
     };
-    ["grub-mkconfig", "grub2-mkconfig"].into_iter().find(there).unwrap_or("grub-mkconfig")
+    let usual = if folder.ends_with("grub2") { "grub2-mkconfig" } else { "grub-mkconfig" };
+    ["grub-mkconfig", "grub2-mkconfig"].into_iter().find(there).unwrap_or(usual)
 }

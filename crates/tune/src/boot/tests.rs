@@ -18,6 +18,7 @@ use crate::system::{CommandResult, System};
 use crate::transaction::{self, Record, RecordKind, RecordState, Restoration, StepOutcome, Undone, store};
 
 mod armed;
+mod literal;
 mod siblings;
 
 pub(crate) type Files = BTreeMap<String, String>;

@@ -191,7 +191,7 @@ fn instructions_name_the_place_and_the_command_and_no_boot_file_changes() {
         ("proxmox", kernel, refresh),
         ("proxmox-real-time", kernel, refresh),
         ("proxmox-grub", grub, refresh),
-        ("refind", "add to the kernel's boot line: isolcpus=", ""),
+        ("refind", "write into /boot/refind_linux.conf, which is not there yet: \"Isolator\" \"root=", ""),
         ("unknown", "add to the kernel's boot line: isolcpus=", ""),
         ("nixos", "boot.kernelParams in /etc/nixos/configuration.nix", "run: nixos-rebuild boot"),
         ("suse-rt", grub, "run: transactional-update grub.cfg"),

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Unified kernel images: the file from which the next image gets its line, and the tool that makes it.
+
+use super::{KERNEL_LINE, new_file};
+use crate::boot::spec::BootSpec;
+use crate::system::{self, System};
+
+/// The steps: the image that runs stays beside the new one, which is made with our words.
+pub(super) fn lines(system: &dyn System, asked: &BootSpec<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let folder = asked.boot.seen.first().map_or("/efi/EFI/Linux", String::as_str);
+    let images = system.names(folder).unwrap_or_default();
+    let mut images = images.iter().filter(|name| name.to_lowercase().ends_with(".efi"));
+    if let (Some(image), None) = (images.next(), images.next()) {
+        lines.push(format!(
+            "run: cp {folder}/{image} {folder}/before-isolator.efi, which the menu then still boots"
+        ));
+    }
+    lines.push(edit(system, asked));
+    lines.push(match tool(system) {
+        Some(command) => format!("run: {command}"),
+        None => "make the image anew with the tool that made it: ukify, mkinitcpio -P, dracut -f or kernel-install"
+            .to_string(),
+    });
+    lines
+}
+
+/// Where the line of the next image comes from.
+fn edit(system: &dyn System, asked: &BootSpec<'_>) -> String {
+    let words = asked.words.join(" ");
+    let setting = |path: &str, name: &str| -> Option<String> {
+        let text = system::text(system, path).ok()?;
+        let of =
+            |line: &str| line.trim().strip_prefix(name)?.trim_start().strip_prefix('=').map(str::to_string);
+        text.lines()
+            .filter_map(of)
+            .next_back()
+            .map(|value| value.trim().trim_matches(['"', '\'']).to_string())
+    };
+    for path in ["/etc/kernel/uki.conf", "/etc/systemd/ukify.conf"] {
+        match setting(path, "Cmdline").as_deref().map(|value| value.strip_prefix('@').ok_or(value)) {
+            Some(Ok(file)) => return whole_file(system, asked, file.trim()),
+            Some(Err(_)) => return format!("add to Cmdline= in {path}: {words}"),
+            None => {}
+        }
+    }
+    let presets = system.names("/etc/mkinitcpio.d").unwrap_or_default();
+    for name in presets.iter().filter(|name| name.ends_with(".preset")) {
+        let text = system::text(system, &format!("/etc/mkinitcpio.d/{name}")).unwrap_or_default();
+        let options = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let file = options.filter_map(|line| line.split_once("--cmdline")).next_back().map(|(_, rest)| rest);
+        let file = file.and_then(|rest| rest.trim_start_matches([' ', '=']).split([' ', '"', '\'']).next());
+        if let Some(file) = file.filter(|file| file.starts_with('/')) {
+            return whole_file(system, asked, file);
+        }
+    }
+    let of_dracut = |name: String| format!("/etc/dracut.conf.d/{name}");
+    let dracut = system.names("/etc/dracut.conf.d").unwrap_or_default().into_iter().map(of_dracut);
+    let mut dracut = dracut.chain(["/etc/dracut.conf".to_string()]);
+    if let Some(path) = dracut.find(|path| setting(path, "kernel_cmdline").is_some()) {
+        return format!("add to kernel_cmdline= in {path}: {words}");
+    }
+    let parts = system.names("/etc/cmdline.d").unwrap_or_default();
+    if parts.iter().any(|name| name.ends_with(".conf")) {
+        return format!("write into /etc/cmdline.d/isolator.conf: {words}");
+    }
+    whole_file(system, asked, KERNEL_LINE)
+}
+
+/// A file that is the whole line.
+fn whole_file(system: &dyn System, asked: &BootSpec<'_>, path: &str) -> String {
+    match system.stat(path) {
+        Ok(_) => format!("add to {path}: {}", asked.words.join(" ")),
+        Err(_) => new_file(asked, path),
+    }
+}
+
+/// The command that makes the image anew; none where no tool is seen.
+fn tool(system: &dyn System) -> Option<&'static str> {
+    let has = |name: &str| {
+        ["/usr/bin", "/usr/sbin"].iter().any(|folder| system.stat(&format!("{folder}/{name}")).is_ok())
+    };
+    let conf = system::text(system, "/etc/kernel/install.conf").unwrap_or_default();
+    match () {
+        () if conf.lines().any(|line| line.trim() == "layout=uki") && has("kernel-install") => {
+            Some("kernel-install add \"$(uname -r)\" \"/lib/modules/$(uname -r)/vmlinuz\"")
+        }
+        () if has("mkinitcpio") => Some("mkinitcpio -P"),
+        () if has("dracut") => Some("dracut --force --uefi"),
+        () => None,
+    }
+}
