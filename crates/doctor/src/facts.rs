@@ -4,7 +4,7 @@
 
 use machine::advice::Aim;
 use machine::boot::line;
-use machine::inventory::{Inventory, MachineSample, Reading, Thread};
+use machine::inventory::{Inventory, Irq, MachineSample, Reading, Thread};
 use machine::registry::{Setting, ValueKind, list};
 use machine::snapshot::Preemption;
 use machine::{CpuSet, Snapshot};
@@ -226,6 +226,17 @@ impl<'a> CheckFacts<'a> {
         let value = self.boot_value(name)?;
         let takes = machine::registry::boot_parameter(name).map_or(ValueKind::Cpus, |setting| setting.takes);
         list::read(takes, value, self.last_possible()).ok().map(|listed| listed.cpus)
+    }
+
+    /// The device for which a plan put this interrupt where it is delivered: the loop waits for it there.
+    pub(crate) fn served(&self, irq: &Irq) -> Option<&'a str> {
+        let of_device = |name: &str| {
+            let own = self.machine.devices.iter().find(|device| device.name == name);
+            own.is_some_and(|device| device.irqs.contains(&irq.number))
+        };
+        let there = |cpus: &CpuSet| irq.effective.as_ref().is_some_and(|now| now.without(cpus).is_empty());
+        let found = self.inventory.served.iter().find(|(name, cpus)| of_device(name) && there(cpus));
+        found.map(|(name, _)| name.as_str())
     }
 
     /// The highest CPU that there could be.

@@ -12,5 +12,6 @@ mod irqbalance;
 #[path = "../../inspect/tests/common/boots.rs"]
 mod machines;
 mod properties;
+mod savings;
 mod session;
 mod unknown;

@@ -24,6 +24,7 @@ const FILES: &[&str] = &[
     "sys/devices/system/machinecheck/machinecheck0/ignore_ce",
     "sys/devices/virtual/workqueue/cpumask",
     "sys/devices/virtual/workqueue/writeback/cpumask",
+    "sys/module/pcie_aspm/parameters/policy",
     "sys/fs/cgroup/cgroup.controllers",
     "sys/fs/cgroup/cpuset.cpus.isolated",
     "sys/fs/cgroup/cpuset.housekeeping.cpus",

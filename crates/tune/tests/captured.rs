@@ -131,3 +131,68 @@ fn nodes_with_memory_come_first() {
     let far = planned(WantedCpus::Cpus(cpus("29-31")));
     assert!(told(&far), "{:?}", far.warnings);
 }
+
+/// The settings that a plan writes on a machine with this kernel.
+fn written(release: Option<&str>, profile: Profile, files: &[&str]) -> Vec<String> {
+    let mut machine = topologies()["sparse"].snapshot();
+    machine.kernel.release = release.map(str::to_string);
+    machine.settings.extend(files.iter().map(|path| (path.to_string(), "1".to_string())));
+    let plan = plan(&machine, &MadeFor::default(), &Intent::new(profile, WantedCpus::Default)).unwrap();
+    plan.actions.into_iter().map(|action| action.target).collect()
+}
+
+#[test]
+fn memory_statistics_wait_before_linux_6_5() {
+    let file = "/proc/sys/vm/stat_interval";
+    for (release, profile, planned) in [
+        (Some("5.15.0-1032-realtime"), Profile::Periodic, true),
+        (Some("6.1.0-rt"), Profile::Periodic, true),
+        (Some("6.4.16"), Profile::Poll, true),
+        (Some("6.1.0"), Profile::Vm, true),
+        (Some("4.19.0-rt"), Profile::Poll, true),
+        (Some("6.5.0"), Profile::Periodic, false),
+        (Some("6.12.9-rt"), Profile::Poll, false),
+        (Some("7.0.0"), Profile::Vm, false),
+        (None, Profile::Periodic, false),
+        (Some("6.1.0"), Profile::Audio, false),
+    ] {
+        let has = written(release, profile, &[file]).iter().any(|target| target == file);
+        assert_eq!(has, planned, "{release:?} {profile:?}");
+    }
+    assert!(!written(Some("6.1.0"), Profile::Periodic, &[]).iter().any(|target| target == file));
+}
+
+#[test]
+fn links_to_cards_stay_awake_where_a_loop_waits() {
+    let file = "/sys/module/pcie_aspm/parameters/policy";
+    for (profile, planned) in
+        [(Profile::Periodic, true), (Profile::Poll, true), (Profile::Vm, false), (Profile::Audio, false)]
+    {
+        let has = written(Some("6.12.0"), profile, &[file]).iter().any(|target| target == file);
+        assert_eq!(has, planned, "{profile:?}");
+    }
+    assert!(!written(Some("6.12.0"), Profile::Periodic, &[]).iter().any(|target| target == file));
+}
+
+#[test]
+fn a_polling_loop_is_told_of_throttling() {
+    for (release, groups, profile, told) in [
+        ("5.15.0", None, Profile::Poll, true),
+        ("6.6.0", Some(false), Profile::Poll, true),
+        ("6.11.9", None, Profile::Poll, true),
+        ("6.12.0", Some(true), Profile::Poll, true),
+        ("7.0.0", Some(true), Profile::Poll, true),
+        ("6.12.0", Some(false), Profile::Poll, false),
+        ("6.12.0", None, Profile::Poll, false),
+        ("7.0.0", Some(false), Profile::Poll, false),
+        ("5.15.0", None, Profile::Periodic, false),
+        ("5.15.0", Some(true), Profile::Vm, false),
+    ] {
+        let mut machine = topologies()["sparse"].snapshot();
+        machine.kernel.release = Some(release.to_string());
+        machine.scheduler.rt_group_scheduling = groups;
+        let plan = plan(&machine, &MadeFor::default(), &Intent::new(profile, WantedCpus::Default)).unwrap();
+        let said = plan.warnings.iter().any(|text| text.contains("stops real-time threads"));
+        assert_eq!(said, told, "{release} {groups:?} {profile:?}");
+    }
+}

@@ -13,3 +13,4 @@ mod properties;
 mod rollback;
 mod uboot;
 mod vectors;
+mod verified;

@@ -144,7 +144,9 @@ pub(super) fn perhaps_on(all: &[&Irq], cpus: &CpuSet) -> Vec<String> {
 fn on_isolated(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let here = |irq: &&&Irq| {
-        irq.managed != Some(true) && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
+        irq.managed != Some(true)
+            && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
+            && facts.served(irq).is_none()
     };
     let all = devices(facts)?;
     let found: Vec<&&Irq> = all.iter().filter(here).collect();
@@ -159,6 +161,7 @@ fn on_isolated(facts: &CheckFacts) -> CheckResult {
         let managed: Vec<String> = all
             .iter()
             .filter(|irq| irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty()))
+            .filter(|irq| facts.served(irq).is_none())
             .map(|irq| named(irq))
             .collect();
         if !managed.is_empty() {
@@ -166,7 +169,12 @@ fn on_isolated(facts: &CheckFacts) -> CheckResult {
             let says = format!("managed interrupts are delivered to cpus {isolated}: {}", some(&managed, 3));
             return Ok(Conclusion::warn(read, says, Search.advice("isolator doctor --explain irq-managed")));
         }
-        return Ok(Conclusion::pass(read, "no interrupt is delivered to isolated CPUs"));
+        let served = all.iter().find_map(|irq| facts.served(irq));
+        let says = match served {
+            Some(device) => format!("none but those of {device}, for which the loop waits there by its plan"),
+            None => "no interrupt is delivered to isolated CPUs".to_string(),
+        };
+        return Ok(Conclusion::pass(read, says));
     }
     let first = found[0].number;
     let fix = SettingId::IrqAffinity

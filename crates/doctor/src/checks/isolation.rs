@@ -72,7 +72,7 @@ pub(super) const ALL: &[Check] = &[
         question: "Does nohz_full fit the program?",
         weights: APART_LESS,
         why: "it makes every kernel entry more expensive: good for polling programs, bad for programs that sleep each period",
-        source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst",
+        source: "Linux of 2026-08, Documentation/core-api/real-time/kernel-configuration.rst",
         look: nohz_fit,
     },
     Check {

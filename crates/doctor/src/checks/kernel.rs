@@ -92,7 +92,7 @@ pub(super) const ALL: &[Check] = &[
         question: "Is the kernel free of debugging that costs latency?",
         weights: GRAVE,
         why: "lock debugging and sanitizers keep interrupts disabled for hundreds of microseconds",
-        source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst; evlproject.org, core/caveat",
+        source: "Linux of 2026-08, Documentation/core-api/real-time/kernel-configuration.rst; evlproject.org, core/caveat",
         look: debug_options,
     },
     Check {

@@ -26,6 +26,14 @@ pub(super) const ALL: &[Check] = &[
         look: group_sched,
     },
     Check {
+        id: "kernel-console",
+        question: "Do the kernel's messages stay off a serial line?",
+        weights: SLIGHT,
+        why: "at 115200 baud a letter takes 87 us; a kernel whose consoles print by themselves does that with interrupts off",
+        source: "Linux 6.12, kernel/printk/printk.c, Documentation/core-api/real-time/differences.rst",
+        look: console,
+    },
+    Check {
         id: "kernel-rcu-normal",
         question: "Are expedited RCU grace periods off?",
         weights: MIDDLING,
@@ -98,6 +106,38 @@ fn group_sched(facts: &CheckFacts) -> CheckResult {
         Some(true) => Ok(Conclusion::warn(read, "real-time runtime is divided by group", fix)),
         None => Err(facts.config_unknown()),
     }
+}
+
+fn console(facts: &CheckFacts) -> CheckResult {
+    let (consoles, level) = ("/proc/consoles", "/proc/sys/kernel/printk");
+    let text = facts.text(consoles)?;
+    let names = text.lines().filter_map(|line| line.split_whitespace().next());
+    let slow = |name: &&str| {
+        ["ttyS", "ttyAMA", "ttymxc", "ttyTCU", "ttyO", "hvc"].iter().any(|tty| name.starts_with(tty))
+    };
+    let Some(serial) = names.clone().find(slow) else {
+        return Ok(Conclusion::pass(
+            read_in(consoles, names.collect::<Vec<_>>().join(", ")),
+            "no serial line is a console",
+        ));
+    };
+    let printk = facts.text(level)?;
+    let Some(most) = printk.split_whitespace().next().and_then(|number| number.parse::<u32>().ok()) else {
+        return Err(Conclusion::unknown(level, format!("'{printk}' is no level"), "look at it"));
+    };
+    let read = read_in(format!("{consoles}, {level}"), format!("{serial}, {most}"));
+    // Consoles print in a thread there (since 6.12), but for emergencies.
+    if facts.real_time() && facts.at_least(6, 12) == Some(true) {
+        return Ok(Conclusion::pass(read, format!("{serial} is written to by a thread")));
+    }
+    Ok(match most {
+        0..=4 => Conclusion::pass(read, format!("{serial} gets errors alone")),
+        _ => Conclusion::warn(
+            read,
+            format!("{serial} gets messages up to level {}, each with interrupts off", most - 1),
+            SettingId::Printk.advice(&facts.aim()),
+        ),
+    })
 }
 
 fn rcu_normal(facts: &CheckFacts) -> CheckResult {

@@ -21,11 +21,13 @@ mod irq;
 mod isolation;
 mod isolation_work;
 mod kernel;
+mod kernel_options;
 mod kernel_work;
 mod limits;
 mod memory;
 mod network;
 mod power;
+mod power_devices;
 mod scheduler;
 mod services;
 mod threads;
@@ -34,6 +36,7 @@ mod virtualization;
 /// All checks, group by group.
 pub const ALL: &[&[Check]] = &[
     kernel::ALL,
+    kernel_options::ALL,
     kernel_work::ALL,
     boot_line::ALL,
     boot_loader::ALL,
@@ -44,6 +47,7 @@ pub const ALL: &[&[Check]] = &[
     scheduler::ALL,
     memory::ALL,
     power::ALL,
+    power_devices::ALL,
     clock::ALL,
     firmware::ALL,
     limits::ALL,

@@ -121,7 +121,9 @@ fn interrupts(facts: &CheckFacts) -> CheckResult {
     let here: Vec<String> = all
         .iter()
         .filter(|irq| {
-            !irq.unseen && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
+            !irq.unseen
+                && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
+                && facts.served(irq).is_none()
         })
         .map(|irq| named(irq))
         .collect();
@@ -144,7 +146,16 @@ fn interrupts(facts: &CheckFacts) -> CheckResult {
     }
     let read = read_in("/proc/irq/N/effective_affinity_list", some(&here, 8));
     Ok(if here.is_empty() {
-        Conclusion::pass(read, "network interrupts are delivered to other CPUs")
+        let served = all.iter().find_map(|irq| facts.served(irq));
+        Conclusion::pass(
+            read,
+            match served {
+                Some(device) => {
+                    format!("none but those of {device}, for which the loop waits there by its plan")
+                }
+                None => "network interrupts are delivered to other CPUs".to_string(),
+            },
+        )
     } else {
         let fix = SettingId::IrqAffinity
             .advice(&facts.aim())

@@ -27,7 +27,7 @@ pub(super) const ALL: &[Check] = &[
             Some(Severity::Low),
         ],
         why: "a CPU that slept wakes at a low frequency, which adds tens of microseconds, sometimes over a hundred",
-        source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst; evlproject.org, core/caveat",
+        source: "Linux of 2026-08, Documentation/core-api/real-time/kernel-configuration.rst; evlproject.org, core/caveat",
         look: governor,
     },
     Check {

@@ -3,6 +3,8 @@
 
 use machine::advice;
 use machine::advice::Manual::Host;
+use machine::advice::SettingId;
+use machine::units::whole_us;
 
 use super::{Check, GRAVE};
 use crate::facts::CheckFacts;
@@ -22,6 +24,14 @@ pub(super) const ALL: &[Check] = &[
         why: "the host can stop a virtual CPU at any time, and the guest cannot see why",
         source: "/proc/cpuinfo, DMI, the device tree, paravirtual clocks",
         look: guest,
+    },
+    Check {
+        id: "virt-halt-poll",
+        question: "Is it known for how long the host polls for its guests?",
+        weights: [None, None, None, Some(Severity::Low), None],
+        why: "whether the wakeup of a guest is found while the host polls decides between two latencies",
+        source: "Linux 6.12, Documentation/virt/kvm/halt-polling.rst",
+        look: halt_poll,
     },
     Check {
         id: "virt-steal",
@@ -61,6 +71,23 @@ fn guest(facts: &CheckFacts) -> CheckResult {
         None => Conclusion::pass(
             read_in("/proc/cpuinfo, /sys/class/dmi/id", "no sign of a hypervisor"),
             "no hypervisor was detected",
+        ),
+    })
+}
+
+fn halt_poll(facts: &CheckFacts) -> CheckResult {
+    let path = SettingId::HaltPoll.file();
+    let ns = facts.number(&path)?;
+    let read = read_in(&path, ns);
+    Ok(match ns {
+        0 => Conclusion::pass(read, "the host does not poll: each wakeup takes the same way"),
+        _ => Conclusion::warn(
+            read,
+            format!(
+                "the host polls for up to {}, and adapts that to each guest",
+                whole_us(ns.unsigned_abs() / 1_000)
+            ),
+            SettingId::HaltPoll.advice(&facts.aim()),
         ),
     })
 }

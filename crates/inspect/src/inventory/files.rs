@@ -45,6 +45,8 @@ const MORE: &[&str] = &[
     "/sys/fs/resctrl",
     "/sys/firmware/efi",
     "/sys/kernel/debug/sched/fair_server",
+    "/sys/module/i915/parameters/enable_dc",
+    "/sys/module/xe/parameters/enable_dc",
     "/sys/kernel/realtime",
     "/sys/kernel/sched_ext/state",
     "/sys/kernel/security/lockdown",

@@ -14,6 +14,7 @@ mod live;
 mod log;
 mod power;
 mod sampling;
+mod served;
 mod services;
 mod session;
 mod system;
@@ -40,6 +41,7 @@ pub(crate) fn read(tree: &mut Tree, machine: &Snapshot) -> Inventory {
         frequencies: power::frequencies(tree),
         cpu_power: power::cpus(tree, machine),
         dma_latency: power::dma_latency(tree),
+        served: served::read(tree),
         session: session::read(tree),
         modules: system::modules(tree),
         interfaces: devices::interfaces(tree),

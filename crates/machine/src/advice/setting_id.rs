@@ -60,6 +60,7 @@ settings! {
     Preempt "preempt"
     RtGroupSched "rt_group_sched"
     RcuNormalAfterBoot "rcupdate.rcu_normal_after_boot"
+    UsbAutosuspend "usbcore.autosuspend"
     TimerMigration "kernel.timer_migration"
     WatchdogCpumask "kernel.watchdog_cpumask"
     NmiWatchdog "kernel.nmi_watchdog"
@@ -68,6 +69,7 @@ settings! {
     Swappiness "vm.swappiness"
     StatInterval "vm.stat_interval"
     RtRuntime "kernel.sched_rt_runtime_us"
+    Printk "kernel.printk"
     IrqDefault "/proc/irq/default_smp_affinity"
     IrqAffinity "/proc/irq/N/smp_affinity_list"
     Workqueues "/sys/devices/virtual/workqueue/cpumask"
@@ -81,6 +83,12 @@ settings! {
     PageSharing "/sys/kernel/mm/ksm/run"
     RcuNormal "/sys/kernel/rcu_normal"
     RcuExpedited "/sys/kernel/rcu_expedited"
+    NoTurbo "/sys/devices/system/cpu/intel_pstate/no_turbo"
+    Boost "/sys/devices/system/cpu/cpufreq/boost"
+    Aspm "/sys/module/pcie_aspm/parameters/policy"
+    HaltPoll "/sys/module/kvm/parameters/halt_poll_ns"
+    ThreadedNapi "/sys/class/net/IF/threaded"
+    SendQueues "/sys/class/net/IF/queues/tx-N/xps_cpus"
     CpuOnline "/sys/devices/system/cpu/cpuN/online"
     PacketSteering "/sys/class/net/IF/queues/rx-N/rps_cpus"
     KernelThreads "kthreads"
@@ -151,12 +159,20 @@ impl SettingId {
             | SettingId::Workqueues
             | SettingId::WritebackWorkqueue
             | SettingId::PacketSteering => mask(aim.machine, &aim.housekeeping),
+            SettingId::SendQueues => mask(aim.machine, &aim.isolated),
             SettingId::NohzFullPatience => "1000".to_string(),
             SettingId::Tsc => "nowatchdog".to_string(),
             SettingId::RcuNocbPoll | SettingId::Threadirqs | SettingId::Nosmt => String::new(),
             SettingId::Preempt => "full".to_string(),
             SettingId::TimerMigration if aim.profile == Profile::Poll => "1".to_string(),
-            SettingId::SkewTick | SettingId::RcuNormal | SettingId::RcuNormalAfterBoot => "1".to_string(),
+            SettingId::SkewTick
+            | SettingId::RcuNormal
+            | SettingId::RcuNormalAfterBoot
+            | SettingId::NoTurbo
+            | SettingId::ThreadedNapi => "1".to_string(),
+            SettingId::UsbAutosuspend => "-1".to_string(),
+            SettingId::Aspm => "performance".to_string(),
+            SettingId::Printk => "3 4 1 7".to_string(),
             SettingId::TimerMigration
             | SettingId::RtGroupSched
             | SettingId::NmiWatchdog
@@ -166,6 +182,8 @@ impl SettingId {
             | SettingId::FairServer
             | SettingId::PageSharing
             | SettingId::RcuExpedited
+            | SettingId::Boost
+            | SettingId::HaltPoll
             | SettingId::CpuOnline => "0".to_string(),
             SettingId::Swappiness => "10".to_string(),
             SettingId::StatInterval => "120".to_string(),
@@ -197,7 +215,24 @@ impl SettingId {
             SettingId::RcuNormal | SettingId::RcuNormalAfterBoot | SettingId::RcuExpedited => {
                 unwanted("networks and control groups then take longer to change")
             }
-            SettingId::StatInterval => unwanted("it makes the figures in /proc/vmstat older"),
+            SettingId::StatInterval if kernel.at_least(6, 5) == Some(false) && aim.isolates() => None,
+            SettingId::StatInterval => unwanted(
+                "Linux 6.5 and newer leave isolated CPUs out, and elsewhere it makes the figures in /proc/vmstat older",
+            ),
+            SettingId::NoTurbo | SettingId::Boost => unwanted(
+                "it costs speed on every core: whether the loop has the time to spare, its limit says",
+            ),
+            SettingId::Aspm if matches!(profile, Periodic | Poll) => None,
+            SettingId::Aspm => unwanted("it matters to a loop that waits for a card"),
+            SettingId::UsbAutosuspend => unwanted("which USB device is in the loop, if any, is not known"),
+            SettingId::Printk => unwanted("the last words before a crash stand on the console"),
+            SettingId::HaltPoll => {
+                unwanted("whether a guest wakes sooner by it depends on the guest: measure both")
+            }
+            SettingId::ThreadedNapi => unwanted(
+                "a real-time kernel handles packets in the interrupt's thread already; another thread is another wakeup",
+            ),
+            SettingId::SendQueues => unwanted("drivers with several queues give each CPU one of its own"),
             SettingId::RtRuntime => {
                 unwanted("a loop that runs away would hang its CPU, or SCHED_DEADLINE loses a test")
             }

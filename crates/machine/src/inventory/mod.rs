@@ -52,6 +52,9 @@ pub struct Inventory {
     pub threads_unread: Option<String>,
     /// Interrupts.
     pub irqs: Vec<Irq>,
+    /// Devices whose interrupts a plan gave to the CPUs of its loop; no part of documents.
+    #[serde(skip)]
+    pub served: BTreeMap<String, CpuSet>,
     /// Which CPUs each unbound workqueue that shows itself in sysfs may use.
     pub workqueues: BTreeMap<String, CpuSet>,
     /// Frequency policies.

@@ -130,6 +130,15 @@ fn about(facts: &PlanFacts, intent: &Intent, choice: &CpuChoice, device: Option<
             ),
         }
     }
+    let stops =
+        machine.kernel.at_least(6, 12) == Some(false) || machine.scheduler.rt_group_scheduling == Some(true);
+    if intent.profile == Profile::Poll && stops {
+        said.push(
+            "this kernel stops real-time threads for 50 ms of each second (kernel.sched_rt_runtime_us): run the polling loop \
+             under SCHED_OTHER on its own CPU, or set -1 and keep two CPUs for housekeeping"
+                .to_string(),
+        );
+    }
     if let Some(device) = device.filter(|device| device.node.is_none() && facts.nodes().len() > 1) {
         said.push(format!("which memory node {} is near to is not known", device.name));
     }

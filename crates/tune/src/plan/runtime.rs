@@ -132,6 +132,11 @@ pub(super) fn actions(
         fair_server(&mut steps, choice);
     }
     power(&mut steps, choice);
+    steps.set(
+        SettingId::Aspm,
+        Disruption::None,
+        "links to cards stay awake: one that sleeps answers tens of microseconds later",
+    );
     memory(&mut steps);
     if SettingId::RtPriority.why_not(&steps.aim).is_none() {
         limits(&mut steps);
@@ -181,11 +186,8 @@ fn partition(steps: &mut RuntimeActions, choice: &CpuChoice) {
 }
 
 fn interrupts(steps: &mut RuntimeActions, choice: &CpuChoice) {
-    let mask = SettingId::IrqDefault.value(&steps.aim, None).unwrap_or_default();
-    steps.write(
-        ActionKind::IrqDefault,
-        &SettingId::IrqDefault.file(),
-        mask,
+    steps.set(
+        SettingId::IrqDefault,
         Disruption::None,
         "interrupts that are set up later begin on housekeeping CPUs",
     );
@@ -233,6 +235,13 @@ fn device_interrupts(steps: &mut RuntimeActions, intent: &Intent, choice: &CpuCh
     if device.irqs.is_empty() {
         steps.skip(&format!("interrupts of {name}"), "it has none of its own");
         return;
+    }
+    for (setting, what) in
+        [(SettingId::ThreadedNapi, "threaded NAPI"), (SettingId::SendQueues, "send queues (XPS)")]
+    {
+        if let Some(WhyNot::Unwanted(reason)) = setting.why_not(&steps.aim) {
+            steps.skip(&format!("{what} of {name}"), reason);
+        }
     }
     let irqs = device.irqs.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let first: CpuSet = choice.real_time.iter().take(1).collect();
@@ -287,6 +296,10 @@ fn timers(steps: &mut RuntimeActions, intent: &Intent) {
     for (setting, why) in [
         (SettingId::TimerMigration, why),
         (SettingId::WatchdogCpumask, "the lockup detector's timer and thread stay off the isolated CPUs"),
+        (
+            SettingId::StatInterval,
+            "before Linux 6.5 each CPU adds up memory statistics every second, isolated ones too",
+        ),
         (SettingId::NmiWatchdog, "its counter raises an NMI on every CPU, which nothing can mask"),
         (
             SettingId::CheckInterval,

@@ -61,6 +61,7 @@ impl Topology {
         machine.cpus.extend(self.offline.iter().map(|id| Cpu { id, ..Cpu::default() }));
         machine.cpus.sort_by_key(|cpu| cpu.id);
         machine.possible = machine.online();
+        machine.settings.insert("/proc/irq/default_smp_affinity".into(), "ff".into());
         let architecture = match self.arch.as_str() {
             "x86" => "x86_64",
             "arm64" => "aarch64",

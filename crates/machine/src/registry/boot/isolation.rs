@@ -40,7 +40,7 @@ pub(super) const ALL: &[Setting] = &[
         since: Some((3, 10)),
         reason: "stops the tick while a single task runs; offloads RCU callbacks and unbound kernel threads as well",
         cost: "each kernel entry costs more: for programs that poll, not for those that sleep each period",
-        source: "Linux 6.12, kernel/sched/isolation.c; Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst",
+        source: "Linux 6.12, kernel/sched/isolation.c; Linux of 2026-08, Documentation/core-api/real-time/kernel-configuration.rst",
         ..BOOT
     },
     Setting {

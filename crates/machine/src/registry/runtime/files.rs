@@ -223,6 +223,32 @@ pub(super) const ALL: &[Setting] = &[
         ..FILE
     },
     Setting {
+        name: "/sys/module/kvm/parameters/halt_poll_ns",
+        takes: ValueKind::Number,
+        effective: &["/sys/module/kvm/parameters/halt_poll_ns"],
+        reason: "for how long the host polls for a guest's wakeup before it lets the CPU go; 0 never polls",
+        cost: "with 0 each wakeup of a guest takes the longer way; polling takes the sibling's and other guests' time",
+        source: "Linux 6.12, Documentation/virt/kvm/halt-polling.rst",
+        ..FILE
+    },
+    Setting {
+        name: "/sys/class/net/IF/threaded",
+        takes: ValueKind::Switch,
+        since: Some((5, 12)),
+        reason: "1: an interface's packets are handled in threads of their own, which have a policy and CPUs",
+        cost: "each packet pays for another wakeup",
+        source: "Linux 6.12, Documentation/networking/napi.rst (threaded NAPI)",
+        ..FILE
+    },
+    Setting {
+        name: "/sys/class/net/IF/queues/tx-N/xps_cpus",
+        takes: ValueKind::Mask,
+        reason: "CPUs that send by this queue: a queue of the loop's own is locked by no other CPU",
+        cost: "none known",
+        source: "Linux 6.12, Documentation/networking/scaling.rst (XPS)",
+        ..FILE
+    },
+    Setting {
         name: "/sys/class/net/IF/queues/rx-N/rps_cpus",
         takes: ValueKind::Mask,
         needs: &["RPS"],

@@ -151,7 +151,7 @@ pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "vm.stat_interval",
         effective: &["/proc/sys/vm/stat_interval"],
-        reason: "every so many seconds each CPU adds up its memory statistics; isolated ones are spared since Linux 6.x",
+        reason: "every so many seconds each CPU adds up its memory statistics; CPUs that were isolated at boot are spared since Linux 6.5",
         cost: "older figures in /proc/vmstat",
         source: VM,
         ..SYSCTL
