@@ -14,6 +14,7 @@ pub fn compile(name: &str, part: &str) {
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-changed=../../tools/bpf.h");
     println!("cargo::rerun-if-changed=../../tools/per_cpu.h");
+    println!("cargo::rerun-if-changed=../../tools/quota.h");
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");

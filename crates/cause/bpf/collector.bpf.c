@@ -16,6 +16,7 @@
 
 #include "bpf.h"
 #include "per_cpu.h"
+#include "quota.h"
 #include "ring.h"
 #include "own.h"
 #include "switch.h"
@@ -211,6 +212,8 @@ static __attribute__((noinline)) int tell_waking(u64 woken)
 		return 0;
 	READ(pid, woken, struct task_struct, pid);
 	if (place_of(own, pid) < OWN) {
+		if (own->ordinary && tell_throttled(at, pid, woken))
+			return 0;
 		own->woke = ELSEWHERE;
 		return 0;
 	}
@@ -248,13 +251,15 @@ ON(sched_waking)
 
 	if (!own)
 		return tell_waking(given->of[0]);
-	if (own->idles && own->tasks[0] == given->of[0]) {
+	if (!own->ordinary && own->idles && own->tasks[0] == given->of[0]) {
 		own->woke = OVER_IDLE;
 		return 0;
 	}
 	pid = met(own, given->of[0]);
 	if (!pid)
 		return tell_waking(given->of[0]);
+	if (own->ordinary && tell_throttled(at, pid, given->of[0]))
+		return 0;
 	if (own->idles) {
 		own->woke = OVER_IDLE;
 		return 0;

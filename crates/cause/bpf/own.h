@@ -48,13 +48,15 @@ INLINE u32 met(struct own *own, u64 task)
 /* Notes where a thread lies, if it is the idle one or measures. */
 INLINE void meet(struct own *own, u32 pid, u64 task)
 {
-	u32 place = place_of(own, pid);
+	u32 place = place_of(own, pid), prio = 0;
 
 	if (!pid) {
 		own->idle = task;
 	} else if (place < OWN && own->tasks[place] != task) {
 		own->tasks[place] = task;
 		READ(own->stacks[place], task, struct task_struct, stack);
+		READ(prio, task, struct task_struct, prio);
+		own->ordinary |= prio >= ORDINARY;
 	}
 }
 

@@ -29,6 +29,7 @@ enum {
 	OWN = 4,
 	TIMERS = 2,
 	PART = 5,	       /* callers in an event */
+	ORDINARY = 100,	       /* the first priority of ordinary threads */
 	KEPT_PARTS = 6,	       /* some ten functions of the interrupt, and twenty that it interrupted */
 	CHUNK_EVENTS = 256,
 	CHUNKS = 128,
@@ -75,6 +76,7 @@ struct own {
 	u64 fired_ns; /* and when a timer fired while it was idle, */
 	u64 fired;    /* with which function */
 	u64 context;  /* where this program's arguments lie, as a number */
+	u64 ordinary; /* whether one of the measuring threads has no real-time priority: a quota may stop it */
 	u64 rq;	      /* where the CPU's run queue lies, once a switch has been told */
 };
 
@@ -129,7 +131,8 @@ enum kind {
 	KEPT,		/* measuring thread, prio | its prio << 32, whether in user mode: another one had the CPU; stacks follow */
 	RENAMED,	/* pid, -, -, comm: from here on */
 	WOKEN,		/* pid, function of a timer, when it fired, when the thread before left the idle CPU: a quiet cycle */
-	LEFT,		/* pid | prio << 32, state: a measuring thread leaves its CPU, and does not sleep */
+	LEFT,		/* pid | prio << 32, state, whether its quota is used up: a measuring thread leaves its CPU, and does not sleep */
+	THROTTLED,	/* pid | prio << 32: a measuring thread is woken, and its quota is used up */
 };
 
 enum vector {

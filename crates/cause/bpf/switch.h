@@ -102,7 +102,25 @@ static __attribute__((noinline)) int tell_left(u32 at, u32 cpu, u32 pid)
 	READ(prio, bpf_get_current_task_btf(), struct task_struct, prio);
 	event->word[0] = pid | (u64)prio << 32;
 	event->word[1] = state_here();
+	event->word[2] = prio >= ORDINARY && is_throttled(bpf_get_current_task_btf());
 	return 0;
+}
+
+/* Returns whether a measuring thread that is woken may not run. */
+static __attribute__((noinline)) int tell_throttled(u32 at, u32 pid, u64 woken)
+{
+	struct event *event;
+	u32 prio = 0;
+
+	READ(prio, woken, struct task_struct, prio);
+	if (prio < ORDINARY || !is_throttled((const void *)woken))
+		return 0;
+	event = add_at(at, THROTTLED, bpf_ktime_get_ns());
+	if (!event)
+		return 0;
+	head(event, THROTTLED, bpf_get_smp_processor_id(), pid);
+	event->word[0] = pid | (u64)prio << 32;
+	return 1;
 }
 
 /* The measuring threads and the idle one need no name, and are known by where they lie once they have been met. */

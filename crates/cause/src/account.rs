@@ -228,9 +228,23 @@ impl<'a> Book<'a> {
                 self.requests.push((**sent).clone());
             }
             EventKind::Kept(kept) => self.keeps(kept),
-            EventKind::Left { prio, is_stopped, .. } => self.waiting.leaves(*prio, *is_stopped),
+            EventKind::Left { prio, is_stopped, is_throttled, .. } => {
+                let throttled = prio.filter(|_| *is_throttled).map(|prio| Withheld::Throttled { prio });
+                self.waiting.leaves(*prio, is_stopped.then_some(Withheld::Stopped).or(throttled));
+            }
+            EventKind::Throttled { prio, .. } => self.is_throttled(*prio),
             EventKind::Stolen(stolen_ns) => self.steal.read(event.monotonic_ns, *stolen_ns),
             EventKind::Renamed { pid, comm } => self.renamed(*pid, comm),
+        }
+    }
+
+    /// A measuring thread was woken, and may not have the CPU, whatever does.
+    fn is_throttled(&mut self, prio: i32) {
+        if self.current.is_none_or(|pid| !self.own.contains(&pid)) {
+            let why = Withheld::Throttled { prio };
+            self.waiting.cannot_run(why);
+            self.base = self.span(Occupant::Withheld(why));
+            self.begins(self.base);
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns an account into causes: spans get kinds and names for the user.
 
-use evidence::cause::{Cause, CauseKind, KernelContext, RETURN, STOPPED, Sender};
+use evidence::cause::{Cause, CauseKind, HYPERVISOR, KernelContext, RETURN, STOPPED, Sender};
 use machine::snapshot::Preemption;
 
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use crate::account::{Account, Occupant, Point, Span, Withheld, Woken};
 use crate::event::{ContextKind, Sent, Task, Vector};
 use crate::kept::{KeptBy, context, limit_of, owner, scheduled_as};
 use crate::names::Names;
-use crate::unseen::HYPERVISOR;
 
 /// A spike with more causes than this joins those of one name.
 const LISTED: usize = 48;

@@ -76,6 +76,15 @@ pub enum EventKind {
         prio: Option<i32>,
         /// Whether it was stopped: by a signal, a debugger, or the freezer. Else it is ready to run.
         is_stopped: bool,
+        /// Whether the quota of its control group keeps it from that.
+        is_throttled: bool,
+    },
+    /// A measuring thread was woken, and the quota of its control group is used up.
+    Throttled {
+        /// The thread.
+        pid: u32,
+        /// The kernel's priority of it.
+        prio: i32,
     },
     /// A thread of this CPU took another name.
     Renamed {

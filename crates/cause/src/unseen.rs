@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use evidence::cause::{Cause, CauseKind};
+use evidence::cause::{Cause, CauseKind, HYPERVISOR};
 use inspect::counters::{Counters, smi_count, steal_ns};
 use machine::CpuSet;
 use machine::counters::CounterClass;
@@ -193,9 +193,6 @@ impl Unseen {
 }
 
 const SMI: &str = "system management interrupt";
-
-/// The name of a cause of kind [`CauseKind::Stolen`].
-pub const HYPERVISOR: &str = "hypervisor";
 
 #[cfg(test)]
 mod tests {

@@ -12,25 +12,31 @@ use crate::span::{Occupant, Span, Withheld};
 /// The measured thread of a CPU while it does not have it.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// How it leaves the CPU with the next switch: its priority, and whether it was stopped.
-    leaves: Option<(Option<i32>, bool)>,
+    /// How it leaves the CPU with the next switch: its priority, and why it cannot have it then.
+    leaves: Option<(Option<i32>, Option<Withheld>)>,
     /// Its priority, where it is known to be ready.
     ready: Option<i32>,
     /// Its priority, as its last wakeup or its last leave showed it.
     prio: Option<i32>,
-    /// Why it cannot have the CPU.
+    /// Why it cannot have the CPU: as an event says, or by what runs instead.
+    cannot: Option<Withheld>,
     withheld: Option<Withheld>,
 }
 
 impl Waiting {
     /// Why it cannot have the CPU, whatever runs.
     pub fn withheld(&self) -> Option<Withheld> {
-        self.withheld
+        self.cannot.or(self.withheld)
+    }
+
+    /// It cannot have the CPU from here on.
+    pub fn cannot_run(&mut self, why: Withheld) {
+        self.cannot = Some(why);
     }
 
     /// It leaves the CPU with the next switch, and does not sleep.
-    pub fn leaves(&mut self, prio: Option<i32>, is_stopped: bool) {
-        self.leaves = Some((prio, is_stopped));
+    pub fn leaves(&mut self, prio: Option<i32>, why: Option<Withheld>) {
+        self.leaves = Some((prio, why));
         self.prio = prio.or(self.prio);
     }
 
@@ -42,7 +48,7 @@ impl Waiting {
 
     /// It has the CPU. What was known of it before the window says nothing of a later wakeup.
     pub fn runs(&mut self, is_before_the_window: bool) {
-        (self.leaves, self.ready, self.withheld) = (None, None, None);
+        (self.leaves, self.ready, self.withheld, self.cannot) = (None, None, None, None);
         if is_before_the_window {
             self.prio = None;
         }
@@ -52,15 +58,13 @@ impl Waiting {
     /// give way to it.
     pub fn passed_over_for(&mut self, to: &Task) {
         match self.leaves.take() {
-            Some((_, true)) => self.withheld = Some(Withheld::Stopped),
-            Some((prio, false)) => self.ready = prio,
+            Some((_, Some(why))) => self.cannot_run(why),
+            Some((prio, None)) => self.ready = prio,
             None => {}
         }
-        if self.withheld != Some(Withheld::Stopped) {
-            self.withheld = self
-                .ready
-                .and_then(|prio| (to.pid == 0 || yields(to, prio)).then_some(Withheld::Throttled { prio }));
-        }
+        self.withheld = self
+            .ready
+            .and_then(|prio| (to.pid == 0 || yields(to, prio)).then_some(Withheld::Throttled { prio }));
     }
 
     /// Takes the time of threads that have to give way to it, and were not found in the kernel by its wakeup.

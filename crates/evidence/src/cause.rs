@@ -163,6 +163,9 @@ pub const RETURN: &str = "return to the program";
 /// [`CauseKind::Timer`].
 pub const OWN_TIMER: &str = "interrupt of the loop";
 
+/// The name of a cause of kind [`CauseKind::Stolen`].
+pub const HYPERVISOR: &str = "hypervisor";
+
 /// The name of the kernel's limits for real-time threads, a cause of kind [`CauseKind::Throttled`]:
 /// `kernel.sched_rt_runtime_us`, or the server for ordinary threads that took its place in Linux 6.12.
 pub const RT_LIMIT: &str = "limit for real-time threads";

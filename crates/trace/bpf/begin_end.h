@@ -52,8 +52,9 @@ INLINE int comes_to(u16 kind)
 	stay->in_ns = at_ns;
 	/* Keeps its timer: threads that it wakes inherit that. */
 	stay->woken_ns = 0;
-	stay->waker = stay->faults = stay->migrations = 0;
+	stay->waker = 0;
 	stay->how = GOES_ON;
+	is_told(stay);
 	__builtin_memset(stay->waker_name, 0, 16);
 	__builtin_memset(&stay->by, 0, sizeof(stay->by));
 	return 0;

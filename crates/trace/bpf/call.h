@@ -100,8 +100,11 @@ INLINE void take_call(struct thread *thread, const struct pt_regs *regs)
 		call = thread->last_call;
 	stay->call = thread->last_call = call;
 	take_place(thread, regs);
+	thread->requeue_to = thread->requeued_ns = 0;
 	if (call != futex_call)
 		return;
+	if ((stay->argument[1] & FUTEX_COMMAND) == FUTEX_WAIT_REQUEUE_PI)
+		thread->requeue_to = fifth;
 	/* It waited for a condition, and has been moved to the lock. */
 	if (thread->spins_ns && (stay->argument[1] & FUTEX_COMMAND) == FUTEX_WAIT_REQUEUE_PI) {
 		stay->argument[0] = fifth;

@@ -111,7 +111,26 @@ INLINE void is_released(struct thread *thread, u32 pid)
 	tell_user_stack(thread, pid, AT_RELEASE, thread->released_ns);
 }
 
-/* (owner, thread whose priority it gets): by a thread that waits for a lock, or by the owner as it releases one. */
+/* A thread that sleeps for a condition lends its priority: it has been moved to the lock. */
+INLINE void is_requeued(struct thread *thread, u32 owner, const struct task_struct *task)
+{
+	struct record *stay = &thread->stay;
+
+	if (!thread->requeue_to || thread->requeued_ns || stay->in_ns > thread->slept_ns)
+		return;
+	thread->requeued_ns = bpf_ktime_get_ns();
+	thread->owner = owner;
+	bpf_probe_read_kernel(thread->owner_name, 16, &task->comm);
+	stay->argument[0] = thread->requeue_to;
+	stay->argument[1] = FUTEX_LOCK_PI;
+	stay->word[0] = owner;
+	thread->has_lock = 1;
+}
+
+/*
+ * (owner, thread whose priority it gets): by a thread that waits for a lock, by the owner as it releases one, or by a thread that moves
+ * another one to a lock.
+ */
 ON(sched_pi_setprio)
 {
 	u32 owner = 0, lender = 0, current = bpf_get_current_pid_tgid(), *spinner;
@@ -131,6 +150,9 @@ ON(sched_pi_setprio)
 		bpf_map_update_elem(&spinners, &owner, &lender, 0);
 		return 0;
 	}
+	thread = watched(lender);
+	if (thread)
+		is_requeued(thread, owner, (const void *)given->of[0]);
 	if (owner != current)
 		return 0;
 	spinner = bpf_map_lookup_elem(&spinners, &owner);

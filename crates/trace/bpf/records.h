@@ -43,14 +43,6 @@ struct k_sigaction {
 	struct sigaction sa;
 } CORE;
 
-struct cfs_rq {
-	int throttle_count;
-} CORE;
-
-struct sched_entity {
-	struct cfs_rq *cfs_rq;
-} CORE;
-
 struct thread_info {
 	u64 flags;
 	u32 status;
@@ -71,8 +63,6 @@ struct task_struct {
 	struct wake_q_node wake_q;
 	char comm[16];
 	unsigned int frozen : 1; /* by its control group */
-	u8 throttled; /* since 6.18 */
-	struct sched_entity se;
 } CORE;
 
 /* The same for a number that has fewer bytes in some kernels. */
@@ -169,6 +159,7 @@ enum {
 	INHERITED = 32, /* by a watched thread whose stay a timer had begun, or that had inherited one: due_ns and timer are that one's */
 	GOES_ON = 64,	/* it was not: it goes on from a begin or an end of a cycle */
 	THROTTLED = 256, /* it left its CPU ready to run, and its control group has used up its quota */
+	HELD_BACK = 512, /* its control group had used up its quota when it was woken */
 	HOLE = 128,	/* no room for a record of a move, or of another thread that had the CPU while it waited for one */
 };
 
@@ -210,6 +201,11 @@ struct record {
 	u32 lost; /* stays of this thread that found no room since the last one that did */
 	char after_name[16];
 	struct interrupt by;
+	/* Since it was woken, or left its CPU ready to run: for how long its control group's quota kept it from the CPU. */
+	u64 withheld_ns;
+	/* What the hypervisor took from the CPU: since the thread left it last, and in this stay. */
+	u64 stolen_before_ns;
+	u64 stolen_within_ns;
 };
 
 struct stack {
@@ -303,9 +299,16 @@ struct thread {
 	u64 arrived_ns; /* when it was last seen to get a CPU */
 	u64 spins_ns; /* since when it waits on its CPU for a lock; 0 where it does not, or that was told */
 	u64 released_ns; /* when that wait was over */
+	u64 requeue_to; /* the lock that its call's condition may move it to; 0 for another call */
+	u64 requeued_ns; /* since when it sleeps for that lock */
 	u32 lock_command; /* of the futex call that waits for it */
 	u32 owner; /* of the lock, as far as it was seen */
 	char owner_name[16];
+	u64 queue; /* of its control group, where it is ready, and may be kept from the CPU by a quota */
+	u64 queue_ns; /* for how long that had been so when it became ready */
+	u64 stolen_ns; /* the hypervisor's clock of the CPU that it was on last, and one; 0 if it was not read */
+	u32 stolen_on; /* that CPU */
+	u32 unused;
 	u64 caller_at; /* where the caller is that tells its waits apart, from 8 bytes below the stack pointer; 0 if none does */
 };
 

@@ -20,6 +20,7 @@
 
 #include "bpf.h"
 #include "per_cpu.h"
+#include "quota.h"
 #include "records.h"
 #include "maps.h"
 #include "tell.h"
@@ -113,21 +114,47 @@ INLINE u32 leaves_as(const struct task_struct *prev)
 	return state && prev->flags & PF_FROZEN ? state | TASK_FROZEN : state;
 }
 
-/* Whether the quota of its control group keeps the current thread, which is ready, from its CPU. */
-INLINE int is_throttled(const struct task_struct *prev)
+/* A thread is ready to run from now on. Returns whether the quota of its control group keeps it from that. */
+INLINE int is_ready(struct thread *thread, const struct task_struct *task)
 {
-	const struct cfs_rq *queue = 0;
-	int count = 0;
+	thread->queue = 0;
+	if (task->prio < ORDINARY)
+		return 0;
+	thread->queue = queue_of(task);
+	thread->queue_ns = throttled_ns(thread->queue);
+	return is_throttled(task);
+}
 
-	if (prev->prio < ORDINARY)
+/* It has the CPU, and for how long it was kept from that; which is not known where it was moved to another CPU's queue. */
+INLINE void has_waited(struct thread *thread, const struct task_struct *task)
+{
+	struct record *stay = &thread->stay;
+	u64 queue = thread->queue;
+
+	thread->queue = 0;
+	if (queue && queue_of(task) == queue)
+		stay->withheld_ns = throttled_ns(queue) - thread->queue_ns;
+	else
+		stay->how &= ~HELD_BACK;
+}
+
+/* What the hypervisor took from this CPU since the thread came to it, or left it. */
+INLINE u64 stolen_since(struct thread *thread, u32 cpu)
+{
+	u64 before = thread->stolen_on == cpu ? thread->stolen_ns : 0;
+
+	if (!steal_from_rq)
 		return 0;
-	if (HAS(struct task_struct, throttled))
-		return prev->throttled;
-	if (!HAS(struct cfs_rq, throttle_count))
-		return 0;
-	READ(queue, prev, struct task_struct, se.cfs_rq);
-	READ(count, queue, struct cfs_rq, throttle_count);
-	return count != 0;
+	thread->stolen_ns = stolen(run_queue());
+	thread->stolen_on = cpu;
+	return before && thread->stolen_ns > before ? thread->stolen_ns - before : 0;
+}
+
+/* All is told that came before the next stay, or the next part of this one. */
+INLINE void is_told(struct record *stay)
+{
+	stay->faults = stay->migrations = 0;
+	stay->withheld_ns = stay->stolen_before_ns = 0;
 }
 
 /* The thread that leaves is still the current one, so its fields may be read directly. The idle thread's are always the same. */
@@ -149,7 +176,8 @@ INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 
 	if (!is_preempted)
 		state = leaves_as(prev);
 	stay->state = state;
-	if (state == TASK_RUNNING && is_throttled(prev))
+	stay->stolen_within_ns = stolen_since(thread, cpu);
+	if (state == TASK_RUNNING && is_ready(thread, prev))
 		stay->how |= THROTTLED;
 	stay->prio = prev->prio;
 	stay->policy = prev->policy;
@@ -185,7 +213,8 @@ INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 
 		waits_on(thread, cpu + 1);
 	}
 	stay->woken_ns = stay->due_ns = stay->timer = 0;
-	stay->waker = stay->how = stay->faults = stay->migrations = 0;
+	stay->waker = stay->how = 0;
+	is_told(stay);
 	__builtin_memset(stay->waker_name, 0, 16);
 	__builtin_memset(&stay->by, 0, sizeof(stay->by));
 }
@@ -210,12 +239,16 @@ INLINE void check_wait(struct thread *thread, const struct here *waited_for)
 		stay->how |= HOLE;
 }
 
-INLINE void arrive(struct thread *thread, const struct task_struct *prev, u32 pid, u32 left, const struct here *here, u64 at_ns)
+INLINE void arrive(struct thread *thread, const struct task_struct *prev, const struct task_struct *next, u32 left, const struct here *here,
+		   u64 at_ns)
 {
+	u32 pid = next->pid;
 	struct record *stay = &thread->stay;
 
 	waits_on(thread, 0);
 	comes_after(stay, prev, left);
+	has_waited(thread, next);
+	stay->stolen_before_ns = stolen_since(thread, bpf_get_smp_processor_id());
 	thread->yields = 0;
 	stay->in_ns = thread->arrived_ns = at_ns;
 	if (thread->spins_ns)
@@ -262,7 +295,7 @@ ON_TYPED(sched_switch)
 	if (goes)
 		leave(goes, prev, left, cpu, at_ns, next, given->of[0] & 1);
 	if (comes) {
-		arrive(comes, prev, pid, left, here, at_ns);
+		arrive(comes, prev, next, left, here, at_ns);
 		return 0;
 	}
 	if (!here || !here->waiters)

@@ -207,7 +207,7 @@ ON_TYPED(sched_waking)
 			take_call(thread, bpf_task_pt_regs(bpf_get_current_task_btf()));
 		tell_stay(stay);
 		stay->how = AWAKE;
-		stay->faults = stay->migrations = 0;
+		is_told(stay);
 		stay->woken_ns = stay->in_ns = stay->at_ns;
 		in_interrupt(&stay->by, here);
 		by_which_timer(pid, current, &stay->by, here, &stay->how, &stay->due_ns, &stay->timer);
@@ -215,11 +215,14 @@ ON_TYPED(sched_waking)
 	}
 	stay->woken_ns = bpf_ktime_get_ns();
 	stay->waker = current;
-	stay->how = current ? 0 : OVER_IDLE;
+	stay->how = (current ? 0 : OVER_IDLE) | (is_ready(thread, task) ? HELD_BACK : 0);
 	if (current)
 		bpf_get_current_comm(stay->waker_name, 16);
 	in_interrupt(&stay->by, here);
 	by_which_timer(pid, current, &stay->by, here, &stay->how, &stay->due_ns, &stay->timer);
+	if (thread->requeued_ns)
+		tell_spun(thread, pid, thread->requeued_ns, stay->woken_ns);
+	thread->requeued_ns = 0;
 	target = task->wake_cpu;
 	waits_on(thread, target + 1);
 	thread->has_waking_stack = 0;

@@ -8,13 +8,12 @@
 //! Execution is one cause, wherever it is. The wakeup interrupted the thread that had the CPU: the kernel
 //! function of that thread is below the interrupt's own functions in the stack.
 
-use cause::event::ORDINARY;
 use cause::kept::{KeptBy, gives_way, limit_of, scheduled_as};
-use evidence::cause::{Cause, CauseKind, OWN_TIMER, Owner, STOPPED, WENT_OFFLINE};
+use evidence::cause::{Cause, CauseKind, OWN_TIMER, Owner, QUOTA, STOPPED, WENT_OFFLINE};
 
 use crate::cycle::{LoopCycle, Preempted};
 use crate::own;
-use crate::record::{Predecessor, Scheduled, ThreadEvent, Waking};
+use crate::record::{Predecessor, Scheduled, Stay, ThreadEvent, Waking};
 use crate::scene::Scene;
 use crate::wait::Wait;
 use crate::within::{self, PageFault};
@@ -30,6 +29,10 @@ const SHORTEST_NS: u64 = 1_000;
 const WITHHELD_NS: u64 = 100_000;
 
 const FROM_DUE: &str = "from due to its interrupt";
+
+/// The time for which the hypervisor's clock says what it took.
+const SINCE_IT_SLEPT: &str = "between the thread's sleep and its begin";
+const SINCE_IT_LEFT: &str = "since the thread left it";
 
 /// The most page faults, and moves, of one cycle that have a line each.
 const FAULTS: usize = 32;
@@ -60,7 +63,8 @@ impl CycleCauses {
 fn of_execution(cycle: &LoopCycle, response: &[Cause]) -> Vec<Cause> {
     let from_ns = cycle.from_ns().saturating_sub(cycle.due_ns);
     let is_own = |cause: &&Cause| {
-        matches!(cause.kind, CauseKind::Execution | CauseKind::Syscall | CauseKind::Fault)
+        let is_within = cause.kind == CauseKind::Stolen && from_ns == cause.begin_ns.unwrap_or(0);
+        (is_within || matches!(cause.kind, CauseKind::Execution | CauseKind::Syscall | CauseKind::Fault))
             && cause.begin_ns.is_some_and(|begin_ns| begin_ns >= from_ns)
     };
     let own_ns: u64 = response
@@ -105,9 +109,11 @@ fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
             (.., true) => (CauseKind::IdleExit, "idle", Some(FROM_DUE.to_string())),
             (.., false) => (CauseKind::Timer, OWN_TIMER, Some(FROM_DUE.to_string())),
         };
-        let mut cause = Cause::timed(kind, name, over_ns, late_ns);
+        let stolen_ns = stolen_from(late_ns, scene.stay_from(cycle.began_ns)).unwrap_or(0);
+        causes.extend((stolen_ns > 0).then(|| own::stolen(over_ns, stolen_ns, SINCE_IT_SLEPT)));
+        let mut cause = Cause::timed(kind, name, over_ns + stolen_ns, late_ns - stolen_ns);
         cause.detail = detail;
-        causes.push(cause);
+        causes.extend((late_ns - stolen_ns >= SHORTEST_NS).then_some(cause));
     }
     causes.extend(waits(cycle, scene, cycle.woken_ns, cycle.began_ns));
     causes
@@ -124,7 +130,8 @@ fn overrun(cycle: &LoopCycle, scene: &Scene<'_>, over_ns: u64) -> Vec<Cause> {
         let others =
             before.preempted.iter().map(|part| part.ns).chain(before.blocked.iter().map(|part| part.ns));
         own_ns = over_ns.saturating_sub(others.sum::<u64>());
-        is_long = before.execution_ns > cycle.due_ns.saturating_sub(before.due_ns);
+        is_long = before.execution_ns - before.stolen_ns.min(before.execution_ns)
+            > cycle.due_ns.saturating_sub(before.due_ns);
     }
     let mut own = Cause::timed(CauseKind::Execution, "the cycle before", 0, own_ns);
     own.detail =
@@ -160,13 +167,11 @@ fn own_before_begin(begin_ns: u64, ns: u64) -> Option<Cause> {
 /// A time in which another task had the CPU.
 fn lost_cpu(cycle: &LoopCycle, scene: &Scene<'_>, part: &Preempted) -> Vec<Cause> {
     let (from_ns, to_ns) = (part.from_ns, part.from_ns + part.ns);
-    if part.is_throttled {
-        return vec![withheld(ORDINARY, from_ns.saturating_sub(cycle.due_ns), part.ns)];
-    }
     if part.by == Scheduled::default() {
         waits(cycle, scene, from_ns, to_ns)
     } else {
-        preempted(cycle, scene, from_ns, to_ns, &part.by)
+        let first = Holder::came(&part.by, false);
+        shares(cycle, scene, (from_ns, to_ns), first, part.is_throttled)
     }
 }
 
@@ -313,21 +318,78 @@ fn waits(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> Vec<
     let waking =
         waking.or_else(|| stays.find(|stay| stay.woken_ns == Some(from_ns)).map(|stay| &stay.waking));
     let first = waking.map(Holder::ran_at).unwrap_or_default();
-    shares(cycle, scene, (from_ns, to_ns), Holder { had_it: true, ..first })
+    let is_throttled = waking.is_some_and(|waking| waking.is_throttled);
+    shares(cycle, scene, (from_ns, to_ns), Holder { had_it: true, ..first }, is_throttled)
 }
 
-/// A preemption: `by` came, and after that others.
-fn preempted(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, by: &Scheduled) -> Vec<Cause> {
-    shares(cycle, scene, (from_ns, to_ns), Holder::came(by, false))
+/// The part of a wait for the CPU in which the quota of its control group kept the thread from that: at its
+/// begin if it `began_so`, else at its end, after which the thread runs.
+fn by_quota(stay: Option<&Stay>, (from_ns, to_ns): (u64, u64), began_so: bool) -> Option<(u64, u64)> {
+    let ns = stay.map_or(0, |stay| stay.withheld_ns).min(to_ns - from_ns);
+    match (began_so, ns) {
+        // This kernel does not count it.
+        (true, 0) => Some((from_ns, to_ns)),
+        (true, ns) => Some((from_ns, from_ns + ns)),
+        (false, ns) => (ns >= SHORTEST_NS).then_some((to_ns - ns, to_ns)),
+    }
+}
+
+/// The part of `ns` without another explanation that the hypervisor took, by the clock of the CPU that this
+/// stay began on.
+fn stolen_from(ns: u64, stay: Option<&Stay>) -> Option<u64> {
+    stay.map(|stay| stay.stolen_before_ns.min(ns)).filter(|ns| *ns >= SHORTEST_NS)
+}
+
+/// Gives the hypervisor what its clock says: of the time without a cause, and of the threads that had the CPU
+/// if the clock was read as the thread left that.
+fn give_stolen(causes: &mut Vec<Cause>, stay: &Stay, cycle: &LoopCycle, (from_ns, to_ns): (u64, u64)) {
+    let late_ns = if from_ns == cycle.woken_ns { from_ns.saturating_sub(cycle.due_ns) } else { 0 };
+    let left_ns = stay.stolen_before_ns.saturating_sub(late_ns);
+    let named_ns: u64 = causes.iter().filter_map(|cause| cause.duration_ns).sum();
+    let mut stolen_ns = left_ns.min((to_ns - from_ns).saturating_sub(named_ns));
+    if stay.woken_ns.is_none() {
+        let longest = causes.iter_mut().filter(|cause| !is_withheld(cause));
+        let longest =
+            longest.max_by_key(|cause| cause.duration_ns).and_then(|cause| cause.duration_ns.as_mut());
+        if let Some(ns) = longest {
+            let taken_ns = (left_ns - stolen_ns).min(*ns);
+            *ns -= taken_ns;
+            stolen_ns += taken_ns;
+        }
+    }
+    if stolen_ns >= SHORTEST_NS {
+        let when = if stay.woken_ns.is_some() { SINCE_IT_SLEPT } else { SINCE_IT_LEFT };
+        causes.push(own::stolen(from_ns.saturating_sub(cycle.due_ns), stolen_ns, when));
+    }
 }
 
 /// Divides the time between two moments among the threads that had the CPU for which the thread waited then:
-/// `first`, and the later ones. No thread is named where records of the wait were lost.
-fn shares(cycle: &LoopCycle, scene: &Scene<'_>, (from_ns, to_ns): (u64, u64), first: Holder) -> Vec<Cause> {
-    let stay = scene.stays(scene.thread).map(|(_, stay)| stay).find(|stay| stay.in_ns == to_ns);
-    if to_ns <= from_ns || stay.is_some_and(|stay| stay.has_hole) {
+/// `first`, and the later ones. None had it while a quota kept the thread from it, and none is named where
+/// records of the wait were lost.
+fn shares(
+    cycle: &LoopCycle,
+    scene: &Scene<'_>,
+    (from_ns, to_ns): (u64, u64),
+    first: Holder,
+    is_throttled: bool,
+) -> Vec<Cause> {
+    let stay = scene.stay_from(to_ns);
+    if to_ns <= from_ns {
         return Vec::new();
     }
+    let quota = by_quota(stay, (from_ns, to_ns), is_throttled);
+    let by_quota = quota.map(|(at_ns, end_ns)| {
+        Cause::timed(CauseKind::Throttled, QUOTA, at_ns.saturating_sub(cycle.due_ns), end_ns - at_ns)
+    });
+    if stay.is_some_and(|stay| stay.has_hole) {
+        return by_quota.into_iter().collect();
+    }
+    // The part of a time that the quota leaves: it is at either end of the whole.
+    let without_quota = |begin_ns: u64, end_ns: u64| match quota {
+        Some((at_ns, until_ns)) if at_ns <= begin_ns => (begin_ns.max(until_ns.min(end_ns)), end_ns),
+        Some((at_ns, _)) => (begin_ns, end_ns.min(at_ns)),
+        None => (begin_ns, end_ns),
+    };
     let was_woken = first.had_it;
     let mut parts = Vec::new();
     for (n, (cpu, from_ns, to_ns)) in scene.waited_for(from_ns, to_ns, cycle.cpu).into_iter().enumerate() {
@@ -341,6 +403,7 @@ fn shares(cycle: &LoopCycle, scene: &Scene<'_>, (from_ns, to_ns): (u64, u64), fi
     let own = stay.map(|stay| stay.prio);
     let parts = parts.into_iter().zip(ends).filter_map(|((cpu, begin_ns, holder), end_ns)| {
         let holder = holder.until(scene.left(cpu, end_ns));
+        let (begin_ns, end_ns) = without_quota(begin_ns, end_ns);
         let ns = end_ns.saturating_sub(begin_ns);
         let cause = if ns >= SHORTEST_NS { holder.cause(own, begin_ns, ns, scene) } else { None };
         Some(Cause { begin_ns: Some(begin_ns.saturating_sub(cycle.due_ns)), ..cause? })
@@ -348,6 +411,10 @@ fn shares(cycle: &LoopCycle, scene: &Scene<'_>, (from_ns, to_ns): (u64, u64), fi
     let mut causes = Vec::new();
     parts.for_each(|cause| add(&mut causes, cause));
     causes.retain(|cause| !was_woken || !is_withheld(cause) || cause.duration_ns >= Some(WITHHELD_NS));
+    causes.extend(by_quota);
+    if let Some(stay) = stay {
+        give_stolen(&mut causes, stay, cycle, (from_ns, to_ns));
+    }
     causes
 }
 

@@ -39,6 +39,8 @@ pub struct LoopCycle {
     pub ended_ns: u64,
     /// Time on a CPU.
     pub execution_ns: u64,
+    /// The part of it that the hypervisor took, by its own clock.
+    pub stolen_ns: u64,
     /// Times in which it was runnable, and another task had the CPU.
     pub preempted: Vec<Preempted>,
     /// Times in which it waited for something other than its next cycle.
@@ -151,6 +153,7 @@ impl LoopCycle {
             is_begin_unseen: false,
             ended_ns: ns,
             execution_ns: 0,
+            stolen_ns: 0,
             preempted: Vec::new(),
             blocked: Vec::new(),
             faults: 0,
@@ -318,6 +321,7 @@ impl CycleCutter {
         let spun = std::mem::take(&mut self.spun);
         if let Some(cycle) = &mut self.open {
             cycle.execution_ns += stay.out_ns.saturating_sub(stay.in_ns);
+            cycle.stolen_ns += stay.stolen_within_ns;
             spun.iter().for_each(|part| cycle.waits_on_its_cpu(part, &stay));
             cycle.faults += stay.faults;
             cycle.migrations += stay.migrations;
@@ -415,19 +419,20 @@ impl CycleCutter {
 
     /// A wait within a cycle: it was woken, and has the CPU again.
     fn wakes(&mut self, on: Wait, last: &Stay, stay: &Stay) {
-        let Some(cycle) = self.current() else { return };
         let woken_ns = stay.woken_ns.unwrap_or(stay.in_ns);
         let waking = &stay.waking;
         let from_ns = last.out_ns;
-        if woken_ns > from_ns {
-            cycle.block(Blocked {
-                from_ns,
-                ns: woken_ns - from_ns,
-                on,
-                words: last.leaving.words,
-                ended_by: waking.by().map(|(id, name)| (id, name.to_string())),
-                interrupt: waking.interrupt.clone(),
-            });
+        // From then on it waited for the lock to which the kernel had moved it from its condition.
+        let is_moved = |part: &&Stay| part.in_ns > from_ns && part.out_ns <= woken_ns;
+        let moved = self.spun.iter().find(is_moved).and_then(|part| Some((Wait::of(part)?, part.clone())));
+        let Some(cycle) = self.current() else { return };
+        let until_ns = moved.as_ref().map_or(woken_ns, |(_, part)| part.in_ns);
+        let whole = (from_ns, until_ns, on, last.leaving.words);
+        let then = moved.map(|(lock, part)| (until_ns, woken_ns, lock, part.leaving.words));
+        for (from_ns, to_ns, on, words) in [whole].into_iter().chain(then).filter(|part| part.1 > part.0) {
+            let ended_by = waking.by().map(|(id, name)| (id, name.to_string()));
+            let interrupt = waking.interrupt.clone();
+            cycle.block(Blocked { from_ns, ns: to_ns - from_ns, on, words, ended_by, interrupt });
         }
         if stay.in_ns > woken_ns {
             cycle.preempted.push(Preempted {

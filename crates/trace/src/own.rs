@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use evidence::cause::{Cause, CauseKind};
+use evidence::cause::{Cause, CauseKind, HYPERVISOR};
 
 use crate::cycle::LoopCycle;
 use crate::record::{SAMPLED_NS, ThreadEvent};
@@ -25,7 +25,8 @@ pub fn is_most(causes: &[Cause]) -> bool {
     most.is_some_and(|cause| cause.kind == CauseKind::Execution && is_long(cause))
 }
 
-/// The causes of `ns` of execution since `from_ns`: calls, then the program itself.
+/// The causes of `ns` of execution since `from_ns`: calls, then the program itself. The hypervisor's clock says
+/// how much of that was no execution.
 pub fn execution(cycle: &LoopCycle, from_ns: u64, ns: u64, scene: &Scene<'_>) -> Vec<Cause> {
     let (mut calls, mut signals) = (BTreeMap::<u32, Vec<_>>::new(), BTreeMap::new());
     let is_within = |at_ns: u64| at_ns >= from_ns && at_ns < cycle.ended_ns;
@@ -38,7 +39,10 @@ pub fn execution(cycle: &LoopCycle, from_ns: u64, ns: u64, scene: &Scene<'_>) ->
             _ => {}
         }
     }
-    let (mut left_ns, mut causes) = (ns, Vec::new());
+    let stolen_ns = cycle.stolen_ns.min(ns);
+    let (mut left_ns, mut causes) = (ns - stolen_ns, Vec::new());
+    let begin_ns = from_ns.saturating_sub(cycle.due_ns);
+    causes.extend((stolen_ns > 0).then(|| stolen(begin_ns, stolen_ns, "while the thread had it")));
     for (call, samples) in calls.into_iter().filter(|(_, samples)| samples.len() >= FEWEST) {
         let took_ns = (samples.len() as u64 * SAMPLED_NS).min(left_ns);
         left_ns -= took_ns;
@@ -50,12 +54,18 @@ pub fn execution(cycle: &LoopCycle, from_ns: u64, ns: u64, scene: &Scene<'_>) ->
         cause.function = cause.stack.first().cloned();
         causes.push(cause);
     }
-    let mut own =
-        Cause::timed(CauseKind::Execution, "the program", from_ns.saturating_sub(cycle.due_ns), left_ns);
+    let mut own = Cause::timed(CauseKind::Execution, "the program", begin_ns, left_ns);
     let told: Vec<String> = signals.into_iter().map(|(signal, at)| handled(signal, at, scene)).collect();
     own.detail = (!told.is_empty()).then(|| told.join(", "));
     causes.push(own);
     causes
+}
+
+/// Time that the hypervisor took from the thread's CPU; `when` as its clock says it.
+pub fn stolen(begin_ns: u64, ns: u64, when: &str) -> Cause {
+    let mut cause = Cause::timed(CauseKind::Stolen, HYPERVISOR, begin_ns, ns);
+    cause.detail = Some(format!("by its own clock of this cpu, {when}"));
+    cause
 }
 
 fn named(callers: &[u64], scene: &Scene<'_>) -> Vec<String> {
@@ -127,5 +137,9 @@ mod tests {
         assert_eq!(parts, [(CauseKind::Syscall, "openat", 300_000), own], "one sample tells no time");
         assert_eq!(causes[1].detail.as_deref(), Some("handles signal 10 in 0x4000"));
         assert!(is_most(&causes) && !is_most(&causes[..1]));
+        let robbed = execution(&LoopCycle { stolen_ns: 700_000, ..cycle }, 1_000_000, 900_000, &scene);
+        let parts: Vec<_> = robbed.iter().map(|cause| (cause.kind, cause.duration_ns.unwrap())).collect();
+        let [stolen, call] = [(CauseKind::Stolen, 700_000), (CauseKind::Syscall, 200_000)];
+        assert_eq!(parts, [stolen, call, (CauseKind::Execution, 0)]);
     }
 }

@@ -188,6 +188,13 @@ pub struct Stay {
     /// Whether the ring had no room for a record of its moves, or of another thread that had the CPU while
     /// it waited for one.
     pub has_hole: bool,
+    /// Since it was ready: for how long the quota of its control group kept it from the CPU, where the kernel
+    /// counts that.
+    pub withheld_ns: u64,
+    /// The time that the hypervisor took from the CPU, by its own clock, since the thread left it last.
+    pub stolen_before_ns: u64,
+    /// The same in this stay.
+    pub stolen_within_ns: u64,
 }
 
 /// How a thread was woken.
@@ -208,6 +215,8 @@ pub struct Waking {
     pub interrupt: Option<Interrupt>,
     /// Whether that was another CPU than the one that the thread then waited for.
     pub is_elsewhere: bool,
+    /// Whether the quota of its control group was used up then.
+    pub is_throttled: bool,
 }
 
 impl Waking {

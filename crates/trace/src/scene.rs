@@ -66,6 +66,11 @@ impl Scene<'_> {
         })
     }
 
+    /// The thread's stay that begins at this time.
+    pub fn stay_from(&self, in_ns: u64) -> Option<&Stay> {
+        self.stays(self.thread).map(|(_, stay)| stay).find(|stay| stay.in_ns == in_ns)
+    }
+
     /// The parts of a thread's stays in which it waited for a lock and kept its CPU.
     pub fn spun(&self, thread: u32) -> impl Iterator<Item = &Stay> {
         self.records.iter().filter(move |record| record.thread == thread).filter_map(|record| {

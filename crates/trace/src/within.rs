@@ -10,7 +10,7 @@
 
 use cause::kept::{gives_way, limit_of};
 use cause::names::Names;
-use evidence::cause::{Cause, CauseKind, ChainLink, Owner, STOPPED};
+use evidence::cause::{Cause, CauseKind, ChainLink, Owner, QUOTA, STOPPED};
 
 use crate::cycle::{Blocked, LoopCycle, lock_owner};
 use crate::record::{Interrupt, StackTaken, ThreadEvent, Waking};
@@ -114,7 +114,10 @@ pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
     let begin_ns = part.from_ns.saturating_sub(cycle.due_ns);
     let ended_by = part.ended_by.as_ref();
     let ended_by = ended_by.map(|(tid, name)| Owner { tid: *tid, name: name.clone(), ..Owner::default() });
-    let asked = scene.user_stack(scene.thread, part.from_ns, StackTaken::AtWait);
+    let asked_at = |from_ns: u64| scene.user_stack(scene.thread, from_ns, StackTaken::AtWait);
+    // One call may wait for a condition, and then for a lock.
+    let before = || cycle.blocked.iter().find(|before| before.from_ns + before.ns == part.from_ns);
+    let asked = asked_at(part.from_ns).or_else(|| asked_at(before()?.from_ns));
     let takes_lock = asked.as_ref().is_some_and(|(_, at)| at.takes_lock);
     let lock = match part.on {
         Wait::Lock { address, inherits_priority } => Some((scene.lock(address), inherits_priority)),
@@ -234,11 +237,13 @@ fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<Chai
                     continue;
                 }
             }
+            let withheld_ns = pair[1].withheld_ns.min(ready_ns);
+            add(CauseKind::Throttled, QUOTA.to_string(), withheld_ns, None);
             // Of the threads that had the CPU after the wakeup, the record names the last.
             let by = Some(&pair[1].after).filter(|_| !pair[1].is_begin_unseen);
             let by = by.and_then(|by| had_the_cpu(by.id, &by.name, by.prio, pair[1].prio));
             if let Some((kind, name, owner)) = by {
-                add(kind, name, ready_ns, owner);
+                add(kind, name, ready_ns - withheld_ns, owner);
             }
         }
     }

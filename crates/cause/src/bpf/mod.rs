@@ -40,7 +40,7 @@ const CPUS: usize = 1024;
 const SLOTS: usize = 64;
 const OWN: usize = 4;
 /// Sizes of `struct own` and `struct slot`, in words of 64 bits.
-const OWN_WORDS: usize = 24;
+const OWN_WORDS: usize = 25;
 const SLOT_WORDS: usize = 8;
 
 /// A tracepoint, and the events that are not seen without it; empty for the other architecture's and for rare

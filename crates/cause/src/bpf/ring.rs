@@ -35,6 +35,7 @@ const KEPT: u64 = 27;
 const RENAMED: u64 = 28;
 const WOKEN: u64 = 29;
 const LEFT: u64 = 30;
+const THROTTLED: u64 = 31;
 
 /// The most places between the claim of an interrupted program and its write.
 const OPEN: u64 = 16;
@@ -286,7 +287,13 @@ fn kind(words: &[u64; WORDS]) -> Option<EventKind> {
             in_user_mode: third != 0,
             ..DelayedWakeup::default()
         })),
-        LEFT => EventKind::Left { pid: number, prio: Some((first >> 32) as i32), is_stopped: second != 0 },
+        LEFT => EventKind::Left {
+            pid: number,
+            prio: Some((first >> 32) as i32),
+            is_stopped: second != 0,
+            is_throttled: third != 0,
+        },
+        THROTTLED => EventKind::Throttled { pid: number, prio: (first >> 32) as i32 },
         RENAMED => EventKind::Renamed { pid: number, comm: text(words) },
         _ => return None,
     })
@@ -368,6 +375,7 @@ mod tests {
         assert_eq!((number("SENT_CALL"), number("SENT"), number("STACK")), (SENT_CALL, SENT, STACK));
         assert_eq!((number("KEPT"), number("RENAMED"), number("WOKEN")), (KEPT, RENAMED, WOKEN));
         assert_eq!((number("VECTOR_EXIT"), number("SWITCH"), number("LEFT")), (VECTOR_EXIT, SWITCH, LEFT));
+        assert_eq!(number("THROTTLED"), THROTTLED);
         let source = include_str!("../../../../tools/per_cpu.h");
         let contexts = source.split_once("enum context {").unwrap().1.split_once("};").unwrap().0;
         let names = contexts.split(',').map(str::trim).filter(|name| !name.is_empty()).collect::<Vec<_>>();

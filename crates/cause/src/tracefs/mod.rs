@@ -361,7 +361,7 @@ impl Tracefs {
         let (pid, prio, state) = (number("prev_pid")?, number("prev_prio")?, number("prev_state")?);
         let is_own = self.own.get(&cpu).is_some_and(|own| own.contains(&pid));
         let is_stopped = state & STOPPED != 0;
-        let left = EventKind::Left { pid, prio: Some(prio as i32), is_stopped };
+        let left = EventKind::Left { pid, prio: Some(prio as i32), is_stopped, is_throttled: false };
         (is_own && (is_stopped || state & STATES == 0)).then_some(left)
     }
 

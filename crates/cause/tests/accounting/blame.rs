@@ -70,10 +70,10 @@ fn only_a_thread_that_gives_way_is_innocent() {
 }
 
 /// The measured thread leaves the CPU at 1,000 to another, and has it again at 9,000.
-fn kept_off(own: i32, is_stopped: bool, to: Task) -> Vec<Occupant> {
+fn kept_off(own: i32, [is_stopped, is_throttled]: [bool; 2], to: Task) -> Vec<Occupant> {
     let events = [
         switch(0, 7, OWN),
-        at(1_000, EventKind::Left { pid: OWN, prio: Some(own), is_stopped }),
+        at(1_000, EventKind::Left { pid: OWN, prio: Some(own), is_stopped, is_throttled }),
         at(1_000, EventKind::Switch { from: OWN, to: to.clone() }),
         at(1_500, EventKind::Idle(1)),
         switch(2_000, to.pid, 8),
@@ -88,17 +88,37 @@ fn not_running_has_a_reason_of_its_own() {
     let of = |why| vec![Occupant::Withheld(why); 2];
     let limit = Withheld::Throttled { prio: FIFO };
     let quota = Withheld::Throttled { prio: NORMAL };
-    assert_eq!(kept_off(FIFO, false, to(7, NORMAL)), of(limit), "a thread that should wait");
-    assert_eq!(kept_off(FIFO, false, to(0, NORMAL)), of(limit), "nothing");
+    let [ready, stopped, throttled] = [[false, false], [true, false], [false, true]];
+    assert_eq!(kept_off(FIFO, ready, to(7, NORMAL)), of(limit), "a thread that should wait");
+    assert_eq!(kept_off(FIFO, ready, to(0, NORMAL)), of(limit), "nothing");
+    assert_eq!(kept_off(NORMAL, throttled, to(7, NORMAL)), of(quota), "whatever runs then is innocent");
     // Which of two ordinary threads gets the CPU, others decide.
     assert_eq!(
-        kept_off(NORMAL, false, to(0, NORMAL)),
+        kept_off(NORMAL, ready, to(0, NORMAL)),
         [Occupant::Withheld(quota), Occupant::Thread(task(8))]
     );
-    assert_eq!(kept_off(FIFO, true, to(7, NORMAL)), of(Withheld::Stopped));
+    assert_eq!(kept_off(FIFO, stopped, to(7, NORMAL)), of(Withheld::Stopped));
     // It gives way; but not to the thread after that one.
-    assert_eq!(kept_off(FIFO, false, to(7, 0))[..2], [Occupant::Thread(to(7, 0)), Occupant::Withheld(limit)]);
-    assert_eq!(kept_off(NORMAL, false, to(7, NORMAL))[0], Occupant::Thread(to(7, NORMAL)));
+    assert_eq!(kept_off(FIFO, ready, to(7, 0))[..2], [Occupant::Thread(to(7, 0)), Occupant::Withheld(limit)]);
+    assert_eq!(kept_off(NORMAL, ready, to(7, NORMAL))[0], Occupant::Thread(to(7, NORMAL)));
+}
+
+#[test]
+fn a_quota_used_up_at_the_wakeup_is_named() {
+    let events = [
+        switch(50, OWN, 7),
+        enter(1_000, TIMER),
+        at(1_010, EventKind::Throttled { pid: OWN, prio: NORMAL }),
+        exit(1_100, TIMER),
+        switch(2_000, 7, 0),
+        switch(2_500, 0, 8),
+        switch(3_000, 8, OWN),
+    ];
+    let quota = Occupant::Withheld(Withheld::Throttled { prio: NORMAL });
+    let spans = spans(&accounted(&events, 1_000..3_100));
+    let withheld: u64 = spans.iter().filter(|(occupant, ..)| *occupant == quota).map(|span| span.2).sum();
+    assert_eq!(withheld, 1_900, "{spans:?}");
+    assert!(!spans.iter().any(|(occupant, ..)| matches!(occupant, Occupant::Thread(_))), "{spans:?}");
 }
 
 #[test]

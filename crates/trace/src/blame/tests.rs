@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cause::names::Names;
-use evidence::cause::{ChainLink, QUOTA, RESERVATION, RT_LIMIT};
+use evidence::cause::{ChainLink, HYPERVISOR, QUOTA, RESERVATION, RT_LIMIT};
 use syscalls::Sysno;
 
 use super::*;
@@ -26,6 +26,7 @@ fn cycle() -> LoopCycle {
         is_begin_unseen: false,
         ended_ns: DUE_NS + 55_000,
         execution_ns: 20_000,
+        stolen_ns: 0,
         preempted: Vec::new(),
         blocked: Vec::new(),
         faults: 0,
@@ -485,4 +486,51 @@ fn nobody_is_named_where_records_of_the_wait_were_lost() {
         *kind == CauseKind::Thread && *begin_ns >= 40_000
     };
     assert!(!parts.iter().any(is_named), "{parts:?}");
+}
+
+/// Woken 5 us late, in the CPU 300 us after it was due, beside an ordinary thread; in its stay this was
+/// counted.
+fn beside_innocent(counted: Stay) -> Vec<(CauseKind, String, u64, u64)> {
+    let mut late = LoopCycle { began_ns: DUE_NS + 300_000, ended_ns: DUE_NS + 320_000, ..cycle() };
+    late.waking.is_throttled = counted.waking.is_throttled;
+    let after = Predecessor { id: 77, prio: 120, is_kernel: false, name: "innocent".to_string() };
+    let stay = Stay { in_ns: DUE_NS + 300_000, after, prio: 120, ..counted };
+    let begins = record(DUE_NS + 320_000, THREAD, ThreadEvent::Stay(Box::new(stay)));
+    let mut parts = causes(&late, &[begins]);
+    parts.retain(|(kind, ..)| !matches!(kind, CauseKind::Execution | CauseKind::Timer));
+    parts
+}
+
+#[test]
+fn a_used_up_quota_is_named_whatever_runs_instead() {
+    let throttled = |is_throttled, withheld_ns| {
+        let waking = Waking { is_throttled, ..Waking::default() };
+        beside_innocent(Stay { waking, withheld_ns, ..Stay::default() })
+    };
+    let quota = |begin_ns, ns| (CauseKind::Throttled, QUOTA.to_string(), begin_ns, ns);
+    let thread = |begin_ns, ns| (CauseKind::Thread, "innocent".to_string(), begin_ns, ns);
+    assert_eq!(throttled(false, 0), [thread(5_000, 295_000)]);
+    assert_eq!(throttled(true, 0), [quota(5_000, 295_000)], "a kernel that does not count it");
+    assert_eq!(throttled(true, 900_000), [quota(5_000, 295_000)], "also from before the wakeup");
+    assert_eq!(throttled(true, 250_000), [quota(5_000, 250_000), thread(255_000, 45_000)]);
+    assert_eq!(throttled(false, 250_000), [thread(5_000, 45_000), quota(50_000, 250_000)]);
+}
+
+#[test]
+fn the_hypervisor_has_what_its_clock_says() {
+    let stolen = |stolen_before_ns| {
+        let woken_ns = Some(DUE_NS + 5_000);
+        beside_innocent(Stay { woken_ns, stolen_before_ns, ..Stay::default() })
+    };
+    let hypervisor = |begin_ns, ns| (CauseKind::Stolen, HYPERVISOR.to_string(), begin_ns, ns);
+    assert_eq!(stolen(4_500)[0], hypervisor(0, 4_500), "the interrupt was late");
+    // An ordinary thread that had the CPU beside another one may have been the reason.
+    assert_eq!(stolen(200_000).len(), 2);
+    let mut late = LoopCycle { ended_ns: DUE_NS + 500_000, execution_ns: 165_000, ..cycle() };
+    let by = Scheduled { id: 9, prio: 10, policy: 1, name: "higher".to_string() };
+    late.preempted.push(Preempted { from_ns: DUE_NS + 40_000, ns: 300_000, by, is_throttled: false });
+    let back = Stay { in_ns: DUE_NS + 340_000, prio: 19, stolen_before_ns: 200_000, ..Stay::default() };
+    let parts = causes(&late, &[record(DUE_NS + 500_000, THREAD, ThreadEvent::Stay(Box::new(back)))]);
+    assert!(parts.contains(&(CauseKind::Thread, "higher".to_string(), 40_000, 100_000)), "{parts:?}");
+    assert!(parts.contains(&hypervisor(40_000, 200_000)), "{parts:?}");
 }

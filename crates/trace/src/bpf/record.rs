@@ -38,6 +38,7 @@ const INHERITED: u32 = 32;
 const GOES_ON: u32 = 64;
 const HOLE: u32 = 128;
 const THROTTLED: u32 = 256;
+const HELD_BACK: u32 = 512;
 
 /// Decodes records, one after the other.
 #[derive(Debug, Default)]
@@ -106,6 +107,7 @@ fn stay(
     let (id, prio_then, flags, lost) = (bytes.u32()?, bytes.i32()?, bytes.u32()?, bytes.u32()?);
     let after = left(id, prio_then, flags, bytes.name()?);
     let interrupt = interrupt(bytes.u32()?, bytes.u32()?, bytes.name()?);
+    let (withheld_ns, stolen_before_ns, stolen_within_ns) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
     let waking = Waking {
         due_ns: (how & BY_TIMER != 0).then_some(due_ns),
         timer: Some(timer).filter(|timer| *timer != 0 && how & (INHERITED | GOES_ON) == 0),
@@ -114,6 +116,7 @@ fn stay(
         waker_name,
         interrupt,
         is_elsewhere: how & ELSEWHERE != 0,
+        is_throttled: how & HELD_BACK != 0,
     };
     let boundary = boundary(arguments[0]);
     let leaving = Leaving {
@@ -145,6 +148,9 @@ fn stay(
         migrations,
         lost,
         has_hole: how & HOLE != 0,
+        withheld_ns,
+        stolen_before_ns,
+        stolen_within_ns,
     })
 }
 
@@ -239,7 +245,7 @@ mod tests {
         bytes.extend([out_ns, woken_ns, in_ns, due_ns, 0].map(u64::to_ne_bytes).concat());
         bytes.extend([0, BY_TIMER].map(u32::to_ne_bytes).concat());
         // All that tells how it left.
-        bytes.resize(bytes.len() + 16 + 16 + 16 + 8 + 32 + 16 + 8 + 16 + 16 + 16 + 24, 0);
+        bytes.resize(bytes.len() + 16 + 16 + 16 + 8 + 32 + 16 + 8 + 16 + 16 + 16 + 24 + 24, 0);
         bytes
     }
 

@@ -111,3 +111,33 @@ fn a_sleep_in_a_freezer_was_due_on_its_grid() {
     };
     assert_eq!([of(by(12, "thaws")), of(timer(due_ns + 5_000_000))], [due_ns, due_ns + 5_000_000]);
 }
+
+#[test]
+fn a_condition_that_moves_to_a_lock_is_two_waits() {
+    let due_ns = OFFSET_NS + 101 * PERIOD_NS;
+    let at = |us: u64| due_ns + us * 1_000;
+    let usual = periodic(100, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
+    let mut cycles = CycleCutter::new(infer(&usual, FEWEST, None).unwrap());
+    usual.iter().for_each(|stay| drop(cycles.add(1, stay.clone())));
+    let requeued = Leaving { sleeps: true, ..leaving(Sysno::futex, [0x6000, 11, 0, 0]) };
+    let first = Stay {
+        woken_ns: Some(at(1)),
+        in_ns: at(2),
+        out_ns: at(10),
+        waking: timer(due_ns),
+        leaving: requeued,
+        ..Stay::default()
+    };
+    cycles.add(1, first);
+    cycles.spins(waits(at(30), at(90)));
+    let (woken_ns, leaving) = (Some(at(90)), sleep(true));
+    let last =
+        Stay { woken_ns, in_ns: at(91), out_ns: at(99), waking: by(77, "owner"), leaving, ..Stay::default() };
+    let cycle = cycles.add(1, last).unwrap();
+    let [condition, lock] = &cycle.blocked[..] else { panic!("{:?}", cycle.blocked) };
+    assert_eq!(
+        (condition.from_ns, condition.ns, condition.on),
+        (at(10), 20_000, Wait::Condition { address: 0x6000 })
+    );
+    assert_eq!((lock.from_ns, lock.ns, lock.owner()), (at(30), 60_000, Some(77)));
+}
