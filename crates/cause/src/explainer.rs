@@ -2,7 +2,7 @@
 //! Gives a run's spikes their causes, from the requested collector or the best that this machine allows. The
 //! control thread calls it, on a housekeeping CPU; only a calibration runs on measured CPUs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -35,6 +35,8 @@ pub struct Explainer {
     /// Causes that the probe itself knows, by spike.
     known: BTreeMap<SpikeName, Vec<Cause>>,
     has_known: bool,
+    /// The threads whose causes come from there alone.
+    followed: BTreeSet<Option<String>>,
     /// Notes for the reader of the evidence.
     notes: Vec<String>,
 }
@@ -145,6 +147,12 @@ impl Explainer {
         }
     }
 
+    /// The rows of this thread are of a loop that is followed: who follows it tells its causes. No events are
+    /// read for it, which do not tell whether the thread sleeps by its own will.
+    pub fn follows(&mut self, key: &RowKey) {
+        self.followed.insert(key.thread_name.clone());
+    }
+
     /// Sets the causes of the spike of this row that begins at this time; no events are read for it.
     pub fn knows(&mut self, key: &RowKey, monotonic_ns: u64, causes: Vec<Cause>) {
         self.has_known = true;
@@ -165,6 +173,10 @@ impl Explainer {
             let explained: u64 = causes.iter().filter_map(|cause| cause.duration_ns).sum();
             spike.unexplained_ns = Some(spike.latency_ns.saturating_sub(explained));
             spike.causes = causes;
+            return;
+        }
+        if self.followed.contains(&spike.key.thread_name) {
+            spike.unexplained_ns = Some(spike.latency_ns);
             return;
         }
         self.with_events(|events| events.explain(spike));
@@ -471,6 +483,14 @@ mod tests {
             ]
         );
         assert_eq!(spike.unexplained_ns, Some(0));
+    }
+
+    #[test]
+    fn a_followed_loop_is_not_explained_by_events() {
+        let mut explainer = explainer([(story(1_000), 0)]);
+        explainer.follows(&RowKey::new("spin", "idle", 1, None));
+        let spike = explained(&mut explainer, 10_500, 3_000);
+        assert_eq!(durations(&spike), (vec![], Some(3_000)));
     }
 
     #[test]

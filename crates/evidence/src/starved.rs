@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use machine::units::exact_us;
+
 use crate::cause::{Cause, CauseKind, Precedence};
 use crate::kind::RowKind;
 use crate::manifest::{Manifest, RowKey, Spike};
@@ -17,6 +19,9 @@ const FEWEST: u64 = 10;
 
 /// The least part of the time without a cycle that its cause took.
 const LEAST_PART: f64 = 0.05;
+
+/// So many cycles show the loop's own period.
+const SOME: u64 = 3;
 
 /// The words of each line about its row.
 pub const BEGAN_NO_CYCLE: &str = "began no cycle for";
@@ -38,7 +43,7 @@ pub(crate) fn starved(bundle: &Bundle) -> Vec<String> {
                 key.load,
                 seconds(missed),
                 seconds(cycles),
-                because(key, seconds(missed), &bundle.spikes, &bundle.manifest)
+                because(key, (count, seconds(missed)), &bundle.spikes, &bundle.manifest)
             )
         })
     };
@@ -53,22 +58,42 @@ fn named(key: &RowKey) -> String {
     }
 }
 
-/// The cause that took the row's CPU in its spikes; else what stopped it; `seconds` is for how long it began
-/// no cycle.
-fn because(key: &RowKey, seconds: f64, spikes: &[Spike], manifest: &Manifest) -> String {
+/// The cause that took the row's CPU in its spikes; else what stopped it, or that its period is another one;
+/// `seconds` is for how long it began no cycle.
+fn because(key: &RowKey, (count, seconds): (u64, f64), spikes: &[Spike], manifest: &Manifest) -> String {
     // A cause that took a small part of that time is none of it.
     let missed: u64 = spikes.iter().filter(|spike| spike.key == *key).map(|spike| spike.missed).sum();
     let missed_ns = missed as f64 * key.period_ns.unwrap_or(0) as f64;
     let most = most(key, spikes).filter(|(_, ns)| *ns as f64 >= LEAST_PART * missed_ns);
     let stopped =
         manifest.taints.iter().find(|taint| STOPS.contains(&taint.code.as_str()) && key.is_tainted_by(taint));
+    let is_more_than_half = |ns: u64| ns as f64 / 1e9 >= seconds / 2.0;
     match (most, stopped) {
-        (Some((cause, ns)), stopped) if stopped.is_none() || ns as f64 / 1e9 >= seconds / 2.0 => {
-            cause_text(cause)
-        }
+        (Some((cause, ns)), _) if is_more_than_half(ns) => cause_text(cause),
         (_, Some(taint)) => taint.reason.clone(),
-        _ => "the bundle has no cause of it; measure again with --causes auto, as root".to_string(),
+        (most, None) => {
+            own_period(key, count, spikes).or(most.map(|(cause, _)| cause_text(cause))).unwrap_or_else(|| {
+                "the bundle has no cause of it; measure again with --causes auto, as root".into()
+            })
+        }
     }
+}
+
+/// The period that the loop has, where nearly every cycle missed as many of those that it was judged by, with
+/// what to do.
+fn own_period(key: &RowKey, count: u64, spikes: &[Spike]) -> Option<String> {
+    let of_row = spikes.iter().filter(|spike| spike.key == *key && spike.missed > 0);
+    let mut missed: Vec<u64> = of_row.map(|spike| spike.missed).collect();
+    missed.sort_unstable();
+    let usual = *missed.get(missed.len() / 2)?;
+    let alike = missed.iter().filter(|missed| missed.abs_diff(usual) <= (usual / 10).max(1)).count();
+    let is_each = alike as u64 >= SOME && 4 * alike as u64 >= 3 * count;
+    let period_ns = key.period_ns.filter(|_| is_each)?;
+    let every = exact_us(period_ns.saturating_mul(usual + 1));
+    Some(format!(
+        "it begins a cycle about every {every}, and is judged by a period of {}; give its own --period",
+        exact_us(period_ns)
+    ))
 }
 
 /// The cause that took most of the spikes of the row, or, where that says more, of its response.
@@ -158,9 +183,21 @@ mod tests {
         let told = |ns| {
             let cause = Cause::timed(CauseKind::Timer, "45", 0, ns);
             let manifest = Manifest::new("isolator", Asked::default());
-            because(&key("loop"), 1.0, &[spike("loop", vec![cause])], &manifest)
+            because(&key("loop"), (10, 1.0), &[spike("loop", vec![cause])], &manifest)
         };
         assert!(told(5_000).starts_with("the bundle has no cause of it"));
         assert_eq!(told(3_000_000), "interrupted by timer 45");
+    }
+
+    #[test]
+    fn a_slow_loop_is_told_its_own_period() {
+        let manifest = Manifest::new("isolator", Asked::default());
+        let hog = || vec![Cause::timed(CauseKind::Thread, "innocent", 0, 3_000_000)];
+        let told = |count| {
+            because(&key("loop"), (count, 1.0), &[hog(), hog(), hog()].map(|it| spike("loop", it)), &manifest)
+        };
+        let own = "it begins a cycle about every 5,000 us, and is judged by a period of 1,000 us; give its own --period";
+        assert_eq!(told(4), own, "four of five periods are missed by nearly each");
+        assert_eq!(told(40), "preempted by thread innocent");
     }
 }

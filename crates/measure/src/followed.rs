@@ -168,6 +168,7 @@ impl Program for FollowedProgram {
             let grid = Grid { period: found.period, is_kept: found.has_grid };
             let series = LoopSeries::begin(spec, grid, granted(&found.thread), &mut row, recording)?;
             loops.push(OpenLoop::new(series, spec, window.loops));
+            recording.explainer.follows(&spec.key);
             let Thread { process, id, name, .. } = &found.thread;
             row.watch_thread(format!("the thread {name}"), *process, *id, spec.key.cpu);
             threads.push((spec.key.cpu, *id));
