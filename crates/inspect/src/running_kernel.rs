@@ -12,6 +12,9 @@ use crate::tree::Tree;
 use machine::boot::line;
 use machine::snapshot::{Kernel, Preemption};
 
+/// Longest line that any kernel keeps: one of a boot configuration (`XBC_DATA_MAX`).
+const LONGEST_LINE: usize = 32 << 10;
+
 /// Fills `kernel`; hands out the configuration for those who look up options.
 pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<KernelConfig> {
     let banner = tree.word("proc/version").unwrap_or_default();
@@ -20,7 +23,13 @@ pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<KernelConfig>
         .or_else(|| banner.strip_prefix("Linux version ")?.split_whitespace().next().map(str::to_string));
     kernel.version =
         tree.word("proc/sys/kernel/version").or_else(|| banner.rfind('#').map(|at| banner[at..].to_string()));
-    kernel.command_line = tree.word("proc/cmdline");
+    kernel.command_line = tree.word("proc/cmdline").map(|mut line| {
+        if line.len() > LONGEST_LINE {
+            tree.note("proc/cmdline", "is longer than any kernel's line; its beginning is read");
+            line.truncate(line.floor_char_boundary(LONGEST_LINE));
+        }
+        line
+    });
     let config = KernelConfig::read(tree, kernel.release.as_deref());
     kernel.config_sha256 = config.as_ref().map(|config| config.sha256.clone());
     kernel.config_source = config.as_ref().map(|config| config.source.clone());
@@ -91,6 +100,16 @@ mod tests {
         let mut kernel = Kernel::default();
         read(&mut tree, &mut kernel);
         kernel
+    }
+
+    #[test]
+    fn a_line_is_no_longer_than_a_kernels() {
+        let line = "isolcpus=3 ".repeat(100_000);
+        let (_folder, mut tree) = made_of(&[("proc/cmdline", line.as_str())]);
+        let mut kernel = Kernel::default();
+        read(&mut tree, &mut kernel);
+        assert_eq!(kernel.command_line.map(|line| line.len()), Some(LONGEST_LINE));
+        assert!(tree.unread()[0].starts_with("/proc/cmdline: is longer"));
     }
 
     const VERSION: &str = "proc/sys/kernel/version";

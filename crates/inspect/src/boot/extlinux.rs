@@ -5,6 +5,8 @@
 //! labels, a menu only where TIMEOUT is not 0 and there are two labels. U-Boot takes any case; so do we when
 //! reading.
 
+use std::collections::BTreeMap;
+
 use machine::boot::BootEntry;
 
 use super::lines::{TextLine, end_last, joined, lines};
@@ -16,6 +18,8 @@ pub struct Extlinux {
     lines: Vec<TextLine>,
 }
 
+/// Most labels that are looked at.
+const MOST_ENTRIES: usize = 1000;
 /// Most labels that L4TLauncher reads.
 pub const MAX_LABELS: usize = 10;
 
@@ -86,25 +90,42 @@ impl Extlinux {
         Some(start..start + said + 1)
     }
 
-    /// The entry of every label; `file` is where this was read.
+    /// The entries of the first labels; `file` is where this was read. Of labels of one name the first counts.
     pub fn entries(&self, file: &str) -> Vec<BootEntry> {
-        let of = |label: &str| {
-            let block = self.block(label)?;
-            let keys: Vec<(String, &str)> = self.lines[block].iter().filter_map(Self::key).collect();
-            let get = |key: &str| keys.iter().find(|(name, _)| name == key).map(|(_, rest)| rest.to_string());
-            Some(BootEntry {
-                id: label.to_string(),
-                title: get("MENU").map_or(label.to_string(), |menu| {
-                    menu.strip_prefix("LABEL").unwrap_or(&menu).trim().to_string()
-                }),
-                file: file.to_string(),
-                kernel: get("LINUX").or_else(|| get("KERNEL")),
-                initrd: get("INITRD").into_iter().collect(),
-                options: get("APPEND").unwrap_or_default(),
-                ..BootEntry::default()
-            })
-        };
-        self.labels().filter_map(of).collect()
+        let mut found: Vec<BootEntry> = Vec::new();
+        let mut first: BTreeMap<String, usize> = BTreeMap::new();
+        // Whether the lines belong to the last entry: a keyword of the whole file ends it.
+        let mut inside = false;
+        for (key, rest) in self.lines.iter().filter_map(Self::key) {
+            let rest = rest.to_string();
+            let at = found.len();
+            let open = found.last_mut().filter(|_| inside);
+            match (key.as_str(), open) {
+                ("LABEL", _) if at >= MOST_ENTRIES => break,
+                ("LABEL", _) => {
+                    inside = !first.contains_key(&rest);
+                    first.entry(rest.clone()).or_insert(at);
+                    found.push(BootEntry { id: rest, file: file.to_string(), ..BootEntry::default() });
+                }
+                ("DEFAULT" | "TIMEOUT" | "PROMPT", _) => inside = false,
+                ("MENU", Some(entry)) if entry.title.is_empty() => {
+                    entry.title = rest.strip_prefix("LABEL").unwrap_or(&rest).trim().to_string();
+                }
+                ("LINUX", Some(entry)) => entry.kernel = Some(rest),
+                ("KERNEL", Some(entry)) if entry.kernel.is_none() => entry.kernel = Some(rest),
+                ("INITRD", Some(entry)) if entry.initrd.is_empty() => entry.initrd.push(rest),
+                ("APPEND", Some(entry)) if entry.options.is_empty() => entry.options = rest,
+                _ => {}
+            }
+        }
+        for at in 0..found.len() {
+            let of = first[&found[at].id];
+            found[at] = found[of].clone();
+            if found[at].title.is_empty() {
+                found[at].title = found[at].id.clone();
+            }
+        }
+        found
     }
 
     /// How many lines of `label` give a boot line.
@@ -180,6 +201,17 @@ mod tests {
             entries[1].options.starts_with("${cbootargs} root=PARTUUID=")
                 && !entries[1].options.contains('#')
         );
+    }
+
+    #[test]
+    fn a_long_file_has_a_thousand_entries() {
+        let text: String = (0..5000).map(|n| format!("label l{n}\n linux /v\n append root=a\n")).collect();
+        assert_eq!(Extlinux::read(&text).entries("").len(), MOST_ENTRIES);
+        let twice = "label a\n kernel /1\n append x\nlabel a\n linux /2\ndefault a\n initrd /i\n";
+        let entries = Extlinux::read(twice).entries("");
+        let seen: Vec<_> =
+            entries.iter().map(|e| (e.kernel.as_deref(), e.options.as_str(), e.initrd.len())).collect();
+        assert_eq!(seen, [(Some("/1"), "x", 0), (Some("/1"), "x", 0)]);
     }
 
     #[test]
