@@ -12,18 +12,19 @@ pub(super) fn lines(system: &dyn System, asked: &BootSpec<'_>) -> Vec<String> {
     let images = system.names(folder).unwrap_or_default();
     let mut images = images.iter().filter(|name| name.to_lowercase().ends_with(".efi"));
     if let (Some(image), None) = (images.next(), images.next()) {
-        lines.push(format!(
-            "run: cp {folder}/{image} {folder}/before-isolator.efi, which the menu then still boots"
-        ));
+        lines.push(format!("run: cp {folder}/{image} {folder}/{KEPT}, which the menu then still boots"));
     }
     lines.push(edit(system, asked));
-    lines.push(match tool(system) {
+    lines.push(match tool(system, asked.release) {
         Some(command) => format!("run: {command}"),
         None => "make the image anew with the tool that made it: ukify, mkinitcpio -P, dracut -f or kernel-install"
             .to_string(),
     });
     lines
 }
+
+/// The name of the kept image. systemd-boot boots the highest of images that are alike, and this is the lowest.
+const KEPT: &str = "0-before-isolator.efi";
 
 /// Where the line of the next image comes from.
 fn edit(system: &dyn System, asked: &BootSpec<'_>) -> String {
@@ -76,17 +77,24 @@ fn whole_file(system: &dyn System, asked: &BootSpec<'_>, path: &str) -> String {
 }
 
 /// The command that makes the image anew; none where no tool is seen.
-fn tool(system: &dyn System) -> Option<&'static str> {
-    let has = |name: &str| {
-        ["/usr/bin", "/usr/sbin"].iter().any(|folder| system.stat(&format!("{folder}/{name}")).is_ok())
-    };
+fn tool(system: &dyn System, release: Option<&str>) -> Option<String> {
+    let there = |path: &str| system.stat(path).is_ok();
+    let has = |name: &str| ["/usr/bin", "/usr/sbin"].iter().any(|folder| there(&format!("{folder}/{name}")));
     let conf = system::text(system, "/etc/kernel/install.conf").unwrap_or_default();
+    if conf.lines().any(|line| line.trim() == "layout=uki") && has("kernel-install") {
+        let release = release?;
+        let of_modules = format!("/lib/modules/{release}/vmlinuz");
+        let (kernel, disk) = (format!("/boot/vmlinuz-{release}"), format!("/boot/initrd.img-{release}"));
+        // Debian keeps both in /boot, and its hook gives them to kernel-install.
+        return Some(match (there(&of_modules), there(&disk)) {
+            (true, _) => format!("kernel-install add {release} {of_modules}"),
+            (false, true) => format!("kernel-install add {release} {kernel} {disk}"),
+            (false, false) => format!("kernel-install add {release} {kernel}"),
+        });
+    }
     match () {
-        () if conf.lines().any(|line| line.trim() == "layout=uki") && has("kernel-install") => {
-            Some("kernel-install add \"$(uname -r)\" \"/lib/modules/$(uname -r)/vmlinuz\"")
-        }
-        () if has("mkinitcpio") => Some("mkinitcpio -P"),
-        () if has("dracut") => Some("dracut --force --uefi"),
+        () if has("mkinitcpio") => Some("mkinitcpio -P".to_string()),
+        () if has("dracut") => Some("dracut --force --uefi".to_string()),
         () => None,
     }
 }
