@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What saves power or prints, the kernel's options beside its documentation, and the device of a plan.
+//! Power that devices save, consoles, the kernel's options beside its documentation, and the device of a plan.
 
 use crate::common::*;
 use doctor::FindingOutcome::{Fail, NotApplicable, Pass, Unknown, Warn};

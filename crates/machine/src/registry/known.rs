@@ -6,15 +6,22 @@
 //! Linux 6.12 and are in no table; a caller who has the kernel's own line of unknown parameters asks only for
 //! those.
 
-use super::{boot, same_name};
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use super::boot;
 
 const NAMES: &str = include_str!("known.txt");
 
+/// All names, with `_` for `-`: a line may have thousands of words.
+static KNOWN: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let listed = NAMES.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace);
+    listed.chain(boot().map(|setting| setting.name)).map(|name| name.replace('-', "_")).collect()
+});
+
 /// Whether some kernel takes a parameter of this name, or a table here has it.
 pub fn is_known(name: &str) -> bool {
-    let listed = NAMES.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace);
-    listed.into_iter().any(|known| same_name(known, name))
-        || boot().any(|setting| same_name(setting.name, name))
+    KNOWN.contains(&name.replace('-', "_"))
 }
 
 /// The parameter that `name` seems to be a misspelling of.
@@ -33,8 +40,10 @@ pub fn meant(name: &str) -> Option<&'static str> {
         (Some((module, _)), Some((ours, _))) => module == ours || distance(module, ours) <= 1,
         _ => false,
     };
-    let candidates = boot().map(|setting| setting.name).filter(|known| comparable(known));
-    let near = candidates.map(|known| (distance(known, &name.replace('-', "_")), known));
+    let written = name.replace('-', "_");
+    let alike = |known: &&str| known.len().abs_diff(written.len()) <= most && comparable(known);
+    let candidates = boot().map(|setting| setting.name).filter(alike);
+    let near = candidates.map(|known| (distance(known, &written), known));
     near.filter(|(distance, _)| *distance <= most).min().map(|(_, known)| known)
 }
 
