@@ -90,8 +90,7 @@ fn sleep_on(cpu: u32, times: usize) -> u64 {
     slept.join().expect("the thread sleeps")
 }
 
-/// The events before a time, without the values of the hypervisor's clock: those have no place of their own in
-/// the ring.
+/// The events before a time, without the values of the hypervisor's clock, which have no place in the ring.
 fn written_before(events: &[Event], begin_ns: u64) -> usize {
     let is_clock = |event: &&Event| matches!(event.kind, EventKind::Stolen(_));
     events.iter().filter(|event| event.monotonic_ns < begin_ns && !is_clock(event)).count()
