@@ -16,12 +16,17 @@ use crate::common::*;
 /// A run of so many seconds at 1 kHz, 5 to 7 us, and above its limit of 100 us the first `late` of each
 /// second.
 pub fn run(seconds: u32, late: u64) -> Bundle {
+    let scattered = |second: u32, n: u64| (n + u64::from(second) * 1_009) * 7_919 % 2_000;
+    run_of(seconds, |second, n| if n < late { 150_000 } else { 5_000 + scattered(second, n) })
+}
+
+/// The same with the latency of each second's n-th cycle.
+pub fn run_of(seconds: u32, latency_ns: impl Fn(u32, u64) -> u64) -> Bundle {
     let mut series = Series::default();
     for second in 0..seconds {
         let mut row = Second { second, count: 1_000, min_ns: u64::MAX, ..Second::default() };
         for n in 0..row.count {
-            let scattered = (n + u64::from(second) * 1_009) * 7_919 % 2_000;
-            let value_ns = if n < late { 150_000 } else { 5_000 + scattered };
+            let value_ns = latency_ns(second, n);
             series.latency.record(value_ns);
             row.sum_ns += value_ns;
             (row.min_ns, row.max_ns) = (row.min_ns.min(value_ns), row.max_ns.max(value_ns));
