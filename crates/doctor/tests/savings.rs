@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Power that devices save, consoles, the kernel's options beside its documentation, and the device of a plan.
+//! Power that devices save, consoles, the kernel's options beside its documentation, and the device of a
+//! plan.
 
 use crate::common::*;
 use doctor::FindingOutcome::{Fail, NotApplicable, Pass, Unknown, Warn};

@@ -255,8 +255,8 @@ impl Boot {
         missing(&entry.options, "").into_iter().filter(|raw| !told(raw) && !own(raw)).collect()
     }
 
-    /// The partition that is not mounted and would hold the files by which this was read, or might hold others
-    /// where no loader was found.
+    /// The partition that is not mounted and would hold the files by which this was read, or might hold
+    /// others where no loader was found.
     pub fn unmounted(&self) -> Option<&str> {
         let entries = self.entries.iter().map(|entry| &entry.file);
         let files: Vec<&String> = self.seen.iter().chain(entries).chain([&self.folder]).collect();

@@ -25,8 +25,8 @@ pub fn is_most(causes: &[Cause]) -> bool {
     most.is_some_and(|cause| cause.kind == CauseKind::Execution && is_long(cause))
 }
 
-/// The causes of `ns` of execution since `from_ns`: calls, then the program itself. The hypervisor's clock says
-/// how much of that was no execution.
+/// The causes of `ns` of execution since `from_ns`: calls, then the program itself. The hypervisor's clock
+/// says how much of that was no execution.
 pub fn execution(cycle: &LoopCycle, from_ns: u64, ns: u64, scene: &Scene<'_>) -> Vec<Cause> {
     let (mut calls, mut signals) = (BTreeMap::<u32, Vec<_>>::new(), BTreeMap::new());
     let is_within = |at_ns: u64| at_ns >= from_ns && at_ns < cycle.ended_ns;

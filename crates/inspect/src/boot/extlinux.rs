@@ -90,7 +90,8 @@ impl Extlinux {
         Some(start..start + said + 1)
     }
 
-    /// The entries of the first labels; `file` is where this was read. Of labels of one name the first counts.
+    /// The entries of the first labels; `file` is where this was read. Of labels of one name the first
+    /// counts.
     pub fn entries(&self, file: &str) -> Vec<BootEntry> {
         let mut found: Vec<BootEntry> = Vec::new();
         let mut first: BTreeMap<String, usize> = BTreeMap::new();

@@ -276,7 +276,7 @@ fn in_memory(system: &dyn System, mounts: &str, path: &str) -> bool {
 /// file systems that cannot be written.
 pub(super) fn outlives_boot(system: &dyn System, asked: &BootSpec<'_>, steps: &[Step]) -> Result<()> {
     let Some(mounts) = mounts(system).filter(|_| !steps.is_empty()) else { return Ok(()) };
-    let record = crate::transaction::store::FOLDER;
+    let record = crate::places::RECORDS;
     let written = steps.iter().filter_map(|step| match step {
         Step::File { path, .. } | Step::Generated { path, .. } | Step::Folder { path } => Some(path.as_str()),
         _ => None,

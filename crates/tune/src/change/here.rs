@@ -6,6 +6,7 @@ use std::path::Path;
 use machine::Snapshot;
 
 use crate::action::PlanRefusal;
+use crate::places::RECORDS;
 use crate::plan::Plan;
 use crate::record::kept::Kept;
 use crate::record::{Restoration, Undone};
@@ -45,7 +46,7 @@ impl Here<'_> {
 
     /// Keeps a plan for confirm and for the unit.
     pub(super) fn keep_plan(&mut self, plan: &Plan) -> Result<()> {
-        files::make_folders(self.system, store::FOLDER)?;
+        files::make_folders(self.system, RECORDS)?;
         let text = serde_json::to_string_pretty(plan)
             .map_err(|error| Error::new("keep the plan", error, "report this"))?;
         files::replace(self.system, &plan_path(&plan.digest), Some(&Kept::new(&(text + "\n"), None)))
@@ -61,7 +62,7 @@ impl Here<'_> {
 
 /// Where a plan is kept.
 pub(super) fn plan_path(digest: &str) -> String {
-    format!("{}/plan-{}.json", store::FOLDER, digest.get(..16).unwrap_or(digest))
+    format!("{}/plan-{}.json", RECORDS, digest.get(..16).unwrap_or(digest))
 }
 
 /// A refusal of a plan as an error of what was to be done with it.

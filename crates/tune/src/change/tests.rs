@@ -438,7 +438,7 @@ fn no_space_for_the_second_record_changes_nothing() {
         world.system = whole.clone();
         world.system.fault = Some((at, InjectedFault::Full));
         let error = world.apply(&plan).err();
-        let names = world.system.names(crate::transaction::store::FOLDER).unwrap_or_default();
+        let names = world.system.names(crate::places::RECORDS).unwrap_or_default();
         assert!(error.is_none() || !names.iter().any(|name| name.starts_with("plan-")), "at {at}: {names:?}");
         // Before the first setting changes all the space is there.
         assert!(error.is_none_or(|_| world.files() == files && world.system.settings == settings), "at {at}");

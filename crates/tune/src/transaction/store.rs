@@ -9,13 +9,11 @@ use std::io;
 
 use super::files;
 use crate::allowed;
+use crate::places::RECORDS;
 use crate::record::kept::Kept;
 use crate::record::{Record, RecordState, SCHEMA_VERSION, Step, Undone};
 use crate::system::{self, System, failed};
 use crate::{Error, Result};
-
-/// The folder of records.
-pub const FOLDER: &str = "/var/lib/isolator/tune";
 
 /// Which boot this is; empty where the kernel does not say.
 pub fn boot_id(system: &dyn System) -> String {
@@ -23,11 +21,11 @@ pub fn boot_id(system: &dyn System) -> String {
 }
 
 fn path(id: &str) -> String {
-    format!("{FOLDER}/{id}.json")
+    format!("{RECORDS}/{id}.json")
 }
 
 fn spare(id: &str) -> String {
-    format!("{FOLDER}/{id}.spare")
+    format!("{RECORDS}/{id}.spare")
 }
 
 /// The record's text, with space at its end up to `room` bytes.
@@ -55,13 +53,13 @@ fn room(record: &Record) -> Result<usize> {
 pub fn keep(system: &mut dyn System, record: &Record) -> Result<()> {
     allowed::record(record)?;
     let kept = text(record, room(record)?)?;
-    let written = files::make_folders(system, FOLDER)
+    let written = files::make_folders(system, RECORDS)
         .and_then(|()| files::replace(system, &spare(&record.id), Some(&kept)))
         .and_then(|()| files::replace(system, &path(&record.id), Some(&kept)));
     let Err(error) = written else { return Ok(()) };
     forget(system, &record.id);
     let what =
-        format!("keep the space for the record of this change ({} KiB in {FOLDER})", kept.text.len() >> 9);
+        format!("keep the space for the record of this change ({} KiB in {RECORDS})", kept.text.len() >> 9);
     Err(Error::new(what, error.why, format!("{}; nothing was changed", error.cure)))
 }
 
@@ -73,7 +71,7 @@ pub fn write(system: &mut dyn System, record: &Record) -> Result<()> {
     if room > 0 {
         let written = system.overwrite(&spare, kept.text.as_bytes()).and_then(|()| system.sync(&spare));
         if written.is_ok() && system.exchange(&spare, &path).is_ok() {
-            return system.sync_folder(FOLDER).map_err(|error| failed("write", &path, &error));
+            return system.sync_folder(RECORDS).map_err(|error| failed("write", &path, &error));
         }
     }
     files::replace(system, &path, Some(&kept))
@@ -99,11 +97,11 @@ pub fn forget(system: &mut dyn System, id: &str) {
 /// The record of a name.
 pub fn read(system: &dyn System, id: &str) -> Result<Record> {
     let path = path(id);
-    trusted(system, FOLDER)?;
+    trusted(system, RECORDS)?;
     let text = system::text(system, &path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::new(
             format!("find {id}"),
-            format!("{FOLDER} has no such record"),
+            format!("{RECORDS} has no such record"),
             "`isolator tune status` lists what there is",
         ),
         _ => failed("read", &path, &error),
@@ -135,7 +133,7 @@ fn spare_text(system: &dyn System, id: &str) -> Option<String> {
 
 /// Only the owner of the machine may write what tells us what to undo.
 fn trusted(system: &dyn System, path: &str) -> Result<()> {
-    for path in [FOLDER.rsplit_once('/').map_or("/", |(above, _)| above), path] {
+    for path in [RECORDS.rsplit_once('/').map_or("/", |(above, _)| above), path] {
         let Ok(stat) = system.stat(path) else { continue };
         let own = stat.uid == 0 || stat.uid == rustix::process::geteuid().as_raw();
         if !own || stat.mode & 0o022 != 0 {
@@ -157,10 +155,10 @@ pub fn all(system: &dyn System) -> Result<Vec<Record>> {
 
 /// Every record that can be read, the oldest first, and why the others cannot.
 pub fn readable(system: &dyn System) -> Result<(Vec<Record>, Vec<Error>)> {
-    let names = match system.names(FOLDER) {
+    let names = match system.names(RECORDS) {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
-        Err(error) => return Err(failed("read", FOLDER, &error)),
+        Err(error) => return Err(failed("read", RECORDS, &error)),
     };
     let ids = names.iter().filter_map(|name| name.strip_suffix(".json"));
     let (mut records, mut unread) = (Vec::new(), Vec::new());
@@ -178,10 +176,10 @@ pub fn recover(system: &mut dyn System) -> Result<Vec<(Record, Vec<Undone>)>> {
     let mut recovered = Vec::new();
     let records = all(system)?;
     // Space that was kept for a record which was never written, or is never written again.
-    for name in system.names(FOLDER).unwrap_or_default() {
+    for name in system.names(RECORDS).unwrap_or_default() {
         let id = name.strip_suffix(".spare");
         if id.is_some_and(|id| !records.iter().any(|record| record.id == id && record.live())) {
-            let _ = system.remove(&format!("{FOLDER}/{name}"));
+            let _ = system.remove(&format!("{RECORDS}/{name}"));
         }
     }
     for mut record in records.into_iter().rev() {

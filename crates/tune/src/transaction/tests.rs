@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::boot::tests::{files, records};
+use crate::places::RECORDS;
 use crate::system::memory::{InjectedFault, MemoryMachine};
 use crate::system::{CommandResult, System};
 
@@ -177,14 +178,14 @@ fn a_full_disk_stops_neither_a_record_nor_the_way_back() {
         assert_eq!(files(&system), files(&before), "{name}");
         assert_eq!(store::read(&system, &record.id).unwrap().state, RecordState::RolledBack, "{name}");
         // The space that was kept is free again.
-        assert!(!system.names(store::FOLDER).unwrap().iter().any(|name| name.ends_with(".spare")), "{name}");
+        assert!(!system.names(RECORDS).unwrap().iter().any(|name| name.ends_with(".spare")), "{name}");
     }
 }
 
 #[test]
 fn a_record_that_is_broken_is_read_from_its_spare() {
     let (mut system, record) = applied("fedora");
-    let path = format!("{}/{}.json", store::FOLDER, record.id);
+    let path = format!("{}/{}.json", RECORDS, record.id);
     system.put(&path, b"{");
     let mut read = store::read(&system, &record.id).unwrap();
     let (before, _) = records("fedora").pop().unwrap();
@@ -192,7 +193,7 @@ fn a_record_that_is_broken_is_read_from_its_spare() {
     assert_eq!(files(&system), files(&before));
     // Without a spare it is an error, which keeps no other record from being read.
     system.put(&path, b"{");
-    system.put(&format!("{}/20260202-000000.json", store::FOLDER), b"{}");
+    system.put(&format!("{}/20260202-000000.json", RECORDS), b"{}");
     let (records, unread) = store::readable(&system).unwrap();
     assert_eq!((records.len(), unread.len()), (0, 2), "{unread:?}");
     assert!(store::all(&system).is_err());
@@ -201,12 +202,12 @@ fn a_record_that_is_broken_is_read_from_its_spare() {
 #[test]
 fn a_record_with_a_strange_step_is_refused_when_it_is_read() {
     let (mut system, record) = applied("fedora");
-    let path = format!("{}/{}.json", store::FOLDER, record.id);
+    let path = format!("{}/{}.json", RECORDS, record.id);
     let hostile = text(&system, &path).replace("/etc/kernel/cmdline", "/etc/shadow");
     system.put(&path, hostile.as_bytes());
     let error = store::read(&system, &record.id).unwrap_err().to_string();
     assert!(error.contains("no change of this program touches '/etc/shadow'"), "{error}");
-    system.put(&format!("{}/1-other.json", store::FOLDER), text(&system, &path).as_bytes());
+    system.put(&format!("{}/1-other.json", RECORDS), text(&system, &path).as_bytes());
     assert!(store::read(&system, "1-other").unwrap_err().to_string().contains("it is of the record"));
     assert!(store::read(&system, "../../x").is_err());
 }

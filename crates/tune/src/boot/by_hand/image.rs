@@ -23,7 +23,8 @@ pub(super) fn lines(system: &dyn System, asked: &BootSpec<'_>) -> Vec<String> {
     lines
 }
 
-/// The name of the kept image. systemd-boot boots the highest of images that are alike, and this is the lowest.
+/// The name of the kept image. systemd-boot boots the highest of images that are alike, and this is the
+/// lowest.
 const KEPT: &str = "0-before-isolator.efi";
 
 /// Where the line of the next image comes from.
