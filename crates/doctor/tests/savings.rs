@@ -163,7 +163,9 @@ fn with_device(cpu: &'static str, plan: Option<&str>) -> Snapshot {
 #[test]
 fn no_check_contradicts_the_device_of_a_plan() {
     let plan = |device: &str| {
-        format!("{{\n\"kind\": \"device-irqs\",\n\"target\": \"{device}\",\n\"value\": \"6\",\n}}\n")
+        format!(
+            "{{\"actions\": [{{\"kind\": \"device-irqs\", \"target\": \"{device}\", \"value\": \"6\"}}]}}\n"
+        )
     };
     let ours = plan("eth1");
     for id in ["net-irq", "irq-on-isolated"] {

@@ -34,6 +34,7 @@ mod tree;
 mod virtualisation;
 
 pub use by_boot::by_boot;
+pub use inventory::served::RECORDS;
 pub use inventory::{live_thread, sample};
 
 use tree::Tree;

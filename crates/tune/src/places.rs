@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files, folders and variables of a machine that this program writes, each named once.
 
-/// The folder of records.
-pub const RECORDS: &str = "/var/lib/isolator/tune";
+pub use inspect::RECORDS;
+
 /// The unit that does the settings again at every boot.
 pub const UNIT: &str = "/etc/systemd/system/isolator-tune.service";
 /// The group's rights to real-time policies, which a plan gives.

@@ -141,15 +141,24 @@ pub(super) fn perhaps_on(all: &[&Irq], cpus: &CpuSet) -> Vec<String> {
     all.iter().filter(perhaps).map(|irq| named(irq)).collect()
 }
 
+/// Whether an interrupt is delivered to isolated CPUs, and not by a plan for the loop that waits for it there.
+pub(super) fn disturbs(facts: &CheckFacts, irq: &Irq, isolated: &CpuSet) -> bool {
+    irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty()) && facts.served(irq).is_none()
+}
+
+/// The sentence where none of `all` does: `none` where a plan put none there either.
+pub(super) fn none_disturbs(facts: &CheckFacts, all: &[&Irq], none: &str) -> String {
+    match all.iter().find_map(|irq| facts.served(irq)) {
+        Some(device) => format!("none but those of {device}, for which the loop waits there by its plan"),
+        None => none.to_string(),
+    }
+}
+
 fn on_isolated(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
-    let here = |irq: &&&Irq| {
-        irq.managed != Some(true)
-            && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
-            && facts.served(irq).is_none()
-    };
     let all = devices(facts)?;
-    let found: Vec<&&Irq> = all.iter().filter(here).collect();
+    let here = all.iter().filter(|irq| disturbs(facts, irq, isolated));
+    let found: Vec<&&Irq> = here.clone().filter(|irq| irq.managed != Some(true)).collect();
     let read = read_in(EFFECTIVE, some(&found.iter().map(|irq| named(irq)).collect::<Vec<_>>(), 12));
     if found.is_empty() {
         let unclear = perhaps_on(&all, isolated);
@@ -158,22 +167,13 @@ fn on_isolated(facts: &CheckFacts) -> CheckResult {
             return Err(Conclusion::unknown(EFFECTIVE, why, AS_ROOT));
         }
         // The kernel alone places managed ones; they are delivered there all the same.
-        let managed: Vec<String> = all
-            .iter()
-            .filter(|irq| irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty()))
-            .filter(|irq| facts.served(irq).is_none())
-            .map(|irq| named(irq))
-            .collect();
+        let managed: Vec<String> = here.map(|irq| named(irq)).collect();
         if !managed.is_empty() {
             let read = read_in(EFFECTIVE, some(&managed, 12));
             let says = format!("managed interrupts are delivered to cpus {isolated}: {}", some(&managed, 3));
             return Ok(Conclusion::warn(read, says, Search.advice("isolator doctor --explain irq-managed")));
         }
-        let served = all.iter().find_map(|irq| facts.served(irq));
-        let says = match served {
-            Some(device) => format!("none but those of {device}, for which the loop waits there by its plan"),
-            None => "no interrupt is delivered to isolated CPUs".to_string(),
-        };
+        let says = none_disturbs(facts, &all, "no interrupt is delivered to isolated CPUs");
         return Ok(Conclusion::pass(read, says));
     }
     let first = found[0].number;

@@ -6,7 +6,7 @@ use machine::advice::SettingId;
 use machine::inventory::{Coalescing, Irq};
 use machine::units::whole_us;
 
-use super::irq::{devices, named, perhaps_on};
+use super::irq::{devices, disturbs, named, none_disturbs, perhaps_on};
 use super::{APART_LESS, Check, SLIGHT};
 use crate::facts::{AS_ROOT, CheckFacts, not_captured, some};
 use crate::finding::{CheckResult, Conclusion, Severity, read_in};
@@ -120,11 +120,7 @@ fn interrupts(facts: &CheckFacts) -> CheckResult {
         .collect();
     let here: Vec<String> = all
         .iter()
-        .filter(|irq| {
-            !irq.unseen
-                && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
-                && facts.served(irq).is_none()
-        })
+        .filter(|irq| !irq.unseen && disturbs(facts, irq, isolated))
         .map(|irq| named(irq))
         .collect();
     if here.is_empty() {
@@ -146,16 +142,8 @@ fn interrupts(facts: &CheckFacts) -> CheckResult {
     }
     let read = read_in("/proc/irq/N/effective_affinity_list", some(&here, 8));
     Ok(if here.is_empty() {
-        let served = all.iter().find_map(|irq| facts.served(irq));
-        Conclusion::pass(
-            read,
-            match served {
-                Some(device) => {
-                    format!("none but those of {device}, for which the loop waits there by its plan")
-                }
-                None => "network interrupts are delivered to other CPUs".to_string(),
-            },
-        )
+        let says = none_disturbs(facts, &all, "network interrupts are delivered to other CPUs");
+        Conclusion::pass(read, says)
     } else {
         let fix = SettingId::IrqAffinity
             .advice(&facts.aim())

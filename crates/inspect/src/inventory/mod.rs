@@ -14,7 +14,7 @@ mod live;
 mod log;
 mod power;
 mod sampling;
-mod served;
+pub(crate) mod served;
 mod services;
 mod session;
 mod system;

@@ -1,38 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Devices whose interrupts a plan gave to the CPUs of its loop: the plans that `isolator tune` keeps for the
-//! unit that applies them at each boot.
-//!
-//! Of a plan three lines of an action are read, as the program writes them; a plan in another form names no
-//! device.
+//! unit that applies them at each boot. A plan in another form names no device.
 
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
+use serde_json::Value;
 
 use crate::tree::Tree;
 
-const FOLDER: &str = "var/lib/isolator/tune";
+/// The folder in which `isolator tune` keeps records of its changes, and plans.
+pub const RECORDS: &str = "/var/lib/isolator/tune";
 
 /// Names of such devices, with those CPUs.
 pub(super) fn read(tree: &Tree) -> BTreeMap<String, CpuSet> {
-    let names = tree.hint_names(FOLDER).into_iter();
+    let folder = RECORDS.trim_start_matches('/');
+    let names = tree.hint_names(folder).into_iter();
     let plans = names.filter(|name| name.starts_with("plan-") && name.ends_with(".json")).take(16);
-    let texts = plans.filter_map(|name| tree.hint(&format!("{FOLDER}/{name}")));
+    let texts = plans.filter_map(|name| tree.hint(&format!("{folder}/{name}")));
     texts.flat_map(|text| devices(&text)).collect()
 }
 
 fn devices(plan: &str) -> Vec<(String, CpuSet)> {
-    let lines: Vec<&str> = plan.lines().map(str::trim).collect();
-    let value = |line: Option<&&str>, key: &str| {
-        let rest = line?.strip_prefix(&format!("\"{key}\": \""))?;
-        rest.strip_suffix("\",").map(str::to_string)
-    };
-    let starts = lines.iter().enumerate().filter(|(_, line)| **line == "\"kind\": \"device-irqs\",");
-    let found = starts.filter_map(|(at, _)| {
-        let device = value(lines.get(at + 1), "target")?;
-        Some((device, value(lines.get(at + 2), "value")?.parse().ok()?))
+    let plan: Value = serde_json::from_str(plan).unwrap_or_default();
+    let actions = plan["actions"].as_array().into_iter().flatten();
+    let given = actions.filter(|action| action["kind"] == "device-irqs").filter_map(|action| {
+        Some((action["target"].as_str()?.to_string(), action["value"].as_str()?.parse().ok()?))
     });
-    found.collect()
+    given.collect()
 }
 
 #[cfg(test)]
