@@ -63,6 +63,7 @@ impl World {
         facts.kernel.release = Some("6.12.9-rt-amd64".into());
         facts.kernel.preemption = Preemption::RealTime;
         facts.kernel.command_line = Some(STOCK.into());
+        facts.settings.insert("/proc/irq/default_smp_affinity".into(), "f".into());
         facts.hostname = Some("robot".into());
         World { system, folder: tempfile::tempdir().unwrap(), facts, stamps: 0 }
     }
