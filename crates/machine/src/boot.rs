@@ -192,10 +192,10 @@ impl fmt::Display for LineChanges {
 
 /// Words of `of` beyond those of `from`, each as often as it is there once more.
 fn beyond(of: &[line::BootWord<'_>], from: &[line::BootWord<'_>]) -> Vec<String> {
-    let mut left: Vec<_> = from.iter().map(line::BootWord::meaning).collect();
+    let mut left: Vec<_> = from.iter().collect();
     let mut more = Vec::new();
     for word in of {
-        match left.iter().position(|other| *other == word.meaning()) {
+        match left.iter().position(|other| other.is_same(word)) {
             Some(at) => drop(left.swap_remove(at)),
             None => more.push(word.raw.to_string()),
         }
@@ -328,7 +328,7 @@ const GENERATED: [&str; 8] = ["root", "ro", "rw", "rootflags", "rootfstype", "in
 
 /// Whether `line` has the word `raw`.
 fn has(line: &str, raw: &str) -> bool {
-    line::all_words(line).any(|word| word.meaning() == line::BootWord::new(raw).meaning())
+    line::all_words(line).any(|word| word.is_same(&line::BootWord::new(raw)))
 }
 
 /// Words of one line that another lacks, without those that loaders put in themselves.

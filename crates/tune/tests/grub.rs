@@ -93,14 +93,7 @@ fn inside_the_line_lasts() {
     let boot = inspect::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
     let words = boot_words();
-    let asked = BootSpec {
-        boot: &boot,
-        words: &words,
-        there: &[],
-        release: Some(KERNEL),
-        running: None,
-        real_time: true,
-    };
+    let asked = BootSpec { release: Some(KERNEL), real_time: true, ..BootSpec::new(&boot, &words) };
     let BootMethod::Lasting { steps, .. } = lasting(&mut system, &asked).unwrap() else { panic!() };
     let mut record = Record::new("20260101-000000", RecordKind::Boot, "digest", "boot", &words, steps);
     transaction::apply(&mut system, &mut record).unwrap();
@@ -135,14 +128,7 @@ fn inside_an_entry_is_tried() {
     let boot = inspect::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
     let words = boot_words();
-    let asked = BootSpec {
-        boot: &boot,
-        words: &words,
-        there: &[],
-        release: Some(KERNEL),
-        running: None,
-        real_time: true,
-    };
+    let asked = BootSpec { release: Some(KERNEL), real_time: true, ..BootSpec::new(&boot, &words) };
     let steps = match first(&mut system, &asked).unwrap() {
         BootMethod::Trial { steps, .. } => steps,
         // The folder for temporary files is on a file system that GRUB does not write to.

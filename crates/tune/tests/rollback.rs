@@ -56,14 +56,7 @@ impl Fedora {
     fn apply(&mut self) {
         let words = ["isolcpus=managed_irq,domain,2-3", "skew_tick=1"].map(String::from);
         let boot = inspect::boot::read(self.root.path());
-        let asked = BootSpec {
-            boot: &boot,
-            words: &words,
-            there: &[],
-            release: None,
-            real_time: false,
-            running: None,
-        };
+        let asked = BootSpec::new(&boot, &words);
         let BootMethod::Lasting { steps, .. } = lasting(&mut self.system, &asked).unwrap() else { panic!() };
         self.record = Record::new("20260101-000000-boot", RecordKind::Boot, "abc", "", &words, steps);
         transaction::apply(&mut self.system, &mut self.record).unwrap();

@@ -59,8 +59,7 @@ fn inside() {
     let words = ["isolcpus=managed_irq,domain,3", "irqaffinity=0-2"].map(String::from);
     let boot = Boot { loader: Loader::UBoot, ..inspect::boot::read(Path::new("/")) };
     let mut system = Real::new(Path::new("/")).unwrap();
-    let asked =
-        BootSpec { boot: &boot, words: &words, there: &[], release: None, running: None, real_time: true };
+    let asked = BootSpec { real_time: true, ..BootSpec::new(&boot, &words) };
     let way = lasting(&mut system, &asked).unwrap();
     let BootMethod::Lasting { steps, fallback } = way else { panic!("{way:?}") };
     assert_eq!(fallback, "altbootcmd, after bootlimit failures");

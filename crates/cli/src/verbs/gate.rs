@@ -34,7 +34,7 @@ pub fn run(args: &GateArgs) -> VerbResult {
     write_junit(&report::junit(&judged))?;
     let ended = judged.ended();
     // What was damaged was not judged, so that there is nothing to show.
-    let is_shown = !(judged.figures.is_empty() && judged.not_judged.is_empty());
+    let is_shown = !judged.figures.is_empty() || !judged.not_judged.is_empty();
     if !junit_on_stdout && is_shown {
         args.out.print_text(&report::terminal::gated(&judged, args.out.style()));
         next::say(next::after_gate(args, judged.held), &args.out);

@@ -37,6 +37,11 @@ impl<'a> BootWord<'a> {
         same_name(self.name, name)
     }
 
+    /// Whether the kernel takes both for one word.
+    pub fn is_same(&self, other: &BootWord<'_>) -> bool {
+        self.is(other.name) && self.value == other.value
+    }
+
     /// The word as the kernel takes it: two that differ in quotes, or in `-` and `_`, are one.
     pub fn meaning(&self) -> (String, Option<&'a str>) {
         (self.name.replace('-', "_"), self.value)

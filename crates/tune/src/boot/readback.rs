@@ -93,7 +93,7 @@ pub(super) fn as_it_runs(asked: &BootSpec<'_>, method: &BootMethod) -> Result<()
 
 /// How often a line has a word for the kernel.
 fn times(line: &str, raw: &str) -> usize {
-    kernel_words(line).filter(|word| word.meaning() == BootWord::new(raw).meaning()).count()
+    kernel_words(line).filter(|word| word.is_same(&BootWord::new(raw))).count()
 }
 
 /// The line of an entry that a step writes; none where it writes something else.

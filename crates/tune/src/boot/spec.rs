@@ -32,13 +32,16 @@ impl<'a> BootSpec<'a> {
     /// Of these words on `machine`.
     pub fn of(machine: &'a Snapshot, boot: &'a Boot, words: &'a [String]) -> BootSpec<'a> {
         BootSpec {
-            boot,
-            words,
-            there: &[],
             release: machine.kernel.release.as_deref(),
             running: machine.kernel.command_line.as_deref(),
             real_time: machine.kernel.preemption == Preemption::RealTime,
+            ..BootSpec::new(boot, words)
         }
+    }
+
+    /// Of these words where nothing is known of the kernel that runs.
+    pub fn new(boot: &'a Boot, words: &'a [String]) -> BootSpec<'a> {
+        BootSpec { boot, words, there: &[], release: None, running: None, real_time: false }
     }
 
     /// The entry that is copied: the one that runs where it can be told, else the default.

@@ -37,7 +37,7 @@ pub(crate) fn boot_words() -> Vec<String> {
 }
 
 pub(crate) fn asked<'a>(boot: &'a Boot, words: &'a [String]) -> BootSpec<'a> {
-    BootSpec { boot, words, there: &[], release: None, running: None, real_time: true }
+    BootSpec { real_time: true, ..BootSpec::new(boot, words) }
 }
 
 /// A fixture as a machine, with the kernels that its entries name and a generator like GRUB's.
