@@ -141,7 +141,8 @@ pub(super) fn perhaps_on(all: &[&Irq], cpus: &CpuSet) -> Vec<String> {
     all.iter().filter(perhaps).map(|irq| named(irq)).collect()
 }
 
-/// Whether an interrupt is delivered to isolated CPUs, and not by a plan for the loop that waits for it there.
+/// Whether an interrupt is delivered to isolated CPUs, and not by a plan for the loop that waits for it
+/// there.
 pub(super) fn disturbs(facts: &CheckFacts, irq: &Irq, isolated: &CpuSet) -> bool {
     irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty()) && facts.served(irq).is_none()
 }
