@@ -132,6 +132,8 @@ pub enum ActionKind {
     Memory,
     /// Polling of the machine check; `target` is the file.
     MachineCheck,
+    /// Power that links to cards save; `target` is the file.
+    Links,
     /// CPUs that a systemd slice may use; `target` is the unit.
     Slice,
     /// An isolated partition of cgroup version 2; `target` is the folder, `value` the CPUs.
@@ -161,6 +163,7 @@ impl ActionKind {
                 | FairServer
                 | Memory
                 | MachineCheck
+                | Links
         )
     }
 }

@@ -34,14 +34,16 @@ const PARAMETERS: [&str; 10] = [
     "threadirqs",
     "tsc",
 ];
-const SYSCTLS: [&str; 6] = [
+const SYSCTLS: [&str; 7] = [
     "/proc/sys/kernel/nmi_watchdog",
     "/proc/sys/kernel/numa_balancing",
     "/proc/sys/kernel/timer_migration",
     "/proc/sys/kernel/watchdog_cpumask",
     "/proc/sys/vm/compaction_proactiveness",
+    "/proc/sys/vm/stat_interval",
     "/proc/sys/vm/swappiness",
 ];
+const LINKS: &str = "/sys/module/pcie_aspm/parameters/policy";
 const UNITS: [&str; 4] = ["init.scope", "machine.slice", "system.slice", "user.slice"];
 /// Folders of boot loaders.
 const BOOT: [&str; 2] = ["/boot/", "/efi/"];
@@ -80,6 +82,7 @@ fn action(action: &Action) -> Allowed {
         ActionKind::Memory => {
             one_of(&["/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/ksm/run"])
         }
+        ActionKind::Links => one_of(&[LINKS]),
         ActionKind::Irqs => one_of(&["/proc/irq"]),
         ActionKind::DeviceIrqs => device(target),
         ActionKind::IrqBalance => one_of(&["irqbalance.service"]),
@@ -100,7 +103,7 @@ fn action(action: &Action) -> Allowed {
     };
     let takes = match action.kind {
         ActionKind::BootParameter => plain("_-,."),
-        ActionKind::Governor | ActionKind::Memory => !value.is_empty() && plain("_"),
+        ActionKind::Governor | ActionKind::Memory | ActionKind::Links => !value.is_empty() && plain("_"),
         ActionKind::Frequency | ActionKind::FairServer | ActionKind::MachineCheck => number(value),
         ActionKind::PmQos => number(value) || value == "n/a",
         ActionKind::Sysctl if target.ends_with("cpumask") => cpus(value),
@@ -277,6 +280,7 @@ fn setting(path: &str) -> Allowed {
         "/sys/devices/virtual/workqueue/writeback/cpumask",
         "/sys/kernel/mm/transparent_hugepage/enabled",
         "/sys/kernel/mm/ksm/run",
+        LINKS,
         "/sys/fs/cgroup/cgroup.subtree_control",
     ];
     let of_partition = path.strip_prefix(PARTITION);

@@ -15,8 +15,8 @@ use crate::places::BALANCE;
 use crate::record::kept::Kept;
 use crate::record::own::{OwnPart, with_lines};
 use crate::record::{Compare, Step};
-use crate::system::{self, System};
-use crate::transaction::step::{chosen, started_at};
+use crate::system::{self, System, chosen};
+use crate::transaction::step::started_at;
 
 /// The kernel says that a task's CPUs are not to be changed (`PF_NO_SETAFFINITY`).
 const BOUND: u64 = 0x0400_0000;

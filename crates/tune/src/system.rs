@@ -188,6 +188,12 @@ pub fn word(system: &dyn System, path: &str) -> Option<String> {
     Some(text.trim_matches(|letter: char| letter == '\0' || letter.is_whitespace()).to_string())
 }
 
+/// The choice in brackets, `always [madvise] never`, or the text where there are none.
+pub(crate) fn chosen(text: &str) -> &str {
+    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(text.trim(), |(word, _)| word)
+}
+
 /// Whether a file is there.
 pub fn stat_is_file(system: &dyn System, path: &str) -> bool {
     system.stat(path).is_ok_and(|stat| !stat.folder)

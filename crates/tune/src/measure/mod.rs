@@ -244,6 +244,7 @@ fn name(action: &Action) -> String {
         ActionKind::Memory if action.target.contains("hugepage") => "huge pages".to_string(),
         ActionKind::Memory if action.target.contains("/ksm/") => "page sharing".to_string(),
         ActionKind::MachineCheck => "machine check".to_string(),
+        ActionKind::Links => "links to cards".to_string(),
         _ => file.to_string(),
     }
 }

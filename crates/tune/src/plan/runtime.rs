@@ -14,6 +14,7 @@ use super::facts::PlanFacts;
 use super::intent::Intent;
 use crate::action::{Action, ActionKind, Disruption, Skipped};
 use crate::places::{LIMITS, LIMITS_FILE, PARTITION};
+use crate::system::chosen;
 
 /// Gathers actions.
 struct RuntimeActions<'a> {
@@ -43,7 +44,7 @@ impl RuntimeActions<'_> {
     fn write(&mut self, kind: ActionKind, path: &str, value: String, disruption: Disruption, why: &str) {
         let known = registry::of_file(path);
         let before = match self.facts.machine.settings.get(path) {
-            Some(before) => bracketed(before).to_string(),
+            Some(before) => chosen(before).to_string(),
             None => "BEFORE".to_string(),
         };
         self.actions.push(Action {
@@ -100,13 +101,9 @@ fn kind(setting: SettingId) -> ActionKind {
         SettingId::Workqueues | SettingId::WritebackWorkqueue => ActionKind::Workqueues,
         SettingId::CheckInterval => ActionKind::MachineCheck,
         SettingId::HugePages | SettingId::PageSharing => ActionKind::Memory,
+        SettingId::Aspm => ActionKind::Links,
         _ => ActionKind::Sysctl,
     }
-}
-
-/// The word in brackets where a file shows a choice, `always [madvise] never`.
-fn bracketed(text: &str) -> &str {
-    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(word, _)| word)
 }
 
 /// The settings of the running machine, in the order in which they are made.

@@ -14,7 +14,7 @@ use crate::places::DROP_IN;
 use crate::record::kept::{Kept, Lossless};
 use crate::record::own::OwnPart;
 use crate::record::{Compare, Restoration, Step, StepOutcome};
-use crate::system::{self, System, failed};
+use crate::system::{self, System, chosen, failed};
 use crate::{Error, Result};
 
 /// Does a step; a refusal that does not matter is an outcome, one that does is an error.
@@ -410,12 +410,6 @@ pub(crate) fn reads(now: &str, wanted: &str, compare: Compare) -> bool {
             }
         }
     }
-}
-
-/// The choice in brackets, or the text where there are none.
-pub(crate) fn chosen(text: &str) -> &str {
-    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    inside.map_or(text.trim(), |(word, _)| word)
 }
 
 /// When a task started, in ticks since boot.

@@ -6,6 +6,7 @@ use machine::{CpuSet, Snapshot};
 
 use super::{Observed, ThreePlaces};
 use crate::action::{Action, ActionKind};
+use crate::system::chosen;
 
 /// The unit that sets them again after each boot.
 const UNIT: &str = "isolator-tune";
@@ -104,8 +105,4 @@ fn same(action: &Action, now: &str) -> bool {
         }
         _ => chosen(now) == wanted,
     }
-}
-
-fn chosen(text: &str) -> &str {
-    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(word, _)| word)
 }
