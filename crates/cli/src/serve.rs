@@ -5,15 +5,18 @@
 //! No server library: there are a few pages, no state, and nothing of a request is used but its head. One
 //! thread serves several peers at once, so that a peer that says nothing, or reads slowly, keeps none of the
 //! others waiting. Each exchange has a bound as a whole, and where there are too many the oldest makes room.
+//!
+//! A request that comes over loopback must name a host of loopback: a site whose name leads here
+//! (DNS rebinding) gets no answer read. Over the network hosts have names that this machine need not know.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evidence::{Error, Result};
-use report::prometheus::{Family, MetricsFormat, answer};
+use report::prometheus::{Family, MetricsFormat, answer, headers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a whole exchange may take, from the connection to the last byte.
@@ -144,10 +147,18 @@ impl HttpExchange {
             self.request.extend_from_slice(&part[..read]);
             let whole = self.request.windows(4).any(|end| end == b"\r\n\r\n");
             if whole || read == 0 || self.request.len() > REQUEST {
-                self.answer = Some((answer(&String::from_utf8_lossy(&self.request)), 0));
+                let head = String::from_utf8_lossy(&self.request);
+                let is_foreign = whole && self.is_over_loopback()? && !names_loopback(&head);
+                let answer = if is_foreign { REFUSAL.as_bytes().to_vec() } else { answer(&head) };
+                self.answer = Some((answer, 0));
                 return Ok(());
             }
         }
+    }
+
+    /// Whether the peer is a program of this machine, which asked for an address of loopback.
+    fn is_over_loopback(&self) -> std::io::Result<bool> {
+        Ok(is_loopback(self.stream.local_addr()?.ip()))
     }
 
     /// Writes what the peer takes; true where that was all.
@@ -160,6 +171,32 @@ impl HttpExchange {
             }
         }
         Ok(true)
+    }
+}
+
+/// The answer to a request for another host.
+const REFUSAL: &str = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 35\r\n\
+    Connection: close\r\n\r\nloopback answers to localhost alone\n";
+
+/// Whether each host that a request names is this machine's loopback, and it names one.
+fn names_loopback(head: &str) -> bool {
+    let mut hosts = headers(head, "host").peekable();
+    hosts.peek().is_some() && hosts.all(|host| is_loopback_name(without_port(host)))
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
+}
+
+/// `::ffff:127.0.0.1` is 127.0.0.1, which sockets for both families give.
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split(':').next().unwrap_or_default(),
     }
 }
 
@@ -185,7 +222,7 @@ mod tests {
         let silent: Vec<_> = (0..8).map(|_| TcpStream::connect(served.at()).unwrap()).collect();
         let mut slow = TcpStream::connect(served.at()).unwrap();
         slow.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
-        let answer = asks(served.at(), "GET /metrics HTTP/1.1\r\n\r\n");
+        let answer = asks(served.at(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         // It was answered while those were still waited for.
         assert!(silent.iter().all(waits) && waits(&slow));
@@ -195,7 +232,7 @@ mod tests {
     fn the_oldest_of_too_many_peers_makes_room() {
         let served = Served::on("127.0.0.1:0".parse().unwrap()).unwrap();
         let silent: Vec<_> = (0..2 * PEERS).map(|_| TcpStream::connect(served.at()).unwrap()).collect();
-        let answer = asks(served.at(), "HEAD / HTTP/1.1\r\n\r\n");
+        let answer = asks(served.at(), "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         assert!(silent.iter().filter(|peer| waits(peer)).count() < PEERS && !waits(&silent[0]));
     }
@@ -205,6 +242,49 @@ mod tests {
         let served = Served::on("127.0.0.1:0".parse().unwrap()).unwrap();
         let answer = asks(served.at(), &format!("PUT /{}", "x".repeat(REQUEST)));
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    }
+
+    #[test]
+    fn loopback_answers_to_its_own_names_alone() {
+        // One socket for all addresses of both families, where there is the newer one.
+        let everywhere = ["[::]:0", "0.0.0.0:0"].map(|at| Served::on(at.parse().unwrap()));
+        let loopback = ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"];
+        let loopback = loopback.map(|at| Served::on(at.parse().unwrap()));
+        let served = everywhere.into_iter().chain(loopback).flatten().collect::<Vec<_>>();
+        assert!(served.len() >= 2);
+        for one in &served {
+            let at = match one.at().ip() {
+                address if address.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], one.at().port())),
+                _ => one.at(),
+            };
+            let hosts = [
+                "Host: localhost",
+                "host: LOCALHOST:9100",
+                "Host: 127.0.0.1",
+                "Host: 127.8.8.8:80",
+                "Host: [::1]:9100",
+                "Host: [::ffff:127.0.0.1]",
+            ];
+            for host in hosts {
+                let answer = asks(at, &format!("GET /metrics HTTP/1.1\r\n{host}\r\n\r\n"));
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{at} {host}: {answer}");
+            }
+            let foreign = [
+                "X: localhost",
+                "Host: evil.example",
+                "Host: localhost.evil.example:80",
+                "Host: 127.0.0.1.evil.example",
+                "Host: 192.0.2.1",
+                "Host: [::ffff:192.0.2.1]",
+                "Host: [::1",
+                "Host: localhost\r\nHost: evil.example",
+                "Host:",
+            ];
+            for host in foreign {
+                let answer = asks(at, &format!("GET /metrics HTTP/1.1\r\n{host}\r\n\r\n"));
+                assert_eq!(answer, REFUSAL, "{at} {host}");
+            }
+        }
     }
 
     /// A server whose patience is short, and which answers with this many bytes.
@@ -251,7 +331,7 @@ mod tests {
         let length = 64 << 20;
         let at = impatient(length);
         let mut lazy = TcpStream::connect(at).unwrap();
-        let _ = lazy.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+        let _ = lazy.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         // One that came later has had its time.
         let mut later = TcpStream::connect(at).unwrap();
         let _ = later.read_to_end(&mut Vec::new());

@@ -25,14 +25,16 @@ fn served(folder: &Path, args: &[&str]) -> (Child, String) {
     let mut child = command(folder, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let mut served = lines.filter_map(|line| Some(line.strip_prefix("live page: http://")?.to_string()));
-    let address = served.next().unwrap().trim_end_matches('/').to_string();
+    let address = served.next().unwrap();
     // A reader remains.
     std::thread::spawn(move || served.for_each(drop));
     (child, address)
 }
 
-fn ask(address: &str, request: &str) -> String {
-    ask_as(address, address, request)
+/// Asks for `part` of the page at `address`.
+fn ask(address: &str, method: &str, part: &str) -> String {
+    let (host, number) = address.split_once('/').unwrap();
+    ask_as(host, host, &format!("{method} /{number}{part}"))
 }
 
 /// The same by the name of another host.
@@ -44,15 +46,8 @@ fn ask_as(host: &str, address: &str, request: &str) -> String {
 }
 
 fn state(address: &str) -> Value {
-    let answer = ask(address, "GET /state.json");
+    let answer = ask(address, "GET", "state.json");
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
-}
-
-/// The number in the page that a request to stop must carry.
-fn token(address: &str) -> String {
-    let page = ask(address, "GET /");
-    let (_, rest) = page.split_once("const TOKEN = '").unwrap();
-    rest.split('\'').next().unwrap().to_string()
 }
 
 #[test]
@@ -78,7 +73,7 @@ fn a_page_shows_the_run_and_ends_it_with_results() {
             assert!(!allowed.contains(measured.parse().unwrap()), "{status}");
         }
     }
-    let answer = ask(&address, &format!("POST /stop?token={}", token(&address)));
+    let answer = ask(&address, "POST", "stop");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     // As a browser does: it goes on asking until it has the results.
     let mut results = Value::Null;
@@ -151,18 +146,21 @@ fn a_page_shows_what_interrupts_the_watched_cpus_and_ends_the_watch() {
         assert!((rates.clone().sum::<f64>() - all).abs() < 1e-6 * all.max(1.0), "{source}");
         assert_eq!(rates.count(), cpus, "{source}");
     }
-    assert!(ask(&address, "GET /").contains("const TOKEN = '"));
-    let stop = format!("POST /stop?token={}", token(&address));
-    for refused in [
-        ask_as("evil.example", &address, "GET /"),
-        ask_as("evil.example", &address, &stop),
-        ask(&address, "POST /stop"),
-        ask(&address, "POST /stop?token=1"),
-    ] {
+    // Who was not shown the address neither reads nor ends it, nor does a foreign site that was.
+    let page = ask(&address, "GET", "");
+    let (host, number) = address.split_once('/').unwrap();
+    let number = number.trim_end_matches('/');
+    assert!(page.starts_with("HTTP/1.1 200 ") && number.len() == 32 && !page.contains(number));
+    for request in ["GET /", "GET /state.json", "POST /stop", "POST /1/stop", "POST /stop?token=1"] {
+        let refused = ask_as(host, host, request);
+        assert!(refused.starts_with("HTTP/1.1 403 ") && !refused.contains(number), "{refused}");
+    }
+    for request in [format!("GET /{number}/"), format!("POST /{number}/stop")] {
+        let refused = ask_as("evil.example", host, &request);
         assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
     }
     assert!(child.try_wait().unwrap().is_none(), "it goes on");
-    assert!(ask(&address, &stop).starts_with("HTTP/1.1 200 "));
+    assert!(ask(&address, "POST", "stop").starts_with("HTTP/1.1 200 "));
     let mut results = Value::Null;
     wait_for("the end", || {
         results = state(&address)["ended"].clone();
@@ -190,7 +188,7 @@ fn drawn(browser: &str, folder: &Path, address: &str) -> String {
             "--dump-dom",
             "--timeout=5000",
         ])
-        .args([&profile, &format!("http://{address}/")])
+        .args([&profile, &format!("http://{address}")])
         .stderr(Stdio::null())
         .output()
         .unwrap();

@@ -22,7 +22,7 @@ const CYCLES: u64 = 2000;
 fn get(address: &str, path: &str, accept: &str) -> (String, Vec<u8>) {
     let mut answer = Vec::new();
     // Of HTTP 1.0, since nothing is in chunks there.
-    let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
     if let Ok(mut stream) = TcpStream::connect(address) {
         let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer));
     }

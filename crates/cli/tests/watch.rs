@@ -98,19 +98,21 @@ fn a_scraper_is_answered_and_a_signal_ends_it() {
     let mut line = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().trim_start_matches("serving http://").trim_end_matches("/metrics").to_string();
-    let ask = |request: &str| {
+    let ask_as = |host: &str, request: &str| {
         let mut stream = TcpStream::connect(&address).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(format!("{request}\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let get = || ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let ask = |request: &str| ask_as("localhost", request);
+    let get = || ask("GET /metrics HTTP/1.1");
     wait_for("the first interval", || get().contains("isolator_watch_interval_seconds "));
     let answer = get();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{answer}");
-    assert!(ask("GET /etc/passwd HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    assert!(ask("\u{1}\u{2}\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    assert!(ask("GET /etc/passwd HTTP/1.1").starts_with("HTTP/1.1 404 "));
+    assert!(ask("\u{1}\u{2}").starts_with("HTTP/1.1 400 "));
+    assert!(ask_as("evil.example", "GET /metrics HTTP/1.1").starts_with("HTTP/1.1 403 "));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(ends(&mut child), Some(0));
 }

@@ -168,7 +168,7 @@ fn one(isolator: &Path, folder: &Path, plan: &LivePlan, viewer: Viewer) -> Resul
     Ok(LiveRun { bundle: Bundle::open(folder)?, answers, looks, on_measured_cpu })
 }
 
-/// `127.0.0.1:40123` of `live page: http://127.0.0.1:40123/`.
+/// `127.0.0.1:40123/5f0c` of `live page: http://127.0.0.1:40123/5f0c/`.
 fn address_of(line: &str) -> Option<String> {
     Some(line.strip_prefix("live page: http://")?.trim_end_matches('/').to_string())
 }
@@ -269,9 +269,10 @@ fn browser(address: &str, profile: &Path, on: &CpuSet) -> Result<Child, Box<dyn 
 }
 
 fn ask(address: &str) -> std::io::Result<String> {
-    let (mut peer, mut answer) = (TcpStream::connect(address)?, String::new());
+    let (host, number) = address.split_once('/').unwrap_or((address, ""));
+    let (mut peer, mut answer) = (TcpStream::connect(host)?, String::new());
     peer.set_read_timeout(Some(Duration::from_secs(5)))?;
-    peer.write_all(format!("GET /state.json HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
+    peer.write_all(format!("GET /{number}/state.json HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())?;
     peer.read_to_string(&mut answer)?;
     Ok(answer)
 }

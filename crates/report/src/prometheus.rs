@@ -22,7 +22,7 @@ mod text;
 mod verdict;
 mod watch;
 
-pub use answer::answer;
+pub use answer::{answer, headers};
 pub use exponential::Exponential;
 pub use monitor::{MonitoredRow, monitor};
 pub use negotiation::MetricsFormat;

@@ -5,12 +5,12 @@
 //! The thread that serves stays on the house-keeping CPUs. Without a page nothing here exists; with one and
 //! no browser, the figures are put together four times a second by the thread that carries samples anyway.
 //!
-//! Only the page itself can end the run: the request carries a number that the page alone has, and a page
-//! served on loopback answers to no other host's name, so that no foreign site can read that number.
+//! The address of the page has a number that cannot be guessed, and each request must have it: whoever was
+//! not shown the address, as other users of the machine and foreign sites, neither reads nor ends the run.
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ use super::picture::{Overall, PictureRow, RowState};
 use crate::output::note;
 use crate::serve::serve_on;
 
-/// The document; `@TOKEN@` becomes the number that a request to stop must carry, `@STATE@` the first figures.
+/// The document; `@STATE@` becomes the first figures.
 const DOCUMENT: &str = include_str!("page.html");
 
 /// Points of a time series: beyond that two neighbours become one.
@@ -156,10 +156,9 @@ impl LivePage {
             let why = format!("/dev/urandom cannot be read: {}", error::reason(&error));
             evidence::Error::on("serve on", address, why, "leave out --live, or mount /dev")
         })?;
-        let answering = page.clone();
-        let answer = move |head: &str| answering.answer(head, &token, address.ip());
-        let at = serve_on(address, "live", answer)?;
-        note(&format!("live page: http://{at}/"));
+        let (answering, number) = (page.clone(), token.clone());
+        let at = serve_on(address, "live", move |head| answering.answer(head, &number))?;
+        note(&format!("live page: http://{at}/{token}/"));
         Ok(page)
     }
 
@@ -216,32 +215,30 @@ impl LivePage {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, head: &str, token: &str, address: IpAddr) -> Vec<u8> {
+    fn answer(&self, head: &str, token: &str) -> Vec<u8> {
         let mut words = head.lines().next().unwrap_or_default().split(' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        if address.is_loopback() && !is_own(host(head)) {
-            return said("403 Forbidden", "this page answers to localhost alone\n");
-        }
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        match (method, path) {
-            ("GET", "/") => {
+        let page = target.strip_prefix('/').and_then(|rest| rest.strip_prefix(token)?.strip_prefix('/'));
+        let Some(page) = page else {
+            return said("403 Forbidden", "the page is at the address that the run shows its owner\n");
+        };
+        match (method, page) {
+            ("GET", "") => {
                 // Within a script only `<` could end it.
                 let first = self.figures().0.replace('<', "\\u003c");
-                let page = DOCUMENT.replace("@TOKEN@", token).replace("@STATE@", &first);
-                whole("200 OK", "text/html; charset=utf-8", &page)
+                whole("200 OK", "text/html; charset=utf-8", &DOCUMENT.replace("@STATE@", &first))
             }
-            ("GET", "/state.json") => {
+            ("GET", "state.json") => {
                 let (figures, has_results) = self.figures();
                 *self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner) =
                     (Some(Instant::now()), has_results);
                 whole("200 OK", "application/json", &figures)
             }
-            ("POST", "/stop") if query == format!("token={token}") => {
+            ("POST", "stop") => {
                 self.shared.stop.store(true, Ordering::SeqCst);
                 said("200 OK", "the run ends\n")
             }
-            ("POST", "/stop") => said("403 Forbidden", "only the page itself may stop the run\n"),
-            ("GET" | "POST", _) => said("404 Not Found", "the page is at /\n"),
+            ("GET" | "POST", _) => said("404 Not Found", "the page has no such part\n"),
             _ => said("400 Bad Request", "only GET and POST are understood\n"),
         }
     }
@@ -403,23 +400,6 @@ fn random() -> std::io::Result<String> {
     Ok(bytes.map(|byte| format!("{byte:02x}")).concat())
 }
 
-/// The host that a request names, without its port.
-fn host(head: &str) -> &str {
-    let lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-    let host =
-        lines.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.trim()).next();
-    let host = host.unwrap_or_default();
-    match host.strip_prefix('[') {
-        Some(address) => address.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    }
-}
-
-/// Whether it names this machine's loopback, and no site.
-fn is_own(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 fn said(status: &str, text: &str) -> Vec<u8> {
     whole(status, "text/plain; charset=utf-8", text)
 }
@@ -445,43 +425,38 @@ mod tests {
         LivePage { shared: Arc::new(shared) }
     }
 
-    fn answered(page: &LivePage, head: &str) -> String {
-        String::from_utf8(page.answer(head, "42", IpAddr::from([127, 0, 0, 1]))).unwrap()
+    fn answered(page: &LivePage, request: &str) -> String {
+        String::from_utf8(page.answer(&format!("{request} HTTP/1.1\r\n\r\n"), "42")).unwrap()
     }
 
     #[test]
-    fn only_the_page_itself_stops_the_run() {
+    fn a_request_without_the_number_reads_and_ends_nothing() {
         let page = page();
-        let local = "Host: localhost:8080\r\n\r\n";
-        for (head, status) in [
-            (format!("POST /stop HTTP/1.1\r\n{local}"), "403"),
-            (format!("POST /stop?token=41 HTTP/1.1\r\n{local}"), "403"),
-            (format!("GET /stop?token=42 HTTP/1.1\r\n{local}"), "404"),
-            ("POST /stop?token=42 HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_string(), "403"),
-            ("POST /stop?token=42 HTTP/1.1\r\n\r\n".to_string(), "403"),
-        ] {
-            assert!(answered(&page, &head).starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
-            assert!(!page.shared.stop.load(Ordering::SeqCst), "{head}");
+        let targets = ["/", "", "*", "/?token=42", "/41/", "/4", "/42", "/421/", "//42/", "/x/42/", "42/"];
+        let parts = ["", "state.json", "stop", "stop?token=42"];
+        for method in ["GET", "POST", "HEAD", "PUT"] {
+            for (target, part) in targets.iter().flat_map(|target| parts.map(|part| (target, part))) {
+                let answer = answered(&page, &format!("{method} {target}{part}"));
+                assert!(answer.starts_with("HTTP/1.1 403 "), "{method} {target}{part}: {answer}");
+                assert!(!answer.contains("rows") && !answer.contains("42"), "{answer}");
+            }
         }
-        let own = answered(&page, &format!("POST /stop?token=42 HTTP/1.1\r\n{local}"));
-        assert!(own.starts_with("HTTP/1.1 200 ") && page.shared.stop.load(Ordering::SeqCst));
+        assert!(!page.shared.stop.load(Ordering::SeqCst));
     }
 
     #[test]
-    fn a_foreign_host_sees_nothing() {
+    fn only_a_post_with_the_number_stops_the_run() {
         let page = page();
-        for (host, status) in
-            [("localhost", "200"), ("127.0.0.1:8080", "200"), ("[::1]:8080", "200")].into_iter().chain([
-                ("evil.example", "403"),
-                ("127.0.0.1.evil.example", "403"),
-                ("192.0.2.1", "403"),
-                ("", "403"),
-            ])
+        for (request, status) in
+            [("GET /42/stop", "404"), ("PUT /42/stop", "400"), ("POST /42/", "404"), ("GET /42/", "200")]
         {
-            let answer = answered(&page, &format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"));
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}");
-            assert_eq!(answer.contains("token=' + TOKEN") && answer.contains("'42'"), status == "200");
+            let answer = answered(&page, request);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+            // A page that is saved or sent on gives nothing away.
+            assert!(!answer.contains("'42'") && !page.shared.stop.load(Ordering::SeqCst), "{request}");
         }
+        assert!(answered(&page, "POST /42/stop").starts_with("HTTP/1.1 200 "));
+        assert!(page.shared.stop.load(Ordering::SeqCst));
     }
 
     fn series(values_ns: &[u64]) -> SeriesProgress {

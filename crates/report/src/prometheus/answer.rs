@@ -29,9 +29,13 @@ pub fn answer(head: &str, page: &impl Fn(MetricsFormat) -> Vec<u8>) -> Vec<u8> {
 
 /// The forms that a request accepts: all its lines of that name.
 fn accept(head: &str) -> String {
+    headers(head, "accept").collect::<Vec<_>>().join(",")
+}
+
+/// The values of all lines `name` of a request whose head is `head`.
+pub fn headers<'a>(head: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-    let accepts = lines.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
-    accepts.map(|(_, value)| value).collect::<Vec<_>>().join(",")
+    lines.filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]
