@@ -126,7 +126,7 @@ struct isolator_rt_config {
 	 * in which it differs refuses the configuration.
 	 */
 	size_t size;
-	/** CPUs to run on. */
+	/** CPUs to run on; may be NULL only if cpu_count is 0. */
 	const uint32_t *cpus;
 	/** Number of CPUs; 0 keeps the affinity of the thread. */
 	size_t cpu_count;
@@ -147,7 +147,7 @@ struct isolator_rt_config {
 	size_t stack_bytes;
 	/** Bytes of heap to prefault. malloc() of glibc keeps them from then on. */
 	size_t heap_bytes;
-	/** ISOLATOR_RT_*, or 0. */
+	/** ISOLATOR_RT_*, or 0; any other flag is -EINVAL. */
 	uint32_t flags;
 	/**
 	 * CPUs enter no idle state with a longer exit latency, in microseconds, until
@@ -215,8 +215,8 @@ struct isolator_session;
  * @brief Isolate the CPU to which the calling thread is pinned.
  * @param mask ISOLATOR_MASK_* of <linux/isolator.h>; 0 means CLOCK | RESCHED | IPI.
  * @param session Where to store the session.
- * @return 0; -ENOSYS if the kernel has no isolator; or the errno of the kernel's
- *        refusal, which isolator(4) lists.
+ * @return 0; -EINVAL if the library does not know a bit of mask; -ENOSYS if the kernel
+ *        has no isolator; or the errno of the kernel's refusal, which isolator(4) lists.
  * @note May sleep for up to 200 ms while the CPU needs its tick.
  */
 int isolator_session_start(uint32_t mask, struct isolator_session **session);
@@ -225,7 +225,7 @@ int isolator_session_start(uint32_t mask, struct isolator_session **session);
  * @brief Do the work that was deferred.
  * @param session Session of the calling thread.
  * @param flags ISOLATOR_TICK_* of <linux/isolator.h>, what to do besides; or 0.
- * @return 0, or a negative errno.
+ * @return 0; -EINVAL if the library does not know a flag; or another negative errno.
  * @note A system call.
  */
 int isolator_session_tick(struct isolator_session *session, uint32_t flags);

@@ -88,6 +88,31 @@ pub(crate) fn null(what: &str) -> Error {
     failure(libc::EINVAL, what, "a pointer is NULL", "give the address that the header asks for")
 }
 
+/// Refuses flags that are not among those `known`: a newer program would take them for done.
+pub(crate) fn check_flags(what: &str, flags: u32, known: u32) -> Result<(), Error> {
+    match flags & !known {
+        0 => Ok(()),
+        other => {
+            let why = format!("this version does not know the flags {other:#x}");
+            Err(failure(libc::EINVAL, what, &why, "leave them out, or link a newer libisolator"))
+        }
+    }
+}
+
+/// What lies at `at`; `None` where that is NULL, or no object can be so large, as after a failed malloc() or
+/// a negative count.
+///
+/// # Safety
+/// `at` has `count` elements for `'a`, or is NULL.
+pub(crate) unsafe fn slice<'a, T>(at: *const T, count: usize) -> Option<&'a [T]> {
+    if count == 0 {
+        return Some(&[]);
+    }
+    let fits = count <= isize::MAX.unsigned_abs() / size_of::<T>();
+    // SAFETY: what the caller promises, and a size that an object may have.
+    (fits && !at.is_null()).then(|| unsafe { std::slice::from_raw_parts(at, count) })
+}
+
 /// Runs a call: gives its result, or says why not.
 pub(crate) fn call(run: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(run));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rt::Error;
 use rt::message::{Failure, Receiver, Sender, Shared, Size};
 
-use crate::error::{make, null};
+use crate::error::{make, null, slice};
 use crate::nested::Unnested;
 use crate::single::{self, Handle, Refused, Single};
 
@@ -166,22 +166,14 @@ unsafe fn post_by(
     // SAFETY: the caller promises that it is one, or NULL.
     let Some(sender) = (unsafe { sender.as_ref() }) else { return -libc::EINVAL };
     // SAFETY: the caller promises so many bytes.
-    let Some(message) = (unsafe { slice(message, bytes) }) else { return -libc::EINVAL };
+    let Some(message) = (unsafe { slice(message.cast(), bytes) }) else {
+        // The count of a read() that failed is longer than any message.
+        return if message.is_null() { -libc::EINVAL } else { -libc::EMSGSIZE };
+    };
     // SAFETY: the caller promises that no other thread uses it.
     match unsafe { sender.0.enter(|sender| post(sender, message)) } {
         Ok(posted) => posted.map_or_else(number, |()| 0),
         Err(refused) => Refused::number(refused),
-    }
-}
-
-/// # Safety
-/// `at` has `bytes` bytes for `'a`, or is NULL.
-unsafe fn slice<'a>(at: *const c_void, bytes: usize) -> Option<&'a [u8]> {
-    match (at.is_null(), bytes) {
-        (_, 0) => Some(&[]),
-        (true, _) => None,
-        // SAFETY: what the caller promises.
-        (false, _) => Some(unsafe { std::slice::from_raw_parts(at.cast(), bytes) }),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rt::Error;
 use rt::isolation::{self, Isolator, Mask, Session, Tick};
 
-use crate::error::{call, call_through, failure, make, null};
+use crate::error::{call, call_through, check_flags, failure, make, null};
 
 /// An isolation, from isolator_session_start() to isolator_session_stop(). It belongs to the thread that
 /// started it.
@@ -48,6 +48,7 @@ fn no_isolator(error: Error) -> Error {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_session_start(mask: u32, session: *mut *mut isolator_session) -> c_int {
     let started = || {
+        check_flags("isolate a CPU", mask, Mask::ALL.bits())?;
         let mask = if mask == 0 { Mask::DEFAULT } else { Mask::from_bits(mask) };
         let started = isolation::start(mask).map_err(no_isolator)?;
         Ok(Box::into_raw(Box::new(isolator_session(started))))
@@ -65,6 +66,7 @@ pub unsafe extern "C" fn isolator_session_tick(session: *mut isolator_session, f
     call(|| {
         // SAFETY: the caller promises that it is one, or NULL.
         let session = unsafe { session.as_ref() }.ok_or_else(|| null("tick"))?;
+        check_flags("tick", flags, Tick::ALL.bits())?;
         session.0.tick(Tick::from_bits(flags)).map(|()| 0)
     })
 }

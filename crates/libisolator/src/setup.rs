@@ -8,7 +8,7 @@ use rt::fork::Home;
 use rt::power::DmaLatency;
 use rt::{Error, Policy, setup, thread};
 
-use crate::error::{call, call_through, failure, null, number};
+use crate::error::{call, call_through, check_flags, failure, null, number, slice};
 
 /// Policies of struct isolator_rt_config.
 #[repr(C)]
@@ -130,12 +130,13 @@ pub unsafe extern "C-unwind" fn isolator_rt_setup(
             let why = "the configuration has another size than this library's";
             return Err(failure(libc::EINVAL, "set up the thread", why, "call isolator_rt_defaults() first"));
         }
-        let cpus = if config.cpus.is_null() || config.cpu_count == 0 {
-            &[]
-        } else {
-            // SAFETY: the caller promises so many CPUs there.
-            unsafe { std::slice::from_raw_parts(config.cpus, config.cpu_count) }
-        };
+        let known = ISOLATOR_RT_NO_LOCK | ISOLATOR_RT_RESET_ON_FORK;
+        check_flags("set up the thread", config.flags, known)?;
+        // SAFETY: the caller promises so many CPUs there.
+        let cpus = unsafe { slice(config.cpus, config.cpu_count) }.ok_or_else(|| {
+            let why = format!("cpu_count is {} and no such list is at cpus", config.cpu_count);
+            failure(libc::EINVAL, "set up the thread", &why, "give the list, or a count of 0")
+        })?;
         let done = set_up(config, cpus)?;
         if undo.is_null() {
             std::mem::forget(done);

@@ -31,6 +31,7 @@ static void cycle(const struct isolator_cycle *cycle, void *data)
 int main(void)
 {
 	static const uint64_t word;
+	static const uint32_t cpu;
 	struct isolator_rt_config config;
 	struct isolator_session *session;
 	struct isolator_sender *sender, *another;
@@ -55,6 +56,9 @@ int main(void)
 	EXPECT(isolator_sender_has_receiver(sender), 0, NULL);
 	EXPECT(isolator_sender_post(sender, message, 9), -EMSGSIZE, NULL);
 	EXPECT(isolator_sender_post(sender, NULL, 1), -EINVAL, NULL);
+	EXPECT(isolator_sender_post(sender, NULL, SIZE_MAX), -EINVAL, NULL);
+	EXPECT(isolator_sender_post(sender, message, SIZE_MAX), -EMSGSIZE, NULL);
+	EXPECT(isolator_sender_post_and_wake(sender, message, SIZE_MAX), -EMSGSIZE, NULL);
 	EXPECT(isolator_sender_post(NULL, message, 1), -EINVAL, NULL);
 	for (int n = 0; n < 4; n++)
 		EXPECT(isolator_sender_post(sender, &word, 8), 0, NULL);
@@ -78,6 +82,19 @@ int main(void)
 	config.priority = 100;
 	EXPECT(isolator_rt_setup(&config, &done), -EINVAL, "choose 1 to 98");
 	config.policy = ISOLATOR_POLICY_KEEP;
+	for (int bit = 2; bit < 32; bit++) {
+		config.flags = ISOLATOR_RT_NO_LOCK | 1u << bit;
+		EXPECT(isolator_rt_setup(&config, &done), -EINVAL, "this version does not know the flags 0x");
+		EXPECT(done == NULL, 1, NULL);
+	}
+	config.flags = ISOLATOR_RT_NO_LOCK;
+	config.cpus = NULL;
+	config.cpu_count = 2;
+	EXPECT(isolator_rt_setup(&config, &done), -EINVAL, "cpu_count is 2 and no such list is at cpus");
+	config.cpus = &cpu;
+	config.cpu_count = SIZE_MAX / sizeof(cpu);
+	EXPECT(isolator_rt_setup(&config, &done), -EINVAL, "no such list is at cpus");
+	config.cpu_count = 0;
 	config.heap_bytes = SIZE_MAX / 2;
 	EXPECT(isolator_rt_setup(&config, &done), -ENOMEM, "bytes are asked for");
 	config.heap_bytes = 1 << 20;
@@ -115,6 +132,8 @@ int main(void)
 
 	EXPECT(isolator_clock_calibrate(NULL), -EINVAL, "a pointer is NULL");
 	EXPECT(isolator_session_start(0, NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_session_start(~0u, &session), -EINVAL, "this version does not know the flags 0xfffefff0");
+	EXPECT(isolator_session_start(1u << 31, &session), -EINVAL, "this version does not know the flags 0x80000000");
 	if (access("/dev/isolator", F_OK))
 		EXPECT(isolator_session_start(0, &session), -ENOSYS, "boot a kernel with the kernel part");
 	EXPECT(isolator_session_tick(NULL, 0), -EINVAL, "a pointer is NULL");

@@ -60,6 +60,8 @@ impl Mask {
     pub const KTLB: Mask = Mask(uapi::MASK_KTLB);
     /// Refuse to start if another task can change the owner's address space.
     pub const EXCLUSIVE: Mask = Mask(uapi::MASK_EXCLUSIVE_MM);
+    /// All of them.
+    pub const ALL: Mask = Mask(uapi::MASK_ALL);
 
     /// The names that [`Mask::named`] takes.
     pub const NAMES: [(&str, Mask); 6] = [
@@ -80,6 +82,17 @@ impl Mask {
     /// ```
     pub const fn from_bits(bits: u32) -> Mask {
         Mask(bits)
+    }
+
+    /// Its bits, as in the kernel's header.
+    ///
+    /// ```
+    /// use rt::isolation::Mask;
+    ///
+    /// assert_eq!(Mask::CLOCK.bits(), 1);
+    /// ```
+    pub const fn bits(self) -> u32 {
+        self.0
     }
 
     /// The mask of names with commas between them: `default,ktlb`.
@@ -130,6 +143,8 @@ impl Tick {
     pub const RT: Tick = Tick(uapi::TICK_RT);
     /// Verify the time stamp counter.
     pub const TSC_SYNC: Tick = Tick(uapi::TICK_TSC_SYNC);
+    /// All of them.
+    pub const ALL: Tick = Tick(uapi::TICK_ALL);
 
     /// The tick of these bits, as in the kernel's header; the kernel refuses those that it does not know.
     ///
@@ -140,6 +155,17 @@ impl Tick {
     /// ```
     pub const fn from_bits(bits: u32) -> Tick {
         Tick(bits)
+    }
+
+    /// Its bits, as in the kernel's header.
+    ///
+    /// ```
+    /// use rt::isolation::Tick;
+    ///
+    /// assert_eq!(Tick::WORK.bits(), 0);
+    /// ```
+    pub const fn bits(self) -> u32 {
+        self.0
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) const MASK_KTLB: u32 = 1 << 3;
 pub(super) const MASK_EXCLUSIVE_MM: u32 = 1 << 16;
 /// The mask where no other is requested.
 pub(super) const MASK_DEFAULT: u32 = MASK_CLOCK | MASK_RESCHED | MASK_IPI;
+/// All that the mask may hold.
+pub(super) const MASK_ALL: u32 = MASK_DEFAULT | MASK_KTLB | MASK_EXCLUSIVE_MM;
 
 /// Fire timers, look at the tick, switch if asked to.
 pub(super) const TICK_SCHED: u32 = 1 << 0;
@@ -20,6 +22,8 @@ pub(super) const TICK_SCHED: u32 = 1 << 0;
 pub(super) const TICK_RT: u32 = 1 << 1;
 /// Verify the time stamp counter.
 pub(super) const TICK_TSC_SYNC: u32 = 1 << 2;
+/// All that a tick may ask for.
+pub(super) const TICK_ALL: u32 = TICK_SCHED | TICK_RT | TICK_TSC_SYNC;
 
 /// The CPU is in user mode.
 pub(super) const PENDING_USER: u32 = 1 << 0;
@@ -181,11 +185,11 @@ mod tests {
             ("MASK_KTLB", MASK_KTLB),
             ("MASK_EXCLUSIVE_MM", MASK_EXCLUSIVE_MM),
             ("MASK_DEFAULT", MASK_DEFAULT),
-            ("MASK_ALL", MASK_DEFAULT | MASK_KTLB | MASK_EXCLUSIVE_MM),
+            ("MASK_ALL", MASK_ALL),
             ("TICK_SCHED", TICK_SCHED),
             ("TICK_RT", TICK_RT),
             ("TICK_TSC_SYNC", TICK_TSC_SYNC),
-            ("TICK_ALL", TICK_SCHED | TICK_RT | TICK_TSC_SYNC),
+            ("TICK_ALL", TICK_ALL),
             ("PENDING_USER", PENDING_USER),
             ("PENDING_MESSAGE", PENDING_MESSAGE),
             ("PENDING_OWNER", PENDING_OWNER),
