@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::account::{Account, Occupant, Point, Span, Withheld, Woken};
 use crate::event::{ContextKind, Sent, Task, Vector};
 use crate::kept::{KeptBy, context, limit_of, owner, scheduled_as};
-use crate::names::Names;
+use crate::names::{Names, shown};
 
 /// A spike with more causes than this joins those of one name.
 const LISTED: usize = 48;
@@ -203,7 +203,7 @@ fn detail(kind: CauseKind, span: &Span, account: &Account, names: &Names) -> Opt
         words.push("by its own clock of this cpu".to_string());
     }
     if let Occupant::Fault(address) = span.occupant {
-        words.push(format!("at {address:#x}"));
+        words.push(format!("at {}", shown(address)));
     }
     if kind == CauseKind::Tick
         && let Some(bits) = account.tick_kept

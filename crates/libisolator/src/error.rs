@@ -99,7 +99,7 @@ pub(crate) fn check_flags(what: &str, flags: u32, known: u32) -> Result<(), Erro
     }
 }
 
-/// What lies at `at`; `None` where that is NULL, or no object can be so large, as after a failed malloc() or
+/// The elements at `at`; `None` where that is NULL, or no object can be so large, as after a failed malloc() or
 /// a negative count.
 ///
 /// # Safety

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cause::names::Names;
+use cause::names::{Names, shown};
 use evidence::cause::Owner;
 
 use crate::code::{CallStack, ProgramCode};
@@ -154,7 +154,7 @@ impl Scene<'_> {
 
     /// The name of a lock; its address where it has none.
     pub fn lock(&self, address: u64) -> String {
-        self.data(address).unwrap_or_else(|| format!("{address:#x}"))
+        self.data(address).unwrap_or_else(|| shown(address))
     }
 
     /// The name of a lock, or of the address of a fault, which is the same in the next run.

@@ -9,7 +9,7 @@
 //! An owner's activity meanwhile is known if the owner is followed too.
 
 use cause::kept::{gives_way, limit_of};
-use cause::names::Names;
+use cause::names::{Names, shown};
 use evidence::cause::{Cause, CauseKind, ChainLink, Owner, QUOTA, STOPPED};
 
 use crate::cycle::{Blocked, LoopCycle, lock_owner};
@@ -83,7 +83,7 @@ pub fn fault(cycle: &LoopCycle, fault: &PageFault, scene: &Scene<'_>) -> Cause {
     let name = scene.data(fault.address).unwrap_or_else(|| "memory".to_string());
     let begin_ns = fault.from_ns.saturating_sub(cycle.due_ns);
     let mut cause = Cause::timed(CauseKind::Fault, name, begin_ns, took_ns);
-    cause.detail = Some(format!("{} at {:#x}", access(fault.code), fault.address));
+    cause.detail = Some(format!("{} at {}", access(fault.code), shown(fault.address)));
     if let Some((_, at)) = scene.user_stack(scene.thread, fault.from_ns, StackTaken::AtFault) {
         (cause.function, cause.stack) = (at.function, at.stack);
     }

@@ -5,8 +5,9 @@
 //! The thread that serves stays on the house-keeping CPUs. Without a page nothing here exists; with one and
 //! no browser, the figures are put together four times a second by the thread that carries samples anyway.
 //!
-//! The address of the page has a number that cannot be guessed, and each request must have it: whoever was
-//! not shown the address, as other users of the machine and foreign sites, neither reads nor ends the run.
+//! The address of the page has a number that cannot be guessed, and each request must have it:
+//! other users of the machine and foreign sites, which were not shown the address, neither read nor end the
+//! run.
 
 use std::collections::VecDeque;
 use std::io::Read;
