@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of an ELF file that are used: segments, unwind tables, symbols and debug sections.
+//!
+//! A file may claim to have parts of gigabytes, in holes. Each part draws on the process' allowance before
+//! its bytes are read, together with the memory that its entries will take; it is read once, and kept
+//! without a copy.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use flate2::read::ZlibDecoder;
 use object::elf;
-use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym};
-use object::read::{CompressionFormat, ReadCache, ReadRef};
-use object::{LittleEndian, SectionIndex};
+use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader, Sym};
+use object::{LittleEndian, Pod, pod};
 use ruzstd::decoding::StreamingDecoder;
 use untrusted::{Allowance, Cost};
 
@@ -18,6 +22,7 @@ use crate::usdt::{self, UsdtProbe};
 
 type Header = elf::FileHeader64<LittleEndian>;
 type Section = elf::SectionHeader64<LittleEndian>;
+type Entry = elf::Sym64<LittleEndian>;
 
 /// The machine that this program is compiled for.
 #[cfg(target_arch = "x86_64")]
@@ -111,10 +116,10 @@ impl Elf {
 
 /// Reads a file; `None` if it is not a 64-bit ELF file, or exceeds the allowance.
 pub fn read<F: Read + Seek>(file: F, allowance: &Allowance) -> Option<Elf> {
-    let data = &ReadCache::new(file);
-    let (header, sections) = open(data, allowance)?;
+    let (header, sections) = open(file, allowance)?;
     let endian = LittleEndian;
-    let headers = header.program_headers(endian, data).ok()?;
+    let headers: Vec<elf::ProgramHeader64<LittleEndian>> =
+        sections.array(header.e_phoff(endian), header.e_phnum(endian), header.e_phentsize(endian))?;
     let segments = headers.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD).map(|segment| {
         LoadedSegment {
             offset: segment.p_offset(endian),
@@ -126,214 +131,255 @@ pub fn read<F: Read + Seek>(file: F, allowance: &Allowance) -> Option<Elf> {
     });
     let mut elf = Elf { segments: segments.collect(), ..Elf::default() };
     if header.e_machine(endian) == MACHINE {
-        elf.unwind = unwind_tables(&sections, data, allowance);
+        elf.unwind = unwind_tables(&sections);
     }
-    let of_kind = |kind| sections.iter().find(|section| section.sh_type(endian) == kind);
-    elf.is_stripped = of_kind(elf::SHT_SYMTAB).is_none();
-    let tables = of_kind(elf::SHT_SYMTAB).or(of_kind(elf::SHT_DYNSYM));
-    elf.symbols = tables.and_then(|table| symbols(&sections, table, data, allowance)).unwrap_or_default();
-    let kinds = [elf::SHT_DYNSYM, elf::SHT_SYMTAB].into_iter();
-    elf.imports =
-        kinds.filter_map(of_kind).flat_map(|table| imports(&sections, table, data, allowance)).collect();
-    elf.build_id = build_id(&sections, data, allowance);
-    elf.probes = probes(&sections, data, allowance).unwrap_or_default();
+    elf.is_stripped = sections.of_kind(elf::SHT_SYMTAB).is_none();
+    // The larger one last, which has the symbols of the other, too.
+    for kind in [elf::SHT_DYNSYM, elf::SHT_SYMTAB] {
+        let table = || EntryTable::read(sections.of_kind(kind)?, &sections);
+        let Some(table) = table() else { continue };
+        elf.imports.extend(table.imports(allowance).unwrap_or_default());
+        let has_all = kind == elf::SHT_SYMTAB || elf.is_stripped;
+        if let Some(symbols) = has_all.then(|| table.symbols(&sections)).flatten() {
+            elf.symbols = symbols;
+        }
+    }
+    elf.build_id = build_id(&sections);
+    elf.probes = probes(&sections).unwrap_or_default();
     Some(elf)
 }
 
 /// The debug sections of a file, unpacked.
 pub fn debug<F: Read + Seek>(file: F, allowance: &Allowance) -> Option<BTreeMap<&'static str, Arc<[u8]>>> {
-    let data = &ReadCache::new(file);
-    let (_, sections) = open(data, allowance)?;
+    let (_, sections) = open(file, allowance)?;
     let mut found = BTreeMap::new();
     for name in DEBUG {
-        if let Some((_, section)) = sections.section_by_name(LittleEndian, name.as_bytes()) {
-            found.insert(name, unpacked(section, data, allowance)?.into());
+        if let Some(section) = sections.named(name) {
+            found.insert(name, unpacked(section, &sections)?);
         }
     }
     found.contains_key(".debug_info").then_some(found)
 }
 
-type Open<'a, R> = (&'a Header, SectionTable<'a, Header, R>);
+/// A file's table of sections.
+struct Sections<'a, F> {
+    file: RefCell<F>,
+    allowance: &'a Allowance,
+    headers: Vec<Section>,
+    names: Vec<u8>,
+}
 
-fn open<'a, R: ReadRef<'a>>(data: R, allowance: &Allowance) -> Option<Open<'a, R>> {
-    let header = Header::parse(data).ok()?;
+fn open<F: Read + Seek>(file: F, allowance: &Allowance) -> Option<(Header, Sections<'_, F>)> {
+    let endian = LittleEndian;
+    let (headers, names) = (Vec::new(), Vec::new());
+    let mut sections = Sections { file: RefCell::new(file), allowance, headers, names };
+    let bytes = sections.part(0, size_of::<Header>() as u64)?;
+    let header = *Header::parse(bytes.as_slice()).ok()?;
     header.endian().ok()?;
-    // Both tables have at most 65,535 entries of at most 64 bytes, but for a count in the first section.
-    allowance.grant(Cost::Bytes, 2 * 64 * 65_535)?;
-    let sections = header.section_headers(LittleEndian, data).ok()?;
-    (sections.len() <= 65_535).then_some(())?;
-    Some((header, header.sections(LittleEndian, data).ok()?))
+    // Files with 65,280 sections or more state the number elsewhere, and are not read.
+    sections.headers =
+        sections.array(header.e_shoff(endian), header.e_shnum(endian), header.e_shentsize(endian))?;
+    let names = sections.headers.get(usize::from(header.e_shstrndx(endian)));
+    sections.names = names.and_then(|names| sections.bytes(names)).unwrap_or_default();
+    Some((header, sections))
 }
 
-fn bytes<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &Allowance) -> Option<&'a [u8]> {
-    if section.sh_type(LittleEndian) == elf::SHT_NOBITS {
-        return None;
+impl<F: Read + Seek> Sections<'_, F> {
+    /// So many bytes of the file from `offset` on.
+    fn part(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let size = self.seek(offset, size)?;
+        bytes.try_reserve_exact(size).ok()?;
+        bytes.resize(size, 0);
+        self.file.borrow_mut().read_exact(&mut bytes).ok()?;
+        Some(bytes)
     }
-    allowance.grant(Cost::Bytes, section.sh_size(LittleEndian))?;
-    section.data(LittleEndian, data).ok()
+
+    /// Goes to a part that the file has, and that is not too large.
+    fn seek(&self, offset: u64, size: u64) -> Option<usize> {
+        let mut file = self.file.borrow_mut();
+        let is_there = file.seek(SeekFrom::End(0)).ok()? >= offset.checked_add(size)?;
+        is_there.then(|| self.allowance.grant(Cost::Bytes, size))??;
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        usize::try_from(size).ok()
+    }
+
+    /// A table of `count` headers.
+    fn array<T: Pod>(&self, offset: u64, count: u16, size: u16) -> Option<Vec<T>> {
+        if count == 0 {
+            return Some(Vec::new());
+        }
+        (usize::from(size) == size_of::<T>()).then_some(())?;
+        let bytes = self.part(offset, u64::from(count) * u64::from(size))?;
+        pod::slice_from_all_bytes(&bytes).ok().map(<[T]>::to_vec)
+    }
+
+    fn bytes(&self, section: &Section) -> Option<Vec<u8>> {
+        let endian = LittleEndian;
+        let has_bytes = section.sh_type(endian) != elf::SHT_NOBITS;
+        has_bytes.then(|| self.part(section.sh_offset(endian), section.sh_size(endian)))?
+    }
+
+    fn of_kind(&self, kind: u32) -> Option<&Section> {
+        self.headers.iter().find(|section| section.sh_type(LittleEndian) == kind)
+    }
+
+    fn named(&self, name: &str) -> Option<&Section> {
+        let is_it = |section: &&Section| {
+            let rest = self.names.get(section.sh_name(LittleEndian) as usize..);
+            rest.is_some_and(|rest| {
+                rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+            })
+        };
+        self.headers.iter().find(is_it)
+    }
 }
 
-fn unwind_tables<'a, R: ReadRef<'a>>(
-    sections: &SectionTable<'a, Header, R>,
-    data: R,
-    allowance: &Allowance,
-) -> Option<UnwindTables> {
+fn unwind_tables<F: Read + Seek>(sections: &Sections<'_, F>) -> Option<UnwindTables> {
     let named = |name: &str| {
-        let (_, section) = sections.section_by_name(LittleEndian, name.as_bytes())?;
-        let bytes = bytes(section, data, allowance)?.to_vec();
-        Some(Bytes { address: section.sh_addr(LittleEndian), bytes })
+        let section = sections.named(name)?;
+        Some(Bytes { address: section.sh_addr(LittleEndian), bytes: sections.bytes(section)? })
     };
     let eh_frame = named(".eh_frame")?;
     let index = named(".eh_frame_hdr").unwrap_or_default();
-    let text = sections.section_by_name(LittleEndian, b".text");
-    let text = text.map_or(0, |(_, section)| section.sh_addr(LittleEndian));
+    let text = sections.named(".text").map_or(0, |section| section.sh_addr(LittleEndian));
     Some(UnwindTables { eh_frame, index, text })
 }
 
-fn symbols<'a, R: ReadRef<'a>>(
-    sections: &SectionTable<'a, Header, R>,
-    table: &Section,
-    data: R,
-    allowance: &Allowance,
-) -> Option<SymbolTable> {
-    let endian = LittleEndian;
-    let strings = sections.section(SectionIndex(table.sh_link(endian) as usize)).ok()?;
-    allowance.grant(Cost::Bytes, table.sh_size(endian))?;
-    let entries: &[elf::Sym64<LittleEndian>] = table.data_as_array(endian, data).ok()?;
-    allowance.grant(Cost::Symbols, entries.len() as u64)?;
-    let strings = bytes(strings, data, allowance)?.to_vec();
-    let versions = versions(sections, table, data, allowance);
-    let symbol = |(place, entry): (usize, &elf::Sym64<LittleEndian>)| {
-        let is_function = match entry.st_type() {
-            elf::STT_FUNC | elf::STT_GNU_IFUNC => true,
-            // Some functions written in assembly have no type.
-            elf::STT_NOTYPE => is_code(sections, entry),
-            elf::STT_OBJECT | elf::STT_COMMON => false,
-            _ => return None,
-        };
-        if entry.st_type() == elf::STT_NOTYPE && !is_function {
-            return None;
-        }
-        let is_defined = entry.st_shndx(endian) != elf::SHN_UNDEF && entry.st_name(endian) != 0;
-        is_defined.then_some(Symbol {
-            address: entry.st_value(endian),
-            size: entry.st_size(endian),
-            name: entry.st_name(endian) as usize,
-            is_function,
-            rank: match entry.st_bind() {
-                elf::STB_GLOBAL => 0,
-                elf::STB_WEAK => 1,
-                _ => 2,
-            },
-            is_old: versions
-                .get(place)
-                .is_some_and(|version| version.0.get(endian) & elf::VERSYM_HIDDEN != 0),
+/// A table of symbols with their names.
+struct EntryTable {
+    entries: Vec<u8>,
+    strings: Vec<u8>,
+    /// The version of each entry; empty for the table of all symbols, or without versions.
+    versions: Vec<u8>,
+}
+
+impl EntryTable {
+    fn read<F: Read + Seek>(table: &Section, sections: &Sections<'_, F>) -> Option<EntryTable> {
+        let endian = LittleEndian;
+        let count = table.sh_size(endian) / size_of::<Entry>() as u64;
+        sections.allowance.grant(Cost::Symbols, count)?;
+        // Two symbols of one address are kept twice.
+        sections.allowance.grant(Cost::Bytes, count * 2 * size_of::<Symbol>() as u64)?;
+        let strings = sections.headers.get(table.sh_link(endian) as usize)?;
+        let is_for_others = table.sh_type(endian) == elf::SHT_DYNSYM;
+        let versions = sections.of_kind(elf::SHT_GNU_VERSYM).filter(|_| is_for_others);
+        Some(EntryTable {
+            entries: sections.bytes(table)?,
+            strings: sections.bytes(strings)?,
+            versions: versions.and_then(|versions| sections.bytes(versions)).unwrap_or_default(),
         })
-    };
-    Some(SymbolTable::new(entries.iter().enumerate().filter_map(symbol).collect(), strings))
-}
+    }
 
-/// The names of a table's symbols that the file does not define, without their versions.
-fn imports<'a, R: ReadRef<'a>>(
-    sections: &SectionTable<'a, Header, R>,
-    table: &Section,
-    data: R,
-    allowance: &Allowance,
-) -> Vec<String> {
-    let endian = LittleEndian;
-    let read = || {
-        let strings = sections.section(SectionIndex(table.sh_link(endian) as usize)).ok()?;
-        allowance.grant(Cost::Bytes, table.sh_size(endian))?;
-        let entries: &[elf::Sym64<LittleEndian>] = table.data_as_array(endian, data).ok()?;
-        let strings = bytes(strings, data, allowance)?;
-        let undefined = entries.iter().filter(|entry| entry.st_shndx(endian) == elf::SHN_UNDEF);
-        let name = |entry: &elf::Sym64<LittleEndian>| {
-            let rest = strings.get(entry.st_name(endian) as usize..).unwrap_or_default();
-            let name = rest[..rest.len().min(LONGEST_IMPORT)].split(|byte| matches!(byte, 0 | b'@')).next();
-            String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
+    fn entries(&self) -> &[Entry] {
+        pod::slice_from_all_bytes(&self.entries).unwrap_or_default()
+    }
+
+    fn symbols<F>(self, sections: &Sections<'_, F>) -> Option<SymbolTable> {
+        let endian = LittleEndian;
+        let versions: &[elf::Versym<LittleEndian>] =
+            pod::slice_from_all_bytes(&self.versions).unwrap_or_default();
+        let symbol = |(place, entry): (usize, &Entry)| {
+            let is_function = match entry.st_type() {
+                elf::STT_FUNC | elf::STT_GNU_IFUNC => true,
+                // Some functions written in assembly have no type.
+                elf::STT_NOTYPE => is_code(sections, entry),
+                elf::STT_OBJECT | elf::STT_COMMON => false,
+                _ => return None,
+            };
+            if entry.st_type() == elf::STT_NOTYPE && !is_function {
+                return None;
+            }
+            let is_defined = entry.st_shndx(endian) != elf::SHN_UNDEF && entry.st_name(endian) != 0;
+            is_defined.then_some(Symbol {
+                address: entry.st_value(endian),
+                size: entry.st_size(endian),
+                name: entry.st_name(endian) as usize,
+                is_function,
+                rank: match entry.st_bind() {
+                    elf::STB_GLOBAL => 0,
+                    elf::STB_WEAK => 1,
+                    _ => 2,
+                },
+                is_old: versions
+                    .get(place)
+                    .is_some_and(|version| version.0.get(endian) & elf::VERSYM_HIDDEN != 0),
+            })
         };
-        let names: Vec<String> = undefined.map(name).filter(|name| !name.is_empty()).collect();
-        allowance.grant(Cost::Symbols, names.len() as u64)?;
-        Some(names)
-    };
-    read().unwrap_or_default()
-}
+        let symbols = self.entries().iter().enumerate().filter_map(symbol).collect();
+        Some(SymbolTable::new(symbols, self.strings))
+    }
 
-/// The version of each dynamic symbol; empty for the other table, or without versions.
-fn versions<'a, R: ReadRef<'a>>(
-    sections: &SectionTable<'a, Header, R>,
-    table: &Section,
-    data: R,
-    allowance: &Allowance,
-) -> &'a [elf::Versym<LittleEndian>] {
-    let is_theirs = |section: &&Section| section.sh_type(LittleEndian) == elf::SHT_GNU_VERSYM;
-    let is_for_others = table.sh_type(LittleEndian) == elf::SHT_DYNSYM;
-    let section = sections.iter().find(is_theirs).filter(|_| is_for_others);
-    let taken =
-        section.filter(|section| allowance.grant(Cost::Bytes, section.sh_size(LittleEndian)).is_some());
-    taken.and_then(|section| section.data_as_array(LittleEndian, data).ok()).unwrap_or_default()
+    /// The names of the symbols that the file does not define, without their versions.
+    fn imports(&self, allowance: &Allowance) -> Option<Vec<String>> {
+        let endian = LittleEndian;
+        let undefined = self.entries().iter().filter(|entry| entry.st_shndx(endian) == elf::SHN_UNDEF);
+        let mut names = Vec::new();
+        for entry in undefined {
+            let rest = self.strings.get(entry.st_name(endian) as usize..).unwrap_or_default();
+            let name = rest[..rest.len().min(LONGEST_IMPORT)].split(|byte| matches!(byte, 0 | b'@')).next();
+            let name = String::from_utf8_lossy(name.unwrap_or_default());
+            if !name.is_empty() {
+                // The string, and its place in a list and in a set.
+                allowance.grant(Cost::Bytes, (name.len() + 2 * size_of::<String>()) as u64)?;
+                names.push(name.into_owned());
+            }
+        }
+        Some(names)
+    }
 }
 
 /// Whether a symbol is in a section of code.
-fn is_code<'a, R: ReadRef<'a>>(
-    sections: &SectionTable<'a, Header, R>,
-    symbol: &elf::Sym64<LittleEndian>,
-) -> bool {
-    let section = sections.section(SectionIndex(symbol.st_shndx(LittleEndian).into()));
-    section.is_ok_and(|section| section.sh_flags(LittleEndian) & u64::from(elf::SHF_EXECINSTR) != 0)
+fn is_code<F>(sections: &Sections<'_, F>, symbol: &Entry) -> bool {
+    let section = sections.headers.get(usize::from(symbol.st_shndx(LittleEndian)));
+    section.is_some_and(|section| section.sh_flags(LittleEndian) & u64::from(elf::SHF_EXECINSTR) != 0)
 }
 
-fn build_id<'a, R: ReadRef<'a>>(
-    sections: &SectionTable<'a, Header, R>,
-    data: R,
-    allowance: &Allowance,
-) -> Option<Vec<u8>> {
-    let (_, section) = sections.section_by_name(LittleEndian, b".note.gnu.build-id")?;
+fn build_id<F: Read + Seek>(sections: &Sections<'_, F>) -> Option<Vec<u8>> {
+    let section = sections.named(".note.gnu.build-id")?;
     // Size of the name, size of the digest, kind; "GNU" and a zero; the digest.
-    let digest = bytes(section, data, allowance)?.get(16..)?;
+    let bytes = sections.bytes(section)?;
+    let digest = bytes.get(16..)?;
     (2..=64).contains(&digest.len()).then(|| digest.to_vec())
 }
 
-fn probes<'a, R: ReadRef<'a>>(
-    sections: &SectionTable<'a, Header, R>,
-    data: R,
-    allowance: &Allowance,
-) -> Option<Vec<UsdtProbe>> {
-    let (_, notes) = sections.section_by_name(LittleEndian, b".note.stapsdt")?;
-    let base = sections.section_by_name(LittleEndian, b".stapsdt.base");
-    let base = base.map(|(_, section)| section.sh_addr(LittleEndian));
+fn probes<F: Read + Seek>(sections: &Sections<'_, F>) -> Option<Vec<UsdtProbe>> {
+    let endian = LittleEndian;
+    let section = sections.named(".note.stapsdt").filter(|notes| notes.sh_type(endian) == elf::SHT_NOTE)?;
+    let base = sections.named(".stapsdt.base").map(|section| section.sh_addr(endian));
+    let bytes = sections.bytes(section)?;
+    let mut notes = NoteIterator::<Header>::new(endian, section.sh_addralign(endian), &bytes).ok()?;
     let mut probes = Vec::new();
-    allowance.grant(Cost::Bytes, notes.sh_size(LittleEndian))?;
-    let mut notes = notes.notes(LittleEndian, data).ok()??;
     while let Ok(Some(note)) = notes.next() {
-        let is_probe = note.name() == usdt::OWNER && note.n_type(LittleEndian) == usdt::VERSION;
+        let is_probe = note.name() == usdt::OWNER && note.n_type(endian) == usdt::VERSION;
         probes.extend(Some(note).filter(|_| is_probe).and_then(|note| usdt::probe(note.desc(), base)));
     }
     Some(probes)
 }
 
 /// A section's bytes, uncompressed (SHF_COMPRESSED of the ELF specification).
-fn unpacked<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &Allowance) -> Option<Vec<u8>> {
-    let packed = bytes(section, data, allowance)?;
-    let Some((header, offset, _)) = section.compression(LittleEndian, data).ok()? else {
-        return Some(packed.to_vec());
-    };
-    let start = offset.checked_sub(section.sh_offset(LittleEndian))?;
-    let packed = packed.get(usize::try_from(start).ok()?..)?;
-    let size = header.ch_size.get(LittleEndian);
-    allowance.grant(Cost::Bytes, size)?;
-    let mut unpacked = Vec::new();
-    let format = match header.ch_type.get(LittleEndian) {
-        elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
-        elf::ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
-        _ => CompressionFormat::Unknown,
-    };
-    match format {
-        CompressionFormat::Zlib => ZlibDecoder::new(packed).take(size).read_to_end(&mut unpacked).ok()?,
-        CompressionFormat::Zstandard => {
-            StreamingDecoder::new(packed).ok()?.take(size).read_to_end(&mut unpacked).ok()?
-        }
-        _ => return None,
-    };
-    Some(unpacked)
+fn unpacked<F: Read + Seek>(section: &Section, sections: &Sections<'_, F>) -> Option<Arc<[u8]>> {
+    let endian = LittleEndian;
+    if section.sh_flags(endian) & u64::from(elf::SHF_COMPRESSED) == 0 {
+        let has_bytes = section.sh_type(endian) != elf::SHT_NOBITS;
+        let size = has_bytes.then(|| sections.seek(section.sh_offset(endian), section.sh_size(endian)))??;
+        return filled(size, &mut *sections.file.borrow_mut());
+    }
+    let bytes = sections.bytes(section)?;
+    let (header, packed) = pod::from_bytes::<elf::CompressionHeader64<LittleEndian>>(&bytes).ok()?;
+    let size = header.ch_size.get(endian);
+    sections.allowance.grant(Cost::Bytes, size)?;
+    let size = usize::try_from(size).ok()?;
+    match header.ch_type.get(endian) {
+        elf::ELFCOMPRESS_ZLIB => filled(size, &mut ZlibDecoder::new(packed)),
+        elf::ELFCOMPRESS_ZSTD => filled(size, &mut StreamingDecoder::new(packed).ok()?),
+        _ => None,
+    }
+}
+
+/// So many bytes as `from` has, in the place where they stay.
+fn filled(size: usize, from: &mut dyn Read) -> Option<Arc<[u8]>> {
+    let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, size).collect();
+    from.read_exact(Arc::get_mut(&mut bytes)?).ok()?;
+    Some(bytes)
 }

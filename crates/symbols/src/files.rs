@@ -220,10 +220,10 @@ impl BinaryFiles {
 
     fn note_allowance(&mut self, mapping: &Mapping) {
         if self.allowance.left_out() {
-            let gigabytes = Allowance::CODE >> 30;
+            let megabytes = Allowance::CODE >> 20;
             let name = mapping.name();
             self.note(format!(
-                "{name} and the files before it have more than {gigabytes} GiB of symbols and debug information: it was left out in part"
+                "{name} and the files before it have more than {megabytes} MiB of symbols and debug information: it was left out in part"
             ));
         }
     }

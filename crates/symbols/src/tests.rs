@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Damaged binaries: each operation on them ends, without a panic.
 
+use std::cell::Cell;
 use std::fs;
-use std::io::Cursor;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -59,7 +60,74 @@ fn reads_an_undamaged_binary() {
     assert_eq!(elf.symbols.find(main.address + 1, true), Some(("main".to_string(), 1)));
     assert!(elf.unwind.is_some() && !elf.is_stripped && elf.build_id.is_none_or(|id| !id.is_empty()));
     // A file over the allowance is not read.
-    assert!(elf::read(Cursor::new(bytes), &Allowance::of_a_process(1 << 20)).is_none());
+    assert!(elf::read(Cursor::new(bytes), &Allowance::of_a_process(1 << 10)).is_none());
+}
+
+/// A file of any length that has these bytes, and a hole after them; it counts what is read.
+struct Hole<'a> {
+    bytes: &'a [u8],
+    at: u64,
+    length: u64,
+    read: &'a Cell<u64>,
+}
+
+impl Read for Hole<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = buffer.len().min(usize::try_from(self.length - self.at).unwrap_or(usize::MAX));
+        let from = usize::try_from(self.at).unwrap().min(self.bytes.len());
+        let there = &self.bytes[from..self.bytes.len().min(from + count)];
+        buffer[..count].fill(0);
+        buffer[..there.len()].copy_from_slice(there);
+        self.at += count as u64;
+        self.read.set(self.read.get() + count as u64);
+        Ok(count)
+    }
+}
+
+impl Seek for Hole<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.at = match to {
+            SeekFrom::Start(at) => at,
+            SeekFrom::End(0) => self.length,
+            _ => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        Ok(self.at)
+    }
+}
+
+/// The allowance is the most that is read, for each part that claims to be long.
+#[test]
+fn a_claim_of_gigabytes_is_refused_before_it_is_read() {
+    let Some(bytes) = program() else { return println!("skipped: it needs cc") };
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let half = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+    let (table, count) = (word(0x28), half(0x3c));
+    let length = 3_u64 << 30;
+    let most = 64_u64 << 20;
+    let mut refused = 0;
+    for part in 0..count {
+        for size in [3_u64 << 30, most - 1, most / 2, 24 << 20] {
+            // The part's place is the hole, and its size is that.
+            let mut bytes = bytes.to_vec();
+            let header = table + part * 64;
+            bytes[header + 24..header + 32].copy_from_slice(&(length - size).to_le_bytes());
+            bytes[header + 32..header + 40].copy_from_slice(&size.to_le_bytes());
+            let (read, allowance) = (Cell::new(0), Allowance::of_a_process(most));
+            let hole = || Hole { bytes: &bytes, at: 0, length, read: &read };
+            let elf = elf::read(hole(), &allowance);
+            elf::debug(hole(), &allowance);
+            refused += usize::from(elf.is_none() || allowance.left_out());
+            assert!(read.get() <= most, "part {part}: {} bytes of {size}", read.get());
+        }
+    }
+    assert!(refused > 8, "{refused}");
+    // The number of sections may stand in the first one.
+    let mut bytes = bytes.to_vec();
+    bytes[0x3c..0x3e].fill(0);
+    bytes[table + 32..table + 40].copy_from_slice(&(length / 64).to_le_bytes());
+    let read = Cell::new(0);
+    elf::read(Hole { bytes: &bytes, at: 0, length, read: &read }, &Allowance::of_a_process(most));
+    assert!(read.get() <= most, "{}", read.get());
 }
 
 fn bytes_anywhere() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {

@@ -39,10 +39,10 @@ impl Allowance {
     pub const HELD: u64 = 192 << 20;
     /// A bundle's rows. 128 CPUs under 10 loads with 6 probes have 7,680.
     pub const ROWS: u64 = 10_000;
-    /// The bytes of all program files of a process, uncompressed.
-    pub const CODE: u64 = 2 << 30;
-    /// Their symbols. Browsers have some million; each takes 40 bytes of memory.
-    pub const SYMBOLS: u64 = 16 << 20;
+    /// The bytes of all program files of a process, uncompressed, with the memory for their symbols.
+    pub const CODE: u64 = 160 << 20;
+    /// Their symbols. Browsers have some hundred thousand; each takes 24 bytes in the file and 40 of memory.
+    pub const SYMBOLS: u64 = 2 << 20;
 
     /// The allowance of one bundle.
     pub fn of_a_bundle() -> Allowance {
