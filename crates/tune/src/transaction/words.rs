@@ -12,72 +12,49 @@ use std::ops::Range;
 
 use inspect::boot::grub::GrubEnvironment;
 use inspect::boot::statement::{Dialect, statements};
+use machine::boot::{Loader, LoaderFacts};
 
 use super::files;
 use crate::record::kept::Lossless;
 use crate::record::{Record, Restoration, Step, Undone};
 use crate::system::System;
 
-/// Files from which lines are made.
-const SOURCES: [&str; 5] = [
-    "/etc/default/grub",
-    "/etc/kernel/cmdline",
-    "/etc/default/u-boot",
-    "/boot/armbianEnv.txt",
-    "/boot/uEnv.txt",
-];
-/// Files that a loader reads.
-const ENTRIES: [&str; 10] = [
-    "/boot/cmdline.txt",
-    "/boot/firmware/cmdline.txt",
-    "/boot/firmware/current/cmdline.txt",
-    "/boot/firmware/new/cmdline.txt",
-    "/boot/firmware/old/cmdline.txt",
-    "/boot/extlinux/extlinux.conf",
-    "/boot/grub/grub.cfg",
-    "/boot/grub/custom.cfg",
-    "/boot/grub2/grub.cfg",
-    "/boot/grub2/custom.cfg",
-];
-/// Folders with a file for each entry.
-const FOLDERS: [&str; 4] =
-    ["/boot/loader/entries", "/efi/loader/entries", "/boot/efi/loader/entries", "/boot/EFI/loader/entries"];
-/// GRUB's blocks of variables; entries of RHEL 8 have their line in one.
-const BLOCKS: [&str; 2] = ["/boot/grub/grubenv", "/boot/grub2/grubenv"];
+/// GRUB's block of variables; entries of RHEL 8 have their line in one.
+const BLOCK: &str = "/grubenv";
 const VARIABLE: &str = "kernelopts";
 /// Longer files are no files of entries.
 const LONGEST: usize = 4 << 20;
 
 /// The files from which lines are made that are there.
 pub(super) fn sources(system: &dyn System) -> Vec<String> {
-    let folder = "/etc/default/grub.d";
-    let drop_ins = system.names(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".cfg"));
-    let all = SOURCES.map(String::from).into_iter().chain(drop_ins.map(|name| format!("{folder}/{name}")));
-    all.filter(|path| crate::system::stat_is_file(system, path)).collect()
+    there(system, |facts| facts.sources)
 }
 
-/// The files that a loader reads that are there, each under one name.
+/// The files that a loader reads that are there.
 pub(super) fn entries(system: &dyn System) -> Vec<String> {
-    let names = |folder: &&str| {
-        let names = system.names(folder).unwrap_or_default().into_iter();
-        let folder = folder.to_string();
-        names
-            .filter(|name| name.ends_with(".conf"))
-            .map(move |name| format!("{folder}/{name}"))
-            .collect::<Vec<_>>()
-    };
-    let of_folders = FOLDERS.iter().flat_map(names);
-    let fixed = ENTRIES.iter().chain(&BLOCKS).map(ToString::to_string);
+    there(system, |facts| facts.entries)
+}
+
+/// Those of any loader, since more than one may be installed, each under one name.
+fn there(system: &dyn System, of: fn(LoaderFacts) -> &'static [&'static str]) -> Vec<String> {
     let mut seen = Vec::new();
     let mut found = Vec::new();
-    for path in fixed.chain(of_folders).filter(|path| crate::system::stat_is_file(system, path)) {
+    let patterns = Loader::ALL.iter().flat_map(|loader| of(loader.facts()));
+    for path in patterns.flat_map(|pattern| matching(system, pattern)) {
         let real = system.real_path(&path).unwrap_or_else(|_| path.clone());
-        if !seen.contains(&real) {
+        if crate::system::stat_is_file(system, &path) && !seen.contains(&real) {
             seen.push(real);
             found.push(path);
         }
     }
     found
+}
+
+/// The paths of a pattern, in which `*` stands for any name.
+fn matching(system: &dyn System, pattern: &str) -> Vec<String> {
+    let Some((folder, end)) = pattern.split_once('*') else { return vec![pattern.to_string()] };
+    let names = system.names(folder.trim_end_matches('/')).unwrap_or_default();
+    names.iter().filter(|name| name.ends_with(end)).map(|name| format!("{folder}{name}")).collect()
 }
 
 /// Which of `words` stand in the files of boot loaders, each as often as it does.
@@ -114,8 +91,7 @@ fn in_text(path: &str, text: &str, words: &[String]) -> Vec<String> {
 
 /// The line that a block of variables has; none where the file is no such block.
 fn line_of(path: &str, text: &str) -> Option<String> {
-    let of_block = BLOCKS.contains(&path);
-    of_block.then(|| {
+    path.ends_with(BLOCK).then(|| {
         GrubEnvironment::read(text)
             .and_then(|block| block.get(VARIABLE).map(str::to_string))
             .unwrap_or_default()
@@ -142,7 +118,7 @@ pub(super) fn take_out(
             continue;
         }
         let became = match text {
-            _ if ostree && FOLDERS.iter().any(|folder| path.starts_with(folder)) => Restoration::Left(
+            _ if ostree && path.contains("/loader/entries/") => Restoration::Left(
                 "an older deployment has the plan's words; it goes with the next one, or by rpm-ostree cleanup -rp"
                     .into(),
             ),
