@@ -20,6 +20,15 @@ impl<R: Read> Lines<R> {
         Lines { from: BufReader::new(from), line: Vec::new() }
     }
 
+    /// The next line, as far as `most` bytes, and whether it was longer: the rest of it is passed over, so
+    /// that one writer's line hides no other's. `None` at the end.
+    pub fn next_cut(&mut self, most: u64) -> io::Result<Option<(Cow<'_, str>, bool)>> {
+        self.line.clear();
+        let bytes = self.from.by_ref().take(most).read_until(b'\n', &mut self.line)?;
+        let is_cut = self.line.last() != Some(&b'\n') && self.from.skip_until(b'\n')? > 0;
+        Ok((bytes > 0).then(|| (String::from_utf8_lossy(&self.line), is_cut)))
+    }
+
     /// The next line with its line break; the last one may lack it, where it was cut short. `None` at the
     /// end.
     ///
@@ -46,6 +55,18 @@ mod tests {
             [next(), next(), next(), next()].map(Option::unwrap_or_default),
             ["a\n", "\u{fffd}\n", "b", ""]
         );
+    }
+
+    #[test]
+    fn passes_over_the_rest_of_a_line_that_is_cut() {
+        let mut lines = Lines::of(&b"abc\nabcdefgh\nabcd\nab"[..]);
+        let mut next = || lines.next_cut(4).unwrap().map(|(line, is_cut)| (line.into_owned(), is_cut));
+        let seen = [next(), next(), next(), next(), next()].map(Option::unwrap_or_default);
+        let expected = [("abc\n", false), ("abcd", true), ("abcd", true), ("ab", false), ("", false)];
+        assert_eq!(seen, expected.map(|(line, is_cut)| (line.to_string(), is_cut)));
+        let mut endless = Lines::of(io::repeat(b'x').take(70 << 20));
+        assert_eq!(endless.next_cut(10).unwrap(), Some(("xxxxxxxxxx".into(), true)));
+        assert!(endless.line.capacity() < 1 << 10 && endless.next_cut(10).unwrap().is_none());
     }
 
     #[test]

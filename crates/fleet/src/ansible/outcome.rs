@@ -3,11 +3,13 @@
 //! was brought.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::path::Path;
 
 use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Error, Result, Verdict};
 use serde::Deserialize;
+use untrusted::Lines;
 
 use super::document::{HostOutcome, MachineOutcome};
 use super::{AnsibleJob, AnsibleVerb};
@@ -64,14 +66,15 @@ struct MachineProgress {
     last: String,
 }
 
-/// Longest list of events that is read.
-const LONGEST: u64 = 64 << 20;
+/// Longest event of a machine that is read. Others' are read whatever one machine writes.
+const LONGEST: u64 = 256 << 10;
+
+/// Characters of a machine's words that are shown.
+const SHOWN: usize = 500;
 
 /// The outcomes of `hosts`.
 pub fn of(job: &AnsibleJob, hosts: &[String], events: &Path) -> Result<Vec<HostOutcome>> {
-    let text = untrusted::read(events, LONGEST).map_err(|error| Error::io("read", events, &error))?;
-    let text = String::from_utf8_lossy(&text);
-    let known = read(&text);
+    let known = read_file(events)?;
     let nothing = MachineProgress::default();
     let one = |host: &String| {
         let known = known.get(host).unwrap_or(&nothing);
@@ -91,15 +94,22 @@ pub fn of(job: &AnsibleJob, hosts: &[String], events: &Path) -> Result<Vec<HostO
 
 /// The machines that could not be cleared, and why.
 pub fn not_cleared(events: &Path) -> Result<Vec<(String, String)>> {
-    let text = untrusted::read(events, LONGEST).map_err(|error| Error::io("read", events, &error))?;
-    let known = read(&String::from_utf8_lossy(&text));
+    let known = read_file(events)?;
     Ok(known.into_iter().filter_map(|(host, known)| Some((host, plain(&known.failed?.2)))).collect())
 }
 
-fn read(text: &str) -> BTreeMap<String, MachineProgress> {
+fn read_file(events: &Path) -> Result<BTreeMap<String, MachineProgress>> {
+    let file = untrusted::open(events).and_then(read);
+    file.map_err(|error| Error::io("read", events, &error))
+}
+
+fn read(events: impl Read) -> io::Result<BTreeMap<String, MachineProgress>> {
     let mut all: BTreeMap<String, MachineProgress> = BTreeMap::new();
-    // A line that was cut off, where the run was killed, tells nothing.
-    for event in text.lines().filter_map(|line| serde_json::from_str::<CallbackEvent>(line).ok()) {
+    let mut lines = Lines::of(events);
+    while let Some((line, is_cut)) = lines.next_cut(LONGEST)? {
+        // A line that was cut off, where the run was killed, tells nothing.
+        let event = if is_cut { too_long(&line) } else { serde_json::from_str(&line).ok() };
+        let Some(event) = event else { continue };
         let known = all.entry(event.host).or_default();
         match event.kind {
             CallbackKind::Changed => {
@@ -121,7 +131,18 @@ fn read(text: &str) -> BTreeMap<String, MachineProgress> {
             }
         }
     }
-    all
+    Ok(all)
+}
+
+/// The failure of the machine that wrote too long a line, by the beginning of that.
+fn too_long(line: &str) -> Option<CallbackEvent> {
+    let value = |name: &str| {
+        let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
+        serde_json::Deserializer::from_str(rest).into_iter::<String>().next()?.ok()
+    };
+    let message = format!("the machine reported more than {} KiB", LONGEST >> 10);
+    let (host, task, data) = (value("host")?, value("task")?, RoleFacts::default());
+    Some(CallbackEvent { host, task, kind: CallbackKind::Failed, message, data })
 }
 
 fn became(
@@ -197,7 +218,7 @@ fn plain(message: &str) -> String {
     if lower.contains("python") && none.iter().any(|word| lower.contains(word)) {
         return "it has no Python, which Ansible needs there; install python3 on it".to_string();
     }
-    line.trim_start_matches("Task failed: ").trim_end_matches(':').to_string()
+    line.trim_start_matches("Task failed: ").trim_end_matches(':').chars().take(SHOWN).collect()
 }
 
 #[cfg(test)]
@@ -205,7 +226,7 @@ mod tests {
     use super::*;
 
     fn outcome_of(verb: AnsibleVerb, check: bool, lines: &str) -> (MachineOutcome, String) {
-        let known = read(lines).remove("a").unwrap_or_default();
+        let known = read(lines.as_bytes()).unwrap().remove("a").unwrap_or_default();
         became(verb, check, &known, None)
     }
 
@@ -260,6 +281,22 @@ mod tests {
             (outcome, reason.as_str()),
             (MachineOutcome::Failed, "the run was broken off after: Apply the plan; do it again")
         );
+    }
+
+    #[test]
+    fn a_line_of_any_length_is_its_own_machines_failure_alone() {
+        let before = br#"{"host": "b", "task": "Tell", "kind": "told", "data": {"isolator_in_force": true}}"#;
+        let begin = br#"{"host": "a", "task": "Look", "kind": "told", "data": {"isolator_not_in_force": [""#;
+        let after = br#"{"host": "c", "task": "Look", "kind": "unreachable", "message": "gone"}"#;
+        let long = io::repeat(b'x').take(70 << 20);
+        let events = before.chain(&b"\n"[..]).chain(&begin[..]).chain(long).chain(&b"\"]}}\n"[..]);
+        let known = read(events.chain(&after[..])).unwrap();
+        assert_eq!(known["b"].in_force, Some(true));
+        let failed = |host: &str| known[host].failed.clone().unwrap();
+        assert_eq!(failed("a"), (false, "Look".into(), "the machine reported more than 256 KiB".into()));
+        assert_eq!(failed("c"), (true, "Look".into(), "gone".into()));
+        // What is short enough to be read is too long to be shown.
+        assert_eq!(plain(&"x".repeat(100_000)).len(), SHOWN);
     }
 
     #[test]

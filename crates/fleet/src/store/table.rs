@@ -20,6 +20,9 @@ use untrusted::Folder;
 /// Rows that are kept in memory before they are written.
 const ROW_GROUP: usize = 1 << 20;
 
+/// Bytes of a text that are kept: a path has at most so many, and one bundle's name may not fill a report.
+const TEXT: usize = 4096;
+
 /// The type of a column; unknown is null, never a number that stands for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
@@ -131,7 +134,9 @@ impl ParquetTable {
         for (column, cell) in self.columns.iter_mut().zip(cells) {
             column.there.push(i16::from(!matches!(cell, CellValue::None)));
             match cell {
-                CellValue::Text(text) => column.texts.push(ByteArray::from(text)),
+                CellValue::Text(text) => {
+                    column.texts.push(ByteArray::from(&text[..text.floor_char_boundary(TEXT)]));
+                }
                 // What no 64-bit signed number holds is as good as its largest.
                 CellValue::Number(number) => column.numbers.push(i64::try_from(number).unwrap_or(i64::MAX)),
                 CellValue::Signed(number) => column.numbers.push(number),

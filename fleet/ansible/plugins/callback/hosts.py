@@ -20,6 +20,9 @@ DOCUMENTATION = """
             default: ""
 """
 
+# Characters of a machine's words: more hides what other machines said.
+LONGEST = 4096
+
 
 class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
@@ -66,4 +69,4 @@ def _why(found):
     """The reason in one line: our program's last line, where it spoke."""
     said = [line for line in str(found.get("stderr") or "").splitlines() if line.strip()]
     said = said or [line for line in str(found.get("module_stderr") or "").splitlines() if line.strip()]
-    return (said[-1] if said else str(found.get("msg") or "")).strip()
+    return (said[-1] if said else str(found.get("msg") or "")).strip()[:LONGEST]
