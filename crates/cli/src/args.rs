@@ -183,6 +183,16 @@ pub enum Verb {
     Generate(GenerateArgs),
 }
 
+impl Verb {
+    /// Whether its work is in vain where the reader of standard output has gone: not where it leaves a
+    /// bundle or a change, nor where the reader says by going that it has seen enough.
+    pub fn is_for_a_reader(&self) -> bool {
+        use Verb::{Ethercat, Kernel, Lab, Load, Measure, Monitor, Prove, Run, Watch};
+        let leaves_more = matches!(self, Prove(_) | Measure(_) | Monitor(_) | Lab(_) | Kernel(_));
+        !(leaves_more || matches!(self, Watch(_) | Load(_) | Ethercat(_) | Run(_)))
+    }
+}
+
 const ROWS: &str = "What to measure";
 const THREADS: &str = "How to measure";
 const CLAIM: &str = "Limit and claim";

@@ -5,6 +5,7 @@
 mod again;
 mod args;
 mod boots;
+mod defect;
 mod guide;
 mod hidden;
 mod judged;
@@ -27,6 +28,7 @@ mod values;
 mod verbs;
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -46,22 +48,27 @@ fn main() -> ExitCode {
         note(&format!("isolator: cannot give up the capabilities of the program's file: {why}; report this"));
         return Outcome::CouldNot.into();
     }
-    hidden::main().unwrap_or_else(|| by_verb(std::env::args_os()))
+    defect::in_one_line();
+    hidden::main().unwrap_or_else(|| defect::caught(|| by_verb(std::env::args_os())))
 }
 
 /// Parses the command line, carries out its verb, and reports how that ended.
 fn by_verb(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut args = args.peekable();
     let program = args.next();
-    let ended = if args.peek().is_none() {
-        guide::run()
+    let (ended, has_reader) = if args.peek().is_none() {
+        (guide::run(), true)
     } else {
         match Cli::try_parse_from(usage::join_json(program.into_iter().chain(args))) {
-            Ok(cli) => run(cli.verb),
+            Ok(cli) => {
+                let has_reader = cli.verb.is_for_a_reader();
+                (run(cli.verb), has_reader)
+            }
             Err(error) => return wrong(&error),
         }
     };
-    match ended {
+    let lost = || output::lost(has_reader).map_or(Ok(()), |error| Err(error.clone().into()));
+    match ended.and_then(|exit| lost().map(|()| exit)) {
         Ok(exit) => exit.into(),
         Err(error) => {
             note(&format!("isolator: {error}"));
@@ -101,9 +108,19 @@ fn run(verb: Verb) -> VerbResult {
 /// Help and version go out as they are; a wrong command line becomes one line and exit status 1.
 fn wrong(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A closed pipe is no error.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        let text = error.render();
+        let is_colored = std::io::stdout().is_terminal() && output::color_allowed();
+        let printed = match is_colored {
+            true => output::print(&text.ansi().to_string()),
+            false => output::print(&text.to_string()),
+        };
+        return match printed.err().as_ref().or(output::lost(true)) {
+            None => ExitCode::SUCCESS,
+            Some(error) => {
+                note(&format!("isolator: {error}"));
+                Outcome::CouldNot.into()
+            }
+        };
     }
     let verb = std::env::args_os().nth(1);
     note(&format!("isolator: {}", usage::line(error, verb.as_deref().and_then(OsStr::to_str))));

@@ -8,6 +8,7 @@
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use untrusted::text::{line, screen};
 
@@ -47,12 +48,12 @@ impl Output {
             return;
         }
         let text = screen(text, self.style().color);
-        // A closed pipe is no error.
-        let _ = if self.json_on_stdout() {
-            writeln!(std::io::stderr(), "{text}")
-        } else {
-            writeln!(std::io::stdout(), "{text}")
-        };
+        if self.json_on_stdout() {
+            // Where it was closed, the text is lost as notes are.
+            let _ = writeln!(std::io::stderr(), "{text}");
+        } else if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+            lose(&error);
+        }
     }
 
     /// Fails where the JSON cannot go where it is to go: better before a long run than after it.
@@ -113,8 +114,31 @@ pub fn draw(above: usize, lines: &str, colored: bool) -> String {
     format!("{up}{lines}\u{1b}[J")
 }
 
-/// A result on standard output: to a file or a pipe as it is. A closed pipe is no error; any other failure
-/// loses the result.
+/// Why standard output did not take all that was printed, and whether its reader has gone.
+static LOST: OnceLock<(evidence::Error, bool)> = OnceLock::new();
+
+fn lose(error: &std::io::Error) {
+    let has_gone = error.kind() == ErrorKind::BrokenPipe;
+    let told = match has_gone {
+        true => evidence::Error::new(
+            "write standard output",
+            "its reader has gone",
+            "have that read to the end, or write to a file",
+        ),
+        false => evidence::Error::io("write", Path::new("standard output"), error),
+    };
+    // The first failure is why.
+    let _ = LOST.set((told, has_gone));
+}
+
+/// Why text that was printed is lost; a reader that has gone counts where `has_reader`.
+pub fn lost(has_reader: bool) -> Option<&'static evidence::Error> {
+    let (error, has_gone) = LOST.get()?;
+    (has_reader || !has_gone).then_some(error)
+}
+
+/// A result on standard output: to a file or a pipe as it is. A failure loses the result, and the verb ends
+/// with it; that of a reader that has gone is told at the end, since what else the verb does is not lost.
 pub fn print(text: &str) -> evidence::Result<()> {
     let mut stdout = std::io::stdout().lock();
     let text = if stdout.is_terminal() { screen(text, false) } else { text.into() };
@@ -122,7 +146,10 @@ pub fn print(text: &str) -> evidence::Result<()> {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(evidence::Error::io("write", Path::new("standard output"), &error))
         }
-        _ => Ok(()),
+        written => {
+            written.err().iter().for_each(lose);
+            Ok(())
+        }
     }
 }
 

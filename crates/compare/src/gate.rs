@@ -27,6 +27,8 @@ mod outcome;
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -230,9 +232,9 @@ fn damaged(which: &str, bundle: &Bundle) -> Vec<String> {
 impl Gated {
     /// The errors that are of no row, figure or load.
     pub fn faults(&self) -> impl Iterator<Item = &String> {
-        let is_open = |why: &String| self.not_judged.iter().any(|one| one.to_string() == *why);
-        let has_not_run = |why: &String| self.not_run.iter().any(|row| did_not_run(row) == *why);
-        self.errors.iter().filter(move |why| !is_open(why) && !has_not_run(why))
+        let open = self.not_judged.iter().map(ToString::to_string);
+        let of_rows: BTreeSet<String> = open.chain(self.not_run.iter().map(did_not_run)).collect();
+        self.errors.iter().filter(move |why| !of_rows.contains(*why))
     }
 
     /// Why it can neither pass nor fail; `None` where it does.
@@ -269,16 +271,20 @@ struct Rows {
 fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows {
     let (mut pairs, mut not_judged) = (Vec::new(), Vec::new());
     let mut not_measured: Vec<RowKey> = Vec::new();
+    // All that was seen before is looked up: rows may be ten thousand, and must not cost their square.
+    let (now, mut before_now) = (runs::by_key(candidate), BTreeSet::new());
     for baseline in baselines {
         for before in runs::measured(baseline) {
             let key = &before.entry.key;
-            match runs::find(candidate, key) {
-                Some(after) => pairs.push((baseline, before, after)),
-                None if not_measured.contains(key) => {}
-                None => not_measured.push(key.clone()),
+            let is_new = before_now.insert(key);
+            match now.get(key) {
+                Some(after) => pairs.push((baseline, before, *after)),
+                None if is_new => not_measured.push(key.clone()),
+                None => {}
             }
         }
     }
+    let mut listed = BTreeSet::new();
     pairs.retain(|(_, before, after)| {
         match [before, after].into_iter().find_map(|row| resample::too_short(row)) {
             None => true,
@@ -286,17 +292,20 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
                 // Another tool's evidence has no seconds, however long it is.
                 let has_seconds = [before, after].iter().all(|row| !row.series.seconds.is_empty());
                 let needs_s = has_seconds.then_some(FEWEST_SECONDS as u64);
-                list(&mut not_judged, NotJudged { needs_s, ..NotJudged::row(&before.entry.key, why) });
+                // Once: each baseline may have a reason of its own.
+                if listed.insert(&before.entry.key) {
+                    not_judged.push(NotJudged { needs_s, ..NotJudged::row(&before.entry.key, why) });
+                }
                 false
             }
         }
     });
-    let mut judged_rows: Vec<GatedRow> = Vec::new();
+    let (mut judged_rows, mut judged): (Vec<GatedRow>, _) = (Vec::new(), BTreeSet::new());
     for (_, _, after) in &pairs {
-        let row = GatedRow::of(after);
-        if judged_rows.contains(&row) {
+        if !judged.insert(&after.entry.key) {
             continue;
         }
+        let row = GatedRow::of(after);
         if row.limit_ns.is_none() {
             let open = NotJudged::row(&row.key, "the row has no limit; give one with --limit".to_string());
             not_judged.push(NotJudged { figure: Some(GateFigure::LateSeconds), ..open });
@@ -305,7 +314,7 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
     }
     for after in runs::measured(candidate) {
         let key = &after.entry.key;
-        if !baselines.iter().any(|baseline| runs::find(baseline, key).is_some()) {
+        if !before_now.contains(key) {
             not_judged.push(NotJudged::row(key, "no baseline has this row".to_string()));
         }
     }
@@ -313,8 +322,11 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
         pairs.iter().map(|(baseline, before, after)| (*baseline, GatePair::of(before, after), *after));
     let pairs = pairs.collect::<Vec<_>>();
     let mut asked: Vec<(&RowKey, GateFigure)> = Vec::new();
-    for (_, pair, after) in &pairs {
-        asked.extend(pair.figures().into_iter().map(|figure| (&after.entry.key, figure)));
+    let mut of_row = BTreeMap::<&RowKey, Vec<_>>::new();
+    for (baseline, pair, after) in &pairs {
+        let key = &after.entry.key;
+        asked.extend(pair.figures().into_iter().map(|figure| (key, figure)));
+        of_row.entry(key).or_default().push((*baseline, pair));
     }
     asked.sort_by_key(|(key, figure)| ((*key).clone(), *figure as u8));
     asked.dedup();
@@ -322,8 +334,8 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows 
     let level = ALPHA / comparisons.max(1) as f64;
     let mut figures = Vec::new();
     for (key, figure) in asked {
-        let of_row = pairs.iter().filter(|(_, _, after)| after.entry.key == *key);
-        let tried = of_row.map(|(baseline, pair, _)| (*baseline, pair.judge(figure, choice, level)));
+        let of_row = of_row.get(key).into_iter().flatten();
+        let tried = of_row.map(|(baseline, pair)| (*baseline, pair.judge(figure, choice, level)));
         let (judged, open) = against_all(key, figure, tried.collect());
         figures.extend(judged);
         not_judged.extend(open);
@@ -380,25 +392,18 @@ fn against_all(
     (changes.into_iter().find(|one| !one.worse), open)
 }
 
-/// Lists a row once: each baseline may have a reason of its own.
-fn list(not_judged: &mut Vec<NotJudged>, row: NotJudged) {
-    if !not_judged.iter().any(|one| (&one.key, one.figure) == (&row.key, row.figure)) {
-        not_judged.push(row);
-    }
-}
-
 /// Rows that were asked for and did not run: of the candidate all, of a baseline those that the candidate did
 /// not measure either. A row that is gone fails by itself.
 fn not_run(baselines: &[Bundle], candidate: &Bundle, gone: &[RowKey]) -> Vec<NotRun> {
-    let is = |key: &RowKey, row: &NotRun| (&key.probe, &key.load) == (&row.probe, &row.load);
+    let of_key = |key: &RowKey| (key.probe.clone(), key.load.clone());
+    let of_row = |row: &NotRun| (row.probe.clone(), row.load.clone());
     let mut all = candidate.manifest.rows_not_run();
-    for row in baselines.iter().flat_map(|baseline| baseline.manifest.rows_not_run()) {
-        let is_known = all.iter().any(|one| (&one.probe, &one.load) == (&row.probe, &row.load));
-        if !is_known && !runs::measured(candidate).any(|now| is(&now.entry.key, &row)) {
-            all.push(row);
-        }
-    }
-    all.retain(|row| !gone.iter().any(|key| is(key, row)));
+    let mut known: BTreeSet<_> = runs::measured(candidate).map(|now| of_key(&now.entry.key)).collect();
+    known.extend(all.iter().map(of_row));
+    let before = baselines.iter().flat_map(|baseline| baseline.manifest.rows_not_run());
+    all.extend(before.filter(|row| known.insert(of_row(row))));
+    let gone: BTreeSet<_> = gone.iter().map(of_key).collect();
+    all.retain(|row| !gone.contains(&of_row(row)));
     all
 }
 

@@ -76,17 +76,17 @@ pub fn asked(before: &Manifest, after: &Manifest) -> Vec<Difference> {
 /// said once.
 pub fn machine(before: &Manifest, after: &Manifest) -> Vec<Difference> {
     let mut differences = differ(&machine_fields(before), &machine_fields(after));
-    let mut by_cpu = BTreeMap::<_, CpuSet>::new();
+    let now: BTreeMap<u32, _> = after.machine.cpus.iter().map(|cpu| (cpu.id, cpu)).collect();
+    let mut by_cpu = BTreeMap::<_, Vec<u32>>::new();
     for was in &before.machine.cpus {
-        let Some(is) = after.machine.cpus.iter().find(|cpu| cpu.id == was.id) else { continue };
-        for difference in differ(&fields(was), &fields(is)) {
+        let Some(is) = now.get(&was.id) else { continue };
+        for difference in differ(&fields(was), &fields(*is)) {
             let same = (difference.field, difference.before, difference.after);
-            let cpus = by_cpu.entry(same).or_default();
-            *cpus = cpus.iter().chain([was.id]).collect();
+            by_cpu.entry(same).or_default().push(was.id);
         }
     }
     differences.extend(by_cpu.into_iter().map(|((field, before, after), cpus)| Difference {
-        field: format!("{field} of cpu {cpus}"),
+        field: format!("{field} of cpu {}", cpus.into_iter().collect::<CpuSet>()),
         before,
         after,
     }));

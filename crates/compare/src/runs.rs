@@ -12,6 +12,8 @@ mod interval;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::BTreeMap;
+
 use machine::quantity::{Count, Sentence};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -188,15 +190,16 @@ const CAVEATS: [&str; 4] = [
 pub fn compare(before: &Bundle, after: &Bundle, force: bool) -> Comparison {
     let differences = likeness::asked(&before.manifest, &after.manifest);
     let comparable = differences.is_empty() && before.has_all_latencies() && after.has_all_latencies();
-    let pairs = measured(before).filter_map(|row| Some((row, find(after, &row.entry.key)?)));
+    let known = [by_key(before), by_key(after)];
+    let pairs = measured(before).filter_map(|row| Some((row, *known[1].get(&row.entry.key)?)));
     let pairs = pairs.collect::<Vec<_>>();
     // Each of two ends of each figure.
     let level = ALPHA / (2 * ComparedFigure::ALL.len() * pairs.len().max(1)) as f64;
     let changes = || pairs.iter().flat_map(|(b, a)| changes(b, a, level));
     let rows = if comparable || force { changes().collect() } else { vec![] };
-    let lacks = |bundle: &Bundle, other: &Bundle| {
+    let lacks = |bundle: &Bundle, other: &BTreeMap<&RowKey, &Row>| {
         let keys = measured(bundle).map(|row| &row.entry.key);
-        keys.filter(|key| find(other, key).is_none()).cloned().collect::<Vec<_>>()
+        keys.filter(|key| !other.contains_key(key)).cloned().collect::<Vec<_>>()
     };
     let mut caveats = CAVEATS.map(String::from).to_vec();
     caveats.extend(likeness::judged(&before.manifest, &after.manifest));
@@ -211,8 +214,8 @@ pub fn compare(before: &Bundle, after: &Bundle, force: bool) -> Comparison {
         differences,
         machine_differences: likeness::machine(&before.manifest, &after.manifest),
         rows,
-        only_before: lacks(before, after),
-        only_after: lacks(after, before),
+        only_before: lacks(before, &known[1]),
+        only_after: lacks(after, &known[0]),
         caveats,
     }
 }
@@ -256,8 +259,14 @@ pub(crate) fn measured(bundle: &Bundle) -> impl Iterator<Item = &Row> {
     bundle.rows.iter().filter(|row| row.series.latency.count() > 0)
 }
 
-pub(crate) fn find<'a>(bundle: &'a Bundle, key: &RowKey) -> Option<&'a Row> {
-    measured(bundle).find(|row| row.entry.key == *key)
+/// The measured rows of a bundle by their keys: a bundle may have ten thousand.
+pub(crate) fn by_key(bundle: &Bundle) -> BTreeMap<&RowKey, &Row> {
+    let mut rows = BTreeMap::new();
+    // The first counts where a damaged bundle has one twice.
+    for row in measured(bundle) {
+        rows.entry(&row.entry.key).or_insert(row);
+    }
+    rows
 }
 
 pub(crate) fn side(bundle: &Bundle) -> ComparedRun {

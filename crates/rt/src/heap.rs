@@ -10,6 +10,9 @@
 //! A process that runs for days and measures nothing by threads of its own interrupts no other program so:
 //! [`give_back`] lets it return the pages of large blocks, and [`sweep`] those of all that is free. The heap
 //! has no huge pages: the kernel would fill the gaps that were returned.
+//!
+//! Where the kernel gives no more memory (RLIMIT_AS) the program ends with status 1 and a line: the standard
+//! library would abort it.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
@@ -68,6 +71,20 @@ fn gives_back(size: usize) -> bool {
     size >= LARGE && GIVES_BACK.load(Ordering::Relaxed)
 }
 
+/// A block that there is; ends the program where there is none.
+fn there(block: *mut u8) -> *mut u8 {
+    const LINE: &[u8] =
+        b"isolator: cannot go on: the memory that this process may have is used up; raise ulimit -v\n";
+    if block.is_null() {
+        // SAFETY: the bytes are there, and neither call allocates. Nothing of this process runs after it.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, LINE.as_ptr().cast(), LINE.len());
+            libc::_exit(1);
+        }
+    }
+    block
+}
+
 /// The heap; a program declares one static of it as its `#[global_allocator]`.
 ///
 /// ```standalone_crate
@@ -120,7 +137,7 @@ unsafe impl GlobalAlloc for KeepingHeap {
             sweep_now(&mut heap);
         }
         // SAFETY: the caller gives a layout that malloc takes as it is.
-        unsafe { heap.malloc(layout.size(), layout.align()) }
+        there(unsafe { heap.malloc(layout.size(), layout.align()) })
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -135,24 +152,22 @@ unsafe impl GlobalAlloc for KeepingHeap {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`.
-        unsafe { self.locked().calloc(layout.size(), layout.align()) }
+        there(unsafe { self.locked().calloc(layout.size(), layout.align()) })
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if gives_back(layout.size()) && size > layout.size() {
             // SAFETY: the size is above that of a layout that was good, and the caller vouches for both.
             let to = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
-            if !to.is_null() {
-                // SAFETY: both are blocks of at least that length, and the old one is not used any more.
-                unsafe {
-                    ptr::copy_nonoverlapping(block, to, layout.size());
-                    self.dealloc(block, layout);
-                }
+            // SAFETY: both are blocks of at least that length, and the old one is not used any more.
+            unsafe {
+                ptr::copy_nonoverlapping(block, to, layout.size());
+                self.dealloc(block, layout);
             }
             return to;
         }
         // SAFETY: the block came from this heap with this layout.
-        unsafe { self.locked().realloc(block, layout.size(), layout.align(), size) }
+        there(unsafe { self.locked().realloc(block, layout.size(), layout.align(), size) })
     }
 }
 
