@@ -138,7 +138,7 @@ pub fn lost(has_reader: bool) -> Option<&'static evidence::Error> {
 }
 
 /// A result on standard output: to a file or a pipe as it is. A failure loses the result, and the verb ends
-/// with it; that of a reader that has gone is told at the end, since what else the verb does is not lost.
+/// with it; that of a reader that has gone is told at the end, since the rest of its work is not lost.
 pub fn print(text: &str) -> evidence::Result<()> {
     let mut stdout = std::io::stdout().lock();
     let text = if stdout.is_terminal() { screen(text, false) } else { text.into() };
