@@ -109,7 +109,7 @@ impl Simulation {
             let next = self.late.front().map_or(IDLE_NS, |(due_ns, _)| due_ns.saturating_sub(now_ns));
             self.link.wait(next.min(IDLE_NS));
         }
-        Ok(())
+        self.capture.as_mut().map_or(Ok(()), Capture::flush)
     }
 
     fn pass(&mut self, frame: &mut [u8]) -> Result<()> {

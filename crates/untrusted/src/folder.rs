@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -67,6 +67,11 @@ impl Folder {
             return Ok(());
         };
         Err(io::Error::new(ErrorKind::PermissionDenied, why))
+    }
+
+    /// A path to the folder by its descriptor, for this process, and as the working directory of a new one.
+    pub fn by_descriptor(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 
     /// Where the folder was when it was opened: for messages.

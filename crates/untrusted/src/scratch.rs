@@ -86,7 +86,7 @@ impl Scratch {
 
     /// A path to the folder by its descriptor: for this process, and as the working directory of a new one.
     pub fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.number()))
+        self.folder.by_descriptor()
     }
 
     /// Its path by names, for a program that a launcher starts which closes descriptors. No other user can

@@ -73,9 +73,12 @@ fn built_paths(built: &Built) -> String {
 }
 
 fn copy(built: &Built, folder: &Path) -> evidence::Result<()> {
-    std::fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
-    let from = format!("{}/.", built.folder);
-    let copied = Command::new("cp").args(["-a", &from]).arg(folder).status();
+    // By its descriptor: another user may rename what lies above it. cp writes through links that are there.
+    let own = untrusted::Folder::ours(folder).map_err(|e| Error::io("write to the folder", folder, &e))?;
+    let from = std::path::absolute(&built.folder).map_err(|e| Error::io("find", folder, &e))?;
+    let mut copy = Command::new("cp");
+    copy.args(["-a", "--remove-destination"]).arg(from.join(".")).arg(".").current_dir(own.by_descriptor());
+    let copied = copy.status();
     if copied.is_ok_and(|status| status.success()) {
         return Ok(());
     }
