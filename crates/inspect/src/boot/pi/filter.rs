@@ -13,6 +13,9 @@ use crate::tree::Tree;
 
 /// How deep files may include one another.
 const DEPTH: usize = 8;
+/// The most bytes of all files together, as often as each is included, and what an include costs at least.
+const MOST_BYTES: usize = 4 << 20;
+const LEAST_BYTES: usize = 4 << 10;
 
 /// The settings that the firmware takes for an ordinary boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,9 +50,19 @@ impl Settings {
         let board = BoardFacts::of(tree);
         let mut values = Values::new();
         let mut filters = PiFilters::default();
-        let mut include = |path: &str| tree.whole_text(&format!("{folder}/{path}"));
-        let config = include("config.txt").unwrap_or_default();
+        let config = tree.whole_text(&format!("{folder}/config.txt")).unwrap_or_default();
+        let mut left = Some(MOST_BYTES.saturating_sub(config.len()));
+        let mut include = |path: &str| {
+            left = left?.checked_sub(LEAST_BYTES);
+            left?;
+            let text = tree.whole_text(&format!("{folder}/{path}"))?;
+            left = left?.checked_sub(text.len());
+            left.map(|_| text)
+        };
         evaluate(&config, &board, &mut filters, &mut values, &mut include, DEPTH);
+        if left.is_none() {
+            return Err(format!("includes more than {} MiB", MOST_BYTES >> 20));
+        }
         let get = |key: &str| match values.get(key) {
             Some(Err(filter)) => Err(format!("{key} depends on [{filter}], which cannot be known here")),
             Some(Ok(value)) => Ok(Some(value.clone())),
@@ -317,6 +330,17 @@ mod tests {
         ];
         assert_eq!(settings(PI4, &files).unwrap().line, "more-line.txt");
         assert_eq!(settings(PI5, &files).unwrap().line, "cmdline.txt");
+    }
+
+    #[test]
+    fn includes_have_an_end() {
+        for often in [2, 2_000] {
+            let includes = "include more.txt\n".repeat(often);
+            let more = "#".repeat(MOST_BYTES / 4 * 3 / often.min(2));
+            let files = [("config.txt", includes.as_str()), ("more.txt", more.as_str())];
+            let is_read = settings(PI4, &files);
+            assert_eq!(is_read.is_ok(), often == 2, "{is_read:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unified kernel images: the file from which the next image gets its line, and the tool that makes it.
 
+use inspect::boot::Variables;
+
 use super::{KERNEL_LINE, new_file};
 use crate::boot::spec::BootSpec;
 use crate::system::{self, System};
@@ -56,17 +58,32 @@ fn edit(system: &dyn System, asked: &BootSpec<'_>) -> String {
             return whole_file(system, asked, file);
         }
     }
-    let of_dracut = |name: String| format!("/etc/dracut.conf.d/{name}");
-    let dracut = system.names("/etc/dracut.conf.d").unwrap_or_default().into_iter().map(of_dracut);
-    let mut dracut = dracut.chain(["/etc/dracut.conf".to_string()]);
-    if let Some(path) = dracut.find(|path| setting(path, "kernel_cmdline").is_some()) {
-        return format!("add to kernel_cmdline= in {path}: {words}");
+    if is_line_of_dracut(system) {
+        return format!("write into {DRACUT}/zz-isolator.conf: kernel_cmdline+=\" {words} \"");
     }
     let parts = system.names("/etc/cmdline.d").unwrap_or_default();
     if parts.iter().any(|name| name.ends_with(".conf")) {
         return format!("write into /etc/cmdline.d/isolator.conf: {words}");
     }
     whole_file(system, asked, KERNEL_LINE)
+}
+
+/// Where dracut's settings are; it reads them by their names, and adds to what earlier ones have set.
+const DRACUT: &str = "/etc/dracut.conf.d";
+
+/// Whether dracut's settings have a line.
+fn is_line_of_dracut(system: &dyn System) -> bool {
+    let in_folder = |folder: &str| {
+        let names = system.names(folder).unwrap_or_default().into_iter();
+        let folder = folder.to_string();
+        names.filter(|name| name.ends_with(".conf")).map(move |name| format!("{folder}/{name}"))
+    };
+    let paths = in_folder("/usr/lib/dracut/dracut.conf.d").chain(in_folder(DRACUT));
+    let mut settings = Variables::default();
+    for path in ["/etc/dracut.conf".to_string()].into_iter().chain(paths) {
+        settings.read(&system::text(system, &path).unwrap_or_default());
+    }
+    settings.has("kernel_cmdline")
 }
 
 /// A file that is the whole line.

@@ -107,6 +107,16 @@ fn value(text: &str, name: &str) -> Option<String> {
     text.lines().filter_map(of).next_back().map(|value| value.trim_matches(['"', '\'']).to_string())
 }
 
+/// The line that dracut's settings give, as the shell that reads them has it.
+fn dracut(system: &MemoryMachine) -> Option<String> {
+    let folder =
+        ["/usr/lib/dracut/dracut.conf.d", "/etc/dracut.conf.d"].map(|path| all(system, path, ".conf"));
+    let main = crate::system::text(system, "/etc/dracut.conf").unwrap_or_default();
+    let script = format!("{main}\n{}\necho $kernel_cmdline", folder.join("\n"));
+    let said = std::process::Command::new("bash").args(["-c", &script]).output().unwrap().stdout;
+    Some(String::from_utf8(said).unwrap().trim().to_string()).filter(|line| !line.is_empty())
+}
+
 /// The line of the next unified kernel image, as ukify, mkinitcpio or dracut take it.
 fn image(system: &MemoryMachine) -> String {
     let read = |path: &str| crate::system::text(system, path).ok();
@@ -118,7 +128,7 @@ fn image(system: &MemoryMachine) -> String {
     if let Some((_, rest)) = preset.split_once("--cmdline ") {
         return read(rest.split(['"', ' ', '\n']).next().unwrap()).unwrap();
     }
-    if let Some(line) = value(&all(system, "/etc/dracut.conf.d", ".conf"), "kernel_cmdline") {
+    if let Some(line) = dracut(system) {
         return line;
     }
     let parts = all(system, "/etc/cmdline.d", ".conf");
@@ -232,6 +242,24 @@ fn each_instruction_followed_literally_boots() {
             "dracut",
             &UKI,
             &[("/etc/dracut.conf.d/u.conf", "uefi=\"yes\"\nkernel_cmdline=\"root=/dev/vda2 ro quiet\"\n")],
+            image,
+        ),
+        (
+            "dracut in parts",
+            &UKI,
+            &[
+                ("/etc/dracut.conf.d/a.conf", "kernel_cmdline=\"root=/dev/vda2 \"\n"),
+                ("/etc/dracut.conf.d/b.conf", "kernel_cmdline+=\" ro quiet \"\n"),
+            ],
+            image,
+        ),
+        (
+            "dracut of a distribution",
+            &UKI,
+            &[
+                ("/etc/dracut.conf", "  kernel_cmdline+=' root=/dev/vda2 ro '"),
+                ("/usr/lib/dracut/dracut.conf.d/z.conf", "export kernel_cmdline+=quiet\n"),
+            ],
             image,
         ),
         ("an image without anything", &UKI, &[], image),
