@@ -160,6 +160,7 @@ fn read_manifest(path: &Path, text: &[u8]) -> Result<Manifest> {
     #[derive(serde::Deserialize)]
     struct SchemaVersion {
         schema_version: u32,
+        asked: Option<serde::de::IgnoredAny>,
     }
     let on = path.join("manifest.json");
     let broken = |e: serde_json::Error| {
@@ -167,6 +168,10 @@ fn read_manifest(path: &Path, text: &[u8]) -> Result<Manifest> {
     };
     let version: SchemaVersion = serde_json::from_slice(text).map_err(broken)?;
     if version.schema_version != SCHEMA_VERSION {
+        if version.asked.is_none() {
+            let cure = "take the bundle again from where it was written";
+            return Err(Error::on("read", on.display(), "it is not the manifest of a run", cure));
+        }
         let why =
             format!("its schema version is {}, this program reads {SCHEMA_VERSION}", version.schema_version);
         return Err(Error::on("read", on.display(), why, "use the version of isolator that wrote it"));

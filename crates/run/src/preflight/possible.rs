@@ -199,6 +199,7 @@ fn permission(machine: &Snapshot, request: &PreflightRequest) -> Option<Prefligh
             "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program)".to_string()
         }
     };
+    let cure = format!("{cure}; or measure with --policy other, which taints the result");
     Some(PreflightFinding::new(Refuse, "no-permission", reason, cure))
 }
 

@@ -123,6 +123,10 @@ impl Plan {
         if value.get("refused").is_some() {
             return Err(refuse("the file holds a refusal, not a plan".to_string()));
         }
+        // Whatever else has a version is no plan of another one.
+        if value.get("actions").is_none() {
+            return Err(refuse("the file is not a plan: it has no actions".to_string()));
+        }
         match value.get("schema_version").and_then(serde_json::Value::as_u64) {
             Some(version) if version == u64::from(SCHEMA_VERSION) => {}
             Some(version) => {
