@@ -102,6 +102,181 @@ fn an_accepted_taint_is_on_every_output() {
     assert!(said.starts_with("==> HOLDS 100 us, accepted: load\n"), "{said}");
 }
 
+/// Everything that judges `run` by given options, with the way to its verdict: the command before these
+/// options, the JSON on its standard output, and where in it the verdict stands.
+const JUDGES: [(&[&str], &str); 6] = [
+    (&["report", "run", "--json"], ""),
+    (&["why", "run", "--json"], "/verdict"),
+    (&["compare", "run", "run", "--json"], "/before"),
+    (&["compare", "run", "run", "--json"], "/after"),
+    (&["gate", "--baseline", "run", "run", "--json"], "/candidate"),
+    (&["export", "run", "--as", "json"], ""),
+];
+
+/// The verdict in a document: outcome, limit, whether it was kept, reasons, codes of accepted taints, grade,
+/// late cycles.
+fn verdict_in(document: &serde_json::Value) -> serde_json::Value {
+    // A report has the figures of the rows, whose sum the others state.
+    let of = document.get("verdict").unwrap_or(document);
+    let rows = document["rows"].as_array().filter(|_| document.get("verdict").is_some());
+    let late = match rows {
+        Some(rows) => rows.iter().map(|row| row["late"].as_u64().unwrap()).sum(),
+        None => document["late"].as_u64().unwrap(),
+    };
+    let taints = document["taints"].as_array().unwrap().iter();
+    let accepted = taints.filter(|taint| taint["accepted"] == true).map(|taint| taint["code"].clone());
+    serde_json::json!({
+        "outcome": of["outcome"], "limit_ns": of["limit_ns"], "kept": of["kept"], "reasons": of["reasons"],
+        "accepted": accepted.collect::<Vec<_>>(), "grade": document["use"]["grade"], "late": late,
+    })
+}
+
+#[test]
+fn every_verb_judges_by_the_same_options_alike() {
+    let folder = folder();
+    let mut run = accepting(run(60, 17));
+    run.manifest.asked.purpose = Some("linuxcnc:1ms".into());
+    stored(folder.path(), "run", &run);
+    let options: [&[&str]; 9] = [
+        &[],
+        &["--limit", "150us"],
+        &["--limit", "1ms"],
+        &["--limit", "1ms", "--accept", "steal"],
+        &["--limit", "1ms", "--claim", "1e-6"],
+        &["--limit", "1ms", "--claim-per", "independent"],
+        &["--limit", "5%", "--accept", "steal"],
+        &["--allow", "17in1000"],
+        &["--allow", "16in1000"],
+    ];
+    let mut outcomes = std::collections::BTreeSet::new();
+    for (place, given) in options.into_iter().enumerate() {
+        let said = |verb: &[&str], at: &str| {
+            let document = isolator(folder.path(), &[verb, given].concat()).json();
+            verdict_in(document.pointer(at).unwrap_or_else(|| panic!("{verb:?} lacks {at}")))
+        };
+        let first = said(JUDGES[0].0, JUDGES[0].1);
+        outcomes.insert(first["outcome"].to_string());
+        for (verb, at) in &JUDGES[1..] {
+            assert_eq!(said(verb, at), first, "{verb:?} {given:?}");
+        }
+        // The formats of other tools have the words alone.
+        let exported = |format: &str| {
+            isolator(folder.path(), &[&["export", "run", "--as", format], given].concat()).ended(0).stdout
+        };
+        let outcome = first["outcome"].as_str().unwrap();
+        let metrics = exported("openmetrics");
+        assert!(metrics.contains(&format!("isolator_verdict{{outcome=\"{outcome}\"}} 1")), "{metrics}");
+        assert!(metrics.contains(&format!("isolator_verdict_late_cycles {}", first["late"])), "{metrics}");
+        let ktap = exported("ktap");
+        let word = if outcome == "held" { "\nok 2 verdict\n" } else { "\nnot ok 2 verdict\n" };
+        assert!(ktap.contains(&format!("# {outcome} ")) && ktap.contains(word), "{outcome}: {ktap}");
+        let junit = [&["gate", "--baseline", "run", "run", "--junit", "-"], given].concat();
+        let junit = isolator(folder.path(), &junit).stdout;
+        assert!(junit.contains(&format!("name=\"verdict\" value=\"{outcome}\"")), "{junit}");
+        if !installed("duckdb") {
+            continue;
+        }
+        let at = format!("store{place}");
+        let store = [&["fleet", "store", "run", "-o", &at, "--quiet"], given].concat();
+        isolator(folder.path(), &store).ended(0);
+        let fleet = isolator(folder.path(), &["fleet", "report", &at, "--json"]).json();
+        let machine = &fleet["machines"][0];
+        assert_eq!(machine["outcome"], first["outcome"], "fleet {given:?}");
+        assert_eq!(machine["late"], first["late"], "fleet {given:?}");
+        let accepted = first["accepted"].as_array().unwrap().iter().filter_map(|code| code.as_str());
+        let accepted = accepted.collect::<Vec<_>>().join(",");
+        assert_eq!(machine["accepted"].as_str().unwrap_or_default(), accepted, "fleet {given:?}");
+        let grade = first["grade"].as_str().unwrap();
+        assert_eq!(machine["grade"], format!("{grade} for linuxcnc:1ms"), "fleet {given:?}");
+    }
+    assert_eq!(outcomes.len(), 3, "{outcomes:?}");
+}
+
+#[test]
+fn a_store_refuses_another_verdict_on_a_run_that_it_has() {
+    let folder = folder();
+    stored(folder.path(), "run", &run(60, 17));
+    let store = |given: &[&str]| {
+        isolator(folder.path(), &[&["fleet", "store", "run", "-o", "store"], given].concat())
+    };
+    store(&[]).ended(0);
+    assert!(store(&["--limit", "10%"]).ended(0).stdout.contains("0 added, 1 known already"));
+    store(&["--limit", "1ms"]).refused(
+        "cannot store run: the store has another verdict on it, by the options of before; judge by the same \
+         options, or store it into another folder",
+    );
+}
+
+#[test]
+fn a_figure_cut_at_the_limit_is_unknown_on_every_output() {
+    let folder = folder();
+    let line = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:      2 Act:    3 Avg:    3 Max:      50\n";
+    fs::write(folder.path().join("c.txt"), line).unwrap();
+    let judge = ["--limit", "50us", "--accept", "kernel-unknown,machine-unknown,load-unknown"];
+    let ran = |verb: &[&str], status: i32| {
+        let ran = isolator(folder.path(), &[verb, &judge].concat()).ended(status);
+        ran.stdout + &ran.stderr
+    };
+    let import = ran(&["import", "c.txt", "-o", "run"], 2);
+    let why = "its maximum lies between 49.001 us and 50.999 us, and 50 us is undecided; take finer figures, or a limit \
+               of 50.999 us";
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (verb, status, words) in [
+        (&["report", "run"][..], 2, ["==> UNPROVEN: whether 50 us was kept is unknown", why]),
+        (&["report", "run", "--json"], 2, ["\"kept\": null", why]),
+        (
+            &["compare", "run", "run"],
+            0,
+            ["UNPROVEN: whether 50 us was kept is unknown", "0 to 100,000 of 100,000"],
+        ),
+        (&["compare", "run", "run", "--json"], 0, ["\"kept\": null", why]),
+        (&["gate", "--baseline", "run", "run", "--json"], 1, ["\"kept\": null", why]),
+        (
+            &["gate", "--baseline", "run", "run"],
+            1,
+            ["Unproven: whether 50 us was kept is unknown", "NOT PASSED"],
+        ),
+        (
+            &["gate", "--baseline", "run", "run", "--junit", "-"],
+            1,
+            ["name=\"limit kept\" value=\"unknown\"", why],
+        ),
+        (&["why", "run"], 0, ["verdict: Unproven: whether 50 us was kept is unknown", "accepted: "]),
+        (&["why", "run", "--json"], 0, ["\"kept\": null", why]),
+        (&["export", "run", "--as", "ktap"], 0, ["not ok 1 wakeup/", why]),
+        (&["export", "run", "--as", "lava"], 0, ["RESULT=unknown", "verdict RESULT=unknown"]),
+        (&["export", "run", "--as", "json"], 0, ["\"max_at_most_ns\": 50999", why]),
+        (
+            &["export", "run", "--as", "openmetrics"],
+            0,
+            ["isolator_verdict_late_cycles 0", "isolator_verdict_late_cycles_at_most 100000"],
+        ),
+    ] {
+        let said = flat(&ran(verb, status));
+        assert!(words.iter().all(|words| said.contains(&flat(words))), "{verb:?} lacks {words:?}: {said}");
+        assert!(
+            !said.contains("isolator_verdict_kept") && !said.contains("was kept, but"),
+            "{verb:?}: {said}"
+        );
+    }
+    assert!(flat(&import).contains("whether 50 us was kept is unknown"), "{import}");
+    let page = fs::read_to_string(folder.path().join("run/report.html")).unwrap();
+    for words in ["whether 50 µs was kept is unknown", "? unknown", "whether it exceeds its limit is unknown"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains(" ✓"), "{page}");
+}
+
+#[test]
+fn a_pack_takes_no_options_of_a_judge() {
+    let folder = folder();
+    stored(folder.path(), "run", &run(5, 0));
+    isolator(folder.path(), &["export", "run", "--as", "archive", "--limit", "1us"]).refused(
+        "cannot judge while packing run: it has the run as it was asked; give the options to the verb that judges it",
+    );
+}
+
 #[test]
 fn a_gate_judges_by_its_baseline_and_not_by_the_candidate() {
     let folder = folder();

@@ -182,8 +182,8 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     worse.sort_by(|a, b| b.excess().total_cmp(&a.excess()));
     let mut reasons = Vec::new();
     // That a damaged bundle is unproven is no news of the machine.
-    let is_news = errors.is_empty() || (can_be_judged && after.outcome == VerdictOutcome::Exceeded);
-    if is_news && sides.iter().all(|side| rank(side.outcome) < rank(after.outcome)) {
+    let is_news = errors.is_empty() || (can_be_judged && after.verdict.outcome == VerdictOutcome::Exceeded);
+    if is_news && sides.iter().all(|side| rank(side.verdict.outcome) < rank(after.verdict.outcome)) {
         reasons.push(verdict_changed(&sides, &after));
     }
     reasons.extend(not_measured.iter().map(gone));
@@ -425,11 +425,11 @@ fn rank(outcome: VerdictOutcome) -> u8 {
 }
 
 fn verdict_changed(baselines: &[ComparedRun], after: &ComparedRun) -> String {
-    let before = baselines.iter().map(|side| side.outcome).max_by_key(|outcome| rank(*outcome));
-    let why = after.reasons.first().cloned().unwrap_or_default();
+    let before = baselines.iter().map(|side| side.verdict.outcome).max_by_key(|outcome| rank(*outcome));
+    let why = after.verdict.reasons.first().cloned().unwrap_or_default();
     format!(
         "{VERDICT}{} before, {} now: {why}",
         before.unwrap_or(VerdictOutcome::Held).name(),
-        after.outcome.name()
+        after.verdict.outcome.name()
     )
 }

@@ -14,19 +14,14 @@ pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
-use machine::quantity::{Count, Sentence};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use evidence::Error;
-use evidence::claim::Claim;
 use evidence::document::{ProveDocument, VerdictParts};
-use evidence::fitness::UseVerdict;
 use evidence::manifest::{RowKey, RunState, SCHEMA_VERSION};
 use evidence::reader::Bundle;
 use evidence::row::{Row, SPIKES};
-use evidence::taint::Taint;
-use evidence::verdict::VerdictOutcome;
 
 use crate::likeness::{self, Difference};
 use crate::resample::ALPHA;
@@ -69,32 +64,9 @@ pub struct ComparedRun {
     pub started_at: Option<String>,
     /// How far it got.
     pub state: RunState,
-    /// Whether its limit held.
-    pub held: bool,
-    /// Why held or not.
-    pub outcome: VerdictOutcome,
-    /// Its limit.
-    pub limit_ns: Option<u64>,
-    /// All reasons against it; if it held, the claims that the data support.
-    #[serde(default)]
-    pub reasons: Vec<Sentence>,
-    /// The claim of its rows of cycles; absent without such rows.
-    #[serde(default)]
-    pub claim: Option<Claim>,
-    /// Its disturbances, accepted ones too.
-    pub taints: Vec<Taint>,
-    /// The result for the requested use; absent without one.
-    #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
-    pub purpose: Option<UseVerdict>,
-    /// Late cycles of all rows.
-    #[serde(default)]
-    pub late: u64,
-    /// The same at most.
-    #[serde(default)]
-    pub late_at_most: u64,
-    /// Cycles that were due, of all rows: those with a sample, and those whose period was missed.
-    #[serde(default)]
-    pub cycles: u64,
+    /// The verdict on it.
+    #[serde(flatten)]
+    pub verdict: VerdictParts,
     /// Missing parts of the bundle.
     pub missing: Vec<String>,
 }
@@ -270,39 +242,12 @@ pub(crate) fn by_key(bundle: &Bundle) -> BTreeMap<&RowKey, &Row> {
 }
 
 pub(crate) fn side(bundle: &Bundle) -> ComparedRun {
-    let document = ProveDocument::of(bundle);
-    let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = document.parts();
     ComparedRun {
         bundle: bundle.path.display().to_string(),
         started_at: bundle.manifest.started_at.clone(),
         state: bundle.manifest.state,
-        held: document.verdict.held,
-        outcome,
-        limit_ns,
-        reasons: reasons.to_vec(),
-        claim: claim.cloned(),
-        taints: taints.to_vec(),
-        purpose: purpose.cloned(),
-        late: late.least(),
-        late_at_most: late.most(),
-        cycles: due.most(),
+        verdict: ProveDocument::without_tails(bundle).parts(),
         missing: bundle.missing.clone(),
-    }
-}
-
-impl ComparedRun {
-    /// The parts that every output shows.
-    pub fn parts(&self) -> VerdictParts<'_> {
-        VerdictParts {
-            outcome: self.outcome,
-            limit_ns: self.limit_ns,
-            reasons: &self.reasons,
-            claim: self.claim.as_ref(),
-            taints: &self.taints,
-            purpose: self.purpose.as_ref(),
-            late: Count::between(self.late, self.late_at_most),
-            due: Count::exact(self.cycles),
-        }
     }
 }
 

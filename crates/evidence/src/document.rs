@@ -3,7 +3,7 @@
 //!
 //! [`ProveDocument`] is the one document of which every output of a verdict is made: terminal, page, JSON,
 //! `verdict.json`, KTAP, JUnit, Prometheus, the live page and the fleet's store. [`VerdictParts`] are the
-//! parts that none of them may lack.
+//! parts that none of them may lack, and that comparisons, gates and causes state beside their own.
 
 use machine::quantity::{Count, Cycles, Sentence, Time};
 use machine::sentence;
@@ -17,7 +17,7 @@ use crate::reader::Bundle;
 use crate::row::Row;
 use crate::summary::Summary;
 use crate::taint::Taint;
-use crate::verdict::{Verdict, VerdictOutcome};
+use crate::verdict::{RowVerdict, Verdict, VerdictOutcome};
 
 /// `isolator prove --json`, `isolator measure --json`, `isolator report --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,61 +43,42 @@ pub struct ProveDocument {
     pub missing: Vec<String>,
 }
 
-/// The parts of a verdict that every output shows. An output takes them apart without `..`: a part that is
-/// added here does not compile where an output lacks it.
-#[derive(Debug, Clone, Copy)]
-pub struct VerdictParts<'a> {
-    /// Whether the limit held.
-    pub outcome: VerdictOutcome,
-    /// The limit; the strictest if rows differ.
-    pub limit_ns: Option<u64>,
-    /// All reasons against it; if it held, the claims that the data support.
-    pub reasons: &'a [Sentence],
-    /// The claim of the rows of cycles.
-    pub claim: Option<&'a Claim>,
-    /// The disturbances, accepted ones too.
-    pub taints: &'a [Taint],
-    /// The result for the requested use, with its grade.
-    pub purpose: Option<&'a UseVerdict>,
-    /// Late cycles of all rows of cycles; gaps above their limit of a run that has no such row.
-    pub late: Count<Cycles>,
-    /// Cycles that were due, of the same rows: those with a sample, and those whose period was missed.
-    pub due: Count<Cycles>,
-}
-
-/// How the line of an accepted taint begins.
-pub const ACCEPTED: &str = "accepted taint ";
-
-impl VerdictParts<'_> {
-    /// All parts as lines of text: the outcome, late cycles, the grade, the reasons with the taints that
-    /// count, and the accepted taints.
-    pub fn lines(&self) -> Vec<Sentence> {
-        let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = *self;
-        let limit = limit_ns.map(|ns| sentence![" ", Time::round(ns)]).unwrap_or_default();
-        let mut lines = vec![sentence![outcome.name(), limit], sentence!["late cycles: ", late, " of ", due]];
-        lines.extend(purpose.and_then(UseVerdict::sentence));
-        lines.extend(reasons.iter().cloned());
-        // Of a verdict that holds it is the reason.
-        let beside = claim.filter(|_| outcome != VerdictOutcome::Held);
-        lines.extend(beside.map(|claim| sentence!["claim: ", claim]));
-        let accepted = taints.iter().filter(|taint| taint.accepted);
-        lines.extend(accepted.map(|taint| format!("{ACCEPTED}{taint}").into()));
-        lines
-    }
-}
-
-/// `verdict.json`.
+/// The verdict on a run, with the parts that no output of it may lack: the one form in which reports,
+/// comparisons, gates, causes, exports and stores state it.
+///
+/// An output takes it apart without `..`: a part that is added here does not compile where an output lacks
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct VerdictFile {
-    /// The verdict, with reasons.
-    #[serde(flatten)]
-    pub verdict: Verdict,
+pub struct VerdictParts {
+    /// Whether the limit held.
+    pub held: bool,
+    /// Why held or not.
+    pub outcome: VerdictOutcome,
+    /// Whether the limit was kept; absent where that is unknown.
+    #[serde(default)]
+    pub kept: Option<bool>,
+    /// The limit; the strictest if rows differ; absent if none applies.
+    pub limit_ns: Option<u64>,
+    /// All reasons against it, worst first; if it held, the claims that the data support.
+    #[serde(default)]
+    pub reasons: Vec<Sentence>,
+    /// The claim of the rows of cycles, whatever the outcome; absent without such rows.
+    #[serde(default)]
+    pub claim: Option<Claim>,
     /// The disturbances of the measurement, accepted ones too.
     #[serde(default)]
     pub taints: Vec<Taint>,
-    /// The result for the requested use; absent without one.
+    /// The result for the requested use, with its grade; absent without one.
     #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<UseVerdict>,
+    /// Late cycles of all rows of cycles; gaps above their limit of a run that has no such row.
+    #[serde(flatten)]
+    pub cycles: JudgedCycles,
+}
+
+/// Cycles of a run, and how many of them were late.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgedCycles {
     /// Late cycles of all rows.
     #[serde(default)]
     pub late: u64,
@@ -109,39 +90,81 @@ pub struct VerdictFile {
     pub cycles: u64,
 }
 
+impl JudgedCycles {
+    /// Late cycles.
+    pub fn late(self) -> Count<Cycles> {
+        Count::between(self.late, self.late_at_most)
+    }
+
+    /// Cycles that were due.
+    pub fn due(self) -> Count<Cycles> {
+        Count::exact(self.cycles)
+    }
+}
+
+/// How the line of an accepted taint begins.
+pub const ACCEPTED: &str = "accepted taint ";
+
+impl VerdictParts {
+    /// All parts as lines of text: the outcome, late cycles, the grade, the reasons with the taints that
+    /// count, and the accepted taints.
+    pub fn lines(&self) -> Vec<Sentence> {
+        let VerdictParts { held: _, outcome, kept: _, limit_ns, reasons, claim, taints, purpose, cycles } =
+            self;
+        let limit = limit_ns.map(|ns| sentence![" ", Time::round(ns)]).unwrap_or_default();
+        let (late, due) = (cycles.late(), cycles.due());
+        let mut lines = vec![sentence![outcome.name(), limit], sentence!["late cycles: ", late, " of ", due]];
+        lines.extend(purpose.as_ref().and_then(UseVerdict::sentence));
+        lines.extend(reasons.iter().cloned());
+        // Of a verdict that holds it is the reason.
+        let beside = claim.as_ref().filter(|_| *outcome != VerdictOutcome::Held);
+        lines.extend(beside.map(|claim| sentence!["claim: ", claim]));
+        let accepted = taints.iter().filter(|taint| taint.accepted);
+        lines.extend(accepted.map(|taint| format!("{ACCEPTED}{taint}").into()));
+        lines
+    }
+}
+
+/// `verdict.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VerdictFile {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: VerdictParts,
+    /// Per row.
+    pub rows: Vec<RowVerdict>,
+}
+
 impl VerdictFile {
     /// The part of a document that is kept beside the evidence.
     pub fn of(document: &ProveDocument) -> VerdictFile {
-        // Outcome, limit, reasons and claim are the verdict's own.
-        let VerdictParts { outcome: _, limit_ns: _, reasons: _, claim: _, taints, purpose, late, due } =
-            document.parts();
-        VerdictFile {
-            verdict: document.verdict.clone(),
-            taints: taints.to_vec(),
-            purpose: purpose.cloned(),
-            late: late.least(),
-            late_at_most: late.most(),
-            cycles: due.most(),
-        }
+        let rows = document.verdict.rows.clone();
+        VerdictFile { schema_version: SCHEMA_VERSION, verdict: document.parts(), rows }
     }
 }
 
 impl ProveDocument {
     /// The parts that every output shows.
-    pub fn parts(&self) -> VerdictParts<'_> {
-        let Verdict { outcome, limit_ns, reasons, claim, .. } = &self.verdict;
+    pub fn parts(&self) -> VerdictParts {
         // A loop that never sleeps counts iterations: among those the share of late cycles would vanish.
         let has_cycles = self.rows.iter().any(|row| row.key.is_cyclic());
         let counted = || self.rows.iter().filter(|row| row.key.is_cyclic() || !has_cycles);
+        let late: Count<Cycles> = counted().map(Summary::late_cycles).sum();
+        let due: Count<Cycles> = counted().map(Summary::due).sum();
+        let Verdict { schema_version: _, held, outcome, kept, limit_ns, reasons, claim, rows: _ } =
+            &self.verdict;
         VerdictParts {
+            held: *held,
             outcome: *outcome,
+            kept: *kept,
             limit_ns: *limit_ns,
-            reasons,
-            claim: claim.as_ref(),
-            taints: &self.taints,
-            purpose: self.purpose.as_ref(),
-            late: counted().map(Summary::late_cycles).sum(),
-            due: counted().map(Summary::due).sum(),
+            reasons: reasons.clone(),
+            claim: claim.clone(),
+            taints: self.taints.clone(),
+            purpose: self.purpose.clone(),
+            cycles: JudgedCycles { late: late.least(), late_at_most: late.most(), cycles: due.most() },
         }
     }
 

@@ -110,7 +110,7 @@ fn judge(thread: &UseThread, purpose: &Use, rows: &[&Summary]) -> ThreadVerdict 
             .is_some_and(|nearest| nearest.name == thread.name)
     };
     let rows = rows.iter().filter(is_its).filter(|row| row.count > 0).collect::<Vec<_>>();
-    let worst_ns = rows.iter().map(|row| row.max_ns).max();
+    let worst_ns = rows.iter().map(|row| row.max_at_most_ns.unwrap_or(row.max_ns)).max();
     let scale = thread.scale.as_ref();
     ThreadVerdict {
         name: thread.name.clone(),

@@ -43,8 +43,11 @@ pub struct Summary {
     pub p99_9_ns: Option<u64>,
     /// 99.999 %.
     pub p99_999_ns: Option<u64>,
-    /// Largest, exact.
+    /// Largest; at least, where an imported file cuts it to whole units.
     pub max_ns: u64,
+    /// The same at most; absent where `max_ns` is exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_at_most_ns: Option<u64>,
     /// The limit that judges the row.
     pub limit_ns: Option<u64>,
     /// Samples above the limit, at least.
@@ -130,6 +133,7 @@ impl Summary {
             p99_9_ns: row.quantile_ns(0.999),
             p99_999_ns: row.quantile_ns(0.999_99),
             max_ns: latency.max_ns(),
+            max_at_most_ns: Some(row.max_ns()[1]).filter(|most_ns| *most_ns > latency.max_ns()),
             limit_ns: entry.limit_ns,
             over_limit,
             over_limit_at_most,

@@ -37,6 +37,10 @@ pub struct Verdict {
     pub held: bool,
     /// Why held or not.
     pub outcome: VerdictOutcome,
+    /// Whether the limit was kept, as far as it was measured; absent where a source does not report it, and where
+    /// nothing was measured.
+    #[serde(default)]
+    pub kept: Option<bool>,
     /// The limit; the strictest if rows differ; absent if none applies.
     pub limit_ns: Option<u64>,
     /// All reasons against it, worst first; if it held, the claims that the data support.
@@ -93,6 +97,9 @@ pub struct RowVerdict {
     /// Late episodes: late cycles without a quiet time of `horizon_ns` between them count once.
     #[serde(default)]
     pub late_episodes: u64,
+    /// Why it is not known whether the limit was kept, and what would tell; absent where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Sentence>,
     /// The quiet time that ends an episode.
     #[serde(default)]
     pub horizon_ns: u64,
@@ -148,10 +155,13 @@ impl Verdict {
             reasons.push(supported(claim.as_ref(), bundle.manifest.allowed()));
         }
         let limit_ns = bundle.rows.iter().filter_map(|row| row.entry.limit_ns).min();
+        let is_known = rows.iter().any(RowVerdict::measured) && rows.iter().all(|row| row.unknown.is_none());
+        let is_exceeded = outcome == VerdictOutcome::Exceeded;
         Verdict {
             schema_version: SCHEMA_VERSION,
             held: outcome == VerdictOutcome::Held,
             outcome,
+            kept: (is_known || is_exceeded).then_some(!is_exceeded),
             limit_ns,
             reasons,
             claim,
@@ -188,11 +198,14 @@ impl JudgedRow {
             count: row.series.latency.count(),
             miss_rate_below: miss_rate_below(late_at_most, row.due().most()),
             late_episodes,
+            unknown: None,
             horizon_ns: claim.horizon_ns,
             claim: None,
             tail,
         };
-        JudgedRow { verdict, claim, weakly_hard }
+        let mut judged = JudgedRow { verdict, claim, weakly_hard };
+        judged.verdict.unknown = judged.unknown(row);
+        judged
     }
 
     /// Whether it claims anything of late cycles: a row of gaps does not.
@@ -206,24 +219,21 @@ impl JudgedRow {
     }
 
     /// Why it is not known whether the row kept its limit; `None` where that is known.
-    fn open(&self, row: &Row) -> Option<Sentence> {
+    fn unknown(&self, row: &Row) -> Option<Sentence> {
         if self.verdict.held || self.is_exceeded() {
             return None;
         }
         let (key, late) = (&self.verdict.key, self.verdict.late_cycles());
         if self.weakly_hard.is_some() {
             let why = "the bundle does not have the places of all late cycles (";
-            return Some(sentence![key, ": ", why, late, "), so that the allowance cannot be judged"]);
+            let cure =
+                "), so that the allowance cannot be judged; judge without it, or measure with isolator";
+            return Some(sentence![key, ": ", why, late, cure]);
         }
         let [least, most] = row.max_ns().map(Time::exact);
         let limit = Time::exact(row.entry.limit_ns.unwrap_or(0));
         let between = sentence![key, ": its maximum lies between ", least, " and ", most];
-        Some(sentence![
-            between,
-            ", as far as its source states it: whether it exceeds ",
-            limit,
-            " is unknown"
-        ])
+        Some(sentence![between, ", and ", limit, " is undecided; take finer figures, or a limit of ", most])
     }
 }
 
@@ -311,7 +321,7 @@ fn unsupported(bundle: &Bundle, judged: &[JudgedRow]) -> Vec<Sentence> {
         reasons.push(format!("the claim {claim} is not a rate between 0 and 1").into());
     }
     let per = manifest.asked.claim_per.unwrap_or_default();
-    reasons.extend(bundle.rows.iter().zip(judged).filter_map(|(row, judged)| judged.open(row)));
+    reasons.extend(rows().filter_map(|row| row.unknown.clone()));
     for row in judged.iter().filter(|row| row.makes_claim()) {
         let short = row.claim.falls_short(claim, per).filter(|_| row.verdict.held);
         reasons.extend(short.map(|why| sentence![row.verdict.key, ": ", why]));

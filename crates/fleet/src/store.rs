@@ -2,10 +2,11 @@
 //! Bundles into a store: found, read on every CPU, written as one part.
 //!
 //! A part is a folder that is renamed when it is whole. A bundle that is in the store, by the digest of its
-//! manifest, is not added again, be it a folder or an archive. An unreadable bundle is kept as a row of
+//! manifest, is not added again, be it a folder or an archive; one that other options would judge otherwise
+//! is refused, since a store states one verdict of it. An unreadable bundle is kept as a row of
 //! `unread`, since a report must say it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use evidence::{Error, Judge, Result};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::RowAccessor;
+use parquet::record::{Row, RowAccessor};
 use parquet::schema::parser::parse_message_type;
 use untrusted::Folder;
 
@@ -45,9 +46,12 @@ pub fn store(folder: &Path, paths: &[PathBuf], judge: &Judge) -> Result<Stored> 
     }
     let store = Folder::ours(folder).map_err(|e| Error::io("write a store to", folder, &e))?;
     let parts = parts(folder)?;
-    let (mut known, mut told) = (BTreeSet::new(), BTreeSet::new());
+    let (mut known, mut told) = (BTreeMap::new(), BTreeSet::new());
     for part in &parts {
-        known.extend(column(part, "bundles", "digest")?);
+        let texts = |name: &str| column(part, "bundles", name);
+        let said = texts("outcome")?.into_iter().zip(texts("reason")?).zip(texts("accepted")?);
+        let said = said.map(|((outcome, reason), accepted)| StoredVerdict { outcome, reason, accepted });
+        known.extend(texts("digest")?.into_iter().zip(said));
         told.extend(column(part, "unread", "path")?);
     }
     let last = parts.last().and_then(|part| number(part)).unwrap_or(0);
@@ -56,7 +60,7 @@ pub fn store(folder: &Path, paths: &[PathBuf], judge: &Judge) -> Result<Stored> 
     // Left there by a kill.
     let _ = fs::remove_dir_all(&beside);
     let half = store.ours_within(&hidden).map_err(|e| Error::io("make the folder", &beside, &e))?;
-    let stored = write(&half, &found, known, judge)?;
+    let stored = write(&half, &found, known, judge).inspect_err(|_| drop(fs::remove_dir_all(&beside)))?;
     if stored.added == 0 && stored.unread.iter().all(|(path, _)| told.contains(&path.display().to_string())) {
         fs::remove_dir_all(&beside).map_err(|e| Error::io("remove", &beside, &e))?;
         return Ok(stored);
@@ -66,7 +70,22 @@ pub fn store(folder: &Path, paths: &[PathBuf], judge: &Judge) -> Result<Stored> 
     Ok(stored)
 }
 
-/// A column of text of a part's table.
+/// The verdict that a store states of a bundle.
+#[derive(Debug, PartialEq, Eq)]
+struct StoredVerdict {
+    outcome: String,
+    reason: String,
+    accepted: String,
+}
+
+impl StoredVerdict {
+    fn of(entry: &BundleEntry) -> StoredVerdict {
+        let accepted = entry.accepted.clone().unwrap_or_default();
+        StoredVerdict { outcome: entry.outcome.to_string(), reason: entry.reason.clone(), accepted }
+    }
+}
+
+/// A column of text of a part's table; what is absent is empty.
 fn column(part: &Path, table: &str, name: &str) -> Result<Vec<String>> {
     let path = part.join(format!("{table}.parquet"));
     let file = untrusted::open(&path).map_err(|e| Error::io("read", &path, &e))?;
@@ -75,10 +94,14 @@ fn column(part: &Path, table: &str, name: &str) -> Result<Vec<String>> {
         Error::on("read", path.display(), e, cure)
     };
     let reader = SerializedFileReader::new(file).map_err(broken)?;
-    let schema = format!("message {table} {{ REQUIRED BYTE_ARRAY {name} (STRING); }}");
+    let fields = reader.metadata().file_metadata().schema().get_fields();
+    let is_optional = fields.iter().any(|field| field.name() == name && field.is_optional());
+    let may_be = if is_optional { "OPTIONAL" } else { "REQUIRED" };
+    let schema = format!("message {table} {{ {may_be} BYTE_ARRAY {name} (STRING); }}");
     let only = parse_message_type(&schema).map_err(broken)?;
     let rows = reader.get_row_iter(Some(only)).map_err(broken)?;
-    rows.map(|row| row.and_then(|row| row.get_string(0).cloned()).map_err(broken)).collect()
+    let text = |row: Row| Ok(if row.is_null(0)? { String::new() } else { row.get_string(0)?.clone() });
+    rows.map(|row| row.and_then(text).map_err(broken)).collect()
 }
 
 /// Bundles at or below `path`, in the order of their names. A link to a folder is followed only where the
@@ -120,7 +143,12 @@ fn find(
     Ok(())
 }
 
-fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>, judge: &Judge) -> Result<Stored> {
+fn write(
+    folder: &Folder,
+    found: &[PathBuf],
+    mut known: BTreeMap<String, StoredVerdict>,
+    judge: &Judge,
+) -> Result<Stored> {
     let now = SystemTime::now();
     let mut tables = Tables::create(folder, now)?;
     let mut stored = Stored::default();
@@ -144,8 +172,18 @@ fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>, judge:
         drop(send);
         for (path, read) in receive {
             match read {
-                Ok(entry) if !known.insert(entry.digest.clone()) => stored.known += 1,
+                Ok(entry)
+                    if known.get(&entry.digest).is_some_and(|said| *said == StoredVerdict::of(&entry)) =>
+                {
+                    stored.known += 1;
+                }
+                Ok(entry) if known.contains_key(&entry.digest) => {
+                    let why = "the store has another verdict on it, by the options of before";
+                    let cure = "judge by the same options, or store it into another folder";
+                    return Err(Error::on("store", path.display(), why, cure));
+                }
                 Ok(entry) => {
+                    known.insert(entry.digest.clone(), StoredVerdict::of(&entry));
                     stored.added += 1;
                     tables.add(&entry)?;
                 }

@@ -153,7 +153,7 @@ pub(crate) fn of(runs: &Runs, comparison: &Comparison) -> ChangeSection {
 /// `Before does not hold 100 us, after holds 100 us`.
 fn verdicts(comparison: &Comparison) -> String {
     let said = |side: &ComparedRun| {
-        let said = outcome_text(side.outcome, side.limit_ns, Sign::Page);
+        let said = outcome_text(&side.verdict, Sign::Page);
         format!("{}{}", said.word.to_lowercase(), said.rest)
     };
     let forced = if comparison.forced { ", compared by force" } else { "" };

@@ -54,9 +54,19 @@ pub(crate) struct TailRow {
 pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
     // The reasons, with the accepted taints among them, and the claim are those of `claim`; outcome and limit
     // those of `judged`.
-    let VerdictParts { outcome: _, limit_ns: _, reasons: _, claim: _, taints: _, purpose, late, due } =
-        run.document.parts();
-    let OutcomeText { state, mark, word, rest } = judged(run.document, Sign::Page);
+    let parts = run.document.parts();
+    let OutcomeText { state, mark, word, rest } = judged(&parts, Sign::Page);
+    let VerdictParts {
+        held: _,
+        outcome: _,
+        kept: _,
+        limit_ns: _,
+        reasons: _,
+        claim: _,
+        taints: _,
+        purpose,
+        cycles,
+    } = parts;
     let card = VerdictCard {
         run: run.mark(several),
         name: run.name.clone(),
@@ -64,10 +74,10 @@ pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
         mark,
         words: format!("{word}{rest}"),
         but: claim::but(run),
-        purpose: purpose.and_then(UseVerdict::sentence).map(|said| text::clean(said.page())),
+        purpose: purpose.as_ref().and_then(UseVerdict::sentence).map(|said| text::clean(said.page())),
         grade: purpose.and_then(|purpose| purpose.grade).map(Grade::name),
         claim: claim::supported(run),
-        tiles: tiles(run, late, due),
+        tiles: tiles(run, cycles.late(), cycles.due()),
         facts: facts::card(run),
         reasons_shown: 0,
         reasons: claim::short_of(run),
@@ -80,7 +90,11 @@ fn tiles(run: &ShownRun, late: Count<Cycles>, due: Count<Cycles>) -> Vec<Tile> {
     let Some(worst) = run.rows().max_by_key(worst_first) else { return Vec::new() };
     let samples = run.rows().map(|row| Count::<Samples>::exact(row.verdict.count)).sum::<Count<Samples>>();
     let max_ns = worst.summary.max_ns;
+    let most_ns = worst.summary.max_at_most_ns.unwrap_or(max_ns);
     let against = match worst.row.entry.limit_ns {
+        Some(limit_ns) if max_ns <= limit_ns && most_ns > limit_ns => {
+            format!("up to {}: whether it exceeds its limit is unknown", worst.latency(most_ns))
+        }
         Some(limit_ns) if limit_ns > 0 && max_ns > limit_ns => {
             format!("{} times its limit", times(max_ns as f64 / limit_ns as f64))
         }

@@ -21,9 +21,9 @@ use untrusted::text::xml as escaped;
 /// The document of a gate that was judged, or could not be.
 pub fn junit(gate: &Gated) -> String {
     let mut suite = Suite::default();
-    suite.properties(&gate.candidate.parts());
+    suite.properties(&gate.candidate.verdict);
     gate.judging.iter().for_each(|line| suite.property("judged by", line));
-    for taint in gate.baselines.iter().flat_map(|run| &run.taints) {
+    for taint in gate.baselines.iter().flat_map(|run| &run.verdict.taints) {
         let accepted = if taint.accepted { "accepted " } else { "" };
         suite.property(&format!("baseline's {accepted}taint"), &taint.to_string());
     }
@@ -120,13 +120,16 @@ impl Suite {
 
     /// The verdict that the cases stand beside; a reason or a taint is a property each.
     fn properties(&mut self, parts: &VerdictParts) {
-        let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = *parts;
+        let VerdictParts { held: _, outcome, kept, limit_ns, reasons, claim, taints, purpose, cycles } =
+            parts;
         let mut add = |name: &str, value: &str| self.property(name, value);
         add("verdict", outcome.name());
         limit_ns.iter().for_each(|ns| add("limit", &Time::exact(*ns).write(Sign::Plain)));
-        add("late cycles", &late.write(Sign::Plain));
-        add("cycles", &due.write(Sign::Plain));
+        add("limit kept", kept.map_or("unknown", |kept| if kept { "yes" } else { "no" }));
+        add("late cycles", &cycles.late().write(Sign::Plain));
+        add("cycles", &cycles.due().write(Sign::Plain));
         claim.iter().for_each(|claim| add("claim", &claim.sentence()));
+        let purpose = purpose.as_ref();
         purpose.and_then(UseVerdict::sentence).iter().for_each(|said| add("use", said));
         purpose.and_then(|purpose| purpose.grade).iter().for_each(|grade| add("grade", grade.name()));
         reasons.iter().for_each(|reason| add("reason", reason));

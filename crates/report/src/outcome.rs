@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use evidence::document::ProveDocument;
-use evidence::verdict::{RowVerdict, VerdictOutcome};
+use evidence::document::{ProveDocument, VerdictParts};
+use evidence::verdict::VerdictOutcome;
 use machine::quantity::{Count, Cycles, Say, Share, Sign, Time};
 
 use crate::text;
@@ -20,13 +20,28 @@ pub(crate) struct OutcomeText {
     pub rest: String,
 }
 
-pub(crate) fn outcome_text(outcome: VerdictOutcome, limit_ns: Option<u64>, sign: Sign) -> OutcomeText {
+/// How many cycles were late, as the headline of a failure: `17.3 % of cycles were late`; nothing where none
+/// is known to have been.
+pub(crate) fn late_share(late: Count<Cycles>, due: Count<Cycles>) -> Option<String> {
+    (late.least() > 0).then(|| format!("{} of cycles were late", Share::from_to(late, due)))
+}
+
+/// The words for a verdict. Where it is unknown whether the limit was kept they do not say that it was.
+pub(crate) fn outcome_text(verdict: &VerdictParts, sign: Sign) -> OutcomeText {
+    let VerdictParts { outcome, kept, limit_ns, cycles, .. } = verdict;
     let (state, mark, word) = match outcome {
         VerdictOutcome::Held => ("ok", "✓", "Holds"),
         VerdictOutcome::Exceeded => ("late", "✗", "Does not hold"),
         VerdictOutcome::Unproven => ("unproven", "?", "Unproven"),
     };
-    let rest = match (outcome, limit_ns.map(|ns| Time::round(ns).write(sign))) {
+    let limit = limit_ns.map(|ns| Time::round(ns).write(sign));
+    let rest = match (outcome, limit) {
+        (VerdictOutcome::Unproven, _) if kept.is_none() && cycles.cycles == 0 => {
+            ": nothing was measured".into()
+        }
+        (VerdictOutcome::Unproven, Some(limit)) if kept.is_none() => {
+            format!(": whether {limit} was kept is unknown")
+        }
         (VerdictOutcome::Unproven, Some(limit)) => format!(": {limit} was kept, but that is not proven"),
         (_, Some(limit)) => format!(" {limit}"),
         (_, None) => ": no limit was given".to_string(),
@@ -34,31 +49,27 @@ pub(crate) fn outcome_text(outcome: VerdictOutcome, limit_ns: Option<u64>, sign:
     OutcomeText { state, mark, word, rest }
 }
 
-/// How many cycles were late, as the headline of a failure: `17.3 % of cycles were late`; nothing where none
-/// is known to have been.
-pub(crate) fn late_share(late: Count<Cycles>, due: Count<Cycles>) -> Option<String> {
-    (late.least() > 0).then(|| format!("{} of cycles were late", Share::from_to(late, due)))
-}
-
-/// The words for a verdict; where nothing was measured no limit was kept either.
-pub(crate) fn judged(document: &ProveDocument, sign: Sign) -> OutcomeText {
-    let (verdict, parts) = (&document.verdict, document.parts());
-    let mut said = outcome_text(verdict.outcome, verdict.limit_ns, sign);
-    let of_cycles = verdict.rows.iter().any(|row| row.key.is_cyclic() && row.measured());
-    match (verdict.outcome, late_share(parts.late, parts.due).filter(|_| of_cycles)) {
-        (VerdictOutcome::Exceeded, Some(share)) => said.rest = format!("{}: {share}", said.rest),
-        (VerdictOutcome::Unproven, _) if !verdict.rows.iter().any(RowVerdict::measured) => {
-            said.rest = ": nothing was measured".to_string();
-        }
-        // Of a figure that its source cuts it is not known whether it kept the limit.
-        (VerdictOutcome::Unproven, _) if document.rows.iter().any(|row| row.is_late().is_none()) => {
-            let limit = verdict.limit_ns.map(|ns| Time::round(ns).write(sign)).unwrap_or_default();
-            said.rest = format!(": whether {limit} was kept is unknown");
-        }
-        _ => {}
+/// The same with the share of late cycles and the accepted taints, where nothing beside it has them.
+pub(crate) fn judged(verdict: &VerdictParts, sign: Sign) -> OutcomeText {
+    let mut said = outcome_text(verdict, sign);
+    let VerdictParts {
+        held: _,
+        outcome,
+        kept: _,
+        limit_ns: _,
+        reasons: _,
+        claim,
+        taints,
+        purpose: _,
+        cycles,
+    } = verdict;
+    // Gaps are no cycles, and claim nothing of any.
+    let late = late_share(cycles.late(), cycles.due()).filter(|_| claim.is_some());
+    if let (VerdictOutcome::Exceeded, Some(share)) = (outcome, late) {
+        said.rest = format!("{}: {share}", said.rest);
     }
     // A page has them beside the words.
-    let accepted = document.taints.iter().filter(|taint| taint.accepted && sign == Sign::Plain);
+    let accepted = taints.iter().filter(|taint| taint.accepted && sign == Sign::Plain);
     let codes = accepted.map(|taint| taint.code.as_str()).collect::<BTreeSet<_>>();
     if !codes.is_empty() {
         let codes = codes.into_iter().collect::<Vec<_>>().join(", ");
@@ -69,6 +80,6 @@ pub(crate) fn judged(document: &ProveDocument, sign: Sign) -> OutcomeText {
 
 /// A verdict in a few words: `Does not hold 100 us: 17.3 % of cycles were late`.
 pub fn outcome(document: &ProveDocument) -> String {
-    let OutcomeText { word, rest, .. } = judged(document, Sign::Plain);
+    let OutcomeText { word, rest, .. } = judged(&document.parts(), Sign::Plain);
     format!("{word}{rest}")
 }

@@ -67,10 +67,10 @@ fn each_output_shows_each_part_of_a_verdict() {
     let bundle = late();
     let document = ProveDocument::of(&bundle);
     let parts = document.parts();
-    assert!(parts.late.least() > 1_000_000 && parts.due.least() > parts.late.least());
+    assert!(parts.cycles.late > 1_000_000 && parts.cycles.cycles > parts.cycles.late);
     // Outcome, late cycles and grade in the words of one output or the other.
     let (reason, _) = parts.reasons[0].split_once(" (").unwrap();
-    let [all, row] = [parts.late.least(), document.verdict.rows[0].late];
+    let [all, row] = [parts.cycles.late, document.verdict.rows[0].late];
     let late = [all, row].map(|late| [machine::units::count(late), late.to_string()]).concat();
     let wanted: [(&str, Vec<String>); 5] = [
         ("outcome", vec!["does not hold".into(), "exceeded".into()]),
@@ -102,10 +102,10 @@ fn late_cycles_are_a_share_of_those_due() {
     let page = text(&report::html(std::slice::from_ref(&bundle)).unwrap());
     let document = ProveDocument::of(&bundle);
     let parts = document.parts();
-    let share = 100.0 * parts.late.least() as f64 / parts.due.least() as f64;
+    let share = 100.0 * parts.cycles.late as f64 / parts.cycles.cycles as f64;
     assert!(page.contains(&format!("{share:.1} %")), "{share}");
     let samples: u64 = document.rows.iter().map(|row| row.count).sum();
-    let of_samples = 100.0 * parts.late.least() as f64 / samples as f64;
+    let of_samples = 100.0 * parts.cycles.late as f64 / samples as f64;
     assert!(of_samples > 100.0 && !page.contains(&format!("{of_samples:.1} %")), "{of_samples}");
 }
 

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use evidence::cause::{Cause, CauseKind, Collector, OnSibling};
+use evidence::document::{ProveDocument, VerdictParts};
 use evidence::manifest::{Manifest, SCHEMA_VERSION, Spike};
 use evidence::reader::Bundle;
 
@@ -61,6 +62,9 @@ pub struct WhyDocument {
     pub schema_version: u32,
     /// The bundle's path.
     pub bundle: String,
+    /// The verdict on the run; absent of counts of the lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<VerdictParts>,
     /// The collector of the causes; absent without one.
     pub collector: Option<Collector>,
     /// Events that were lost because a buffer was full.
@@ -174,6 +178,8 @@ impl WhyDocument {
         WhyDocument {
             schema_version: SCHEMA_VERSION,
             bundle: bundle.path.display().to_string(),
+            // The lab's counts are no latencies, which a limit could judge.
+            verdict: (!bundle.counts_only()).then(|| ProveDocument::without_tails(bundle).parts()),
             collector: collected.map(|causes| causes.collector),
             lost_events: collected.map_or(0, |causes| causes.lost_events),
             could_not_see: collected.map(|causes| causes.could_not_see.clone()).unwrap_or_default(),

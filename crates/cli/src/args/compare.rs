@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{OUTPUT, Output};
+use super::{JudgeArgs, OUTPUT, Output};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -32,6 +32,9 @@ pub struct CompareArgs {
     /// Also write an HTML report of both
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+    /// The options of the judge [default: those of each run]
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Output options.
     #[command(flatten)]
     pub out: Output,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::OUTPUT;
+use super::{JudgeArgs, OUTPUT};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -32,6 +32,9 @@ pub struct ExportArgs {
     /// Only rows of this probe
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
+    /// The options of the judge [default: those of the run]
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// The file [default: standard output]
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,

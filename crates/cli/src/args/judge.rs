@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options by which evidence is judged, in place of those that its run was asked with.
 
+use std::path::Path;
+
 use clap::Args;
-use evidence::Judge;
 use evidence::claim::ClaimPer;
 use evidence::limit::Limits;
 use evidence::weakly_hard::LateAllowance;
+use evidence::{Bundle, Judge};
 
 use super::CLAIM;
 use crate::values::{allowance, claim_per, limits, rate, taint};
@@ -32,6 +34,20 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
+    /// Whether there is any.
+    pub fn is_given(&self) -> bool {
+        let JudgeArgs { limit, claim, claim_per, allow, accept } = self;
+        limit.is_some() || claim.is_some() || claim_per.is_some() || allow.is_some() || !accept.is_empty()
+    }
+
+    /// A run, to be judged by these options; its notes say by which it was asked to be.
+    pub fn open(&self, path: &Path) -> evidence::Result<Bundle> {
+        let mut bundle = Bundle::open(path)?;
+        let changes = self.over(Judge::default())?.judge(&mut bundle)?;
+        bundle.manifest.notes.extend(changes);
+        Ok(bundle)
+    }
+
     /// `judge` with these options over it; an error where a taint is accepted that there is not.
     pub fn over(&self, judge: Judge) -> evidence::Result<Judge> {
         evidence::taint::known(&self.accept)?;

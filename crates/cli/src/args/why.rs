@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use machine::CpuSet;
 
-use super::Output;
+use super::{JudgeArgs, Output};
 use crate::values::cpus;
 
 /// The end of `--help`.
@@ -42,6 +42,9 @@ pub struct WhyArgs {
     /// Only spikes under this load
     #[arg(long, value_name = "NAME")]
     pub load: Option<String>,
+    /// The options of the judge [default: those of the run]
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Output options.
     #[command(flatten)]
     pub out: Output,

@@ -2,14 +2,13 @@
 //! `isolator compare`: two runs side by side, if what was asked of them is the same.
 
 use compare::compare;
-use evidence::Bundle;
 
 use crate::args::CompareArgs;
 use crate::next;
 use crate::outcome::{Document, VerbResult};
 
 pub fn run(args: &CompareArgs) -> VerbResult {
-    let (before, after) = (Bundle::open(&args.before)?, Bundle::open(&args.after)?);
+    let (before, after) = (args.judge.open(&args.before)?, args.judge.open(&args.after)?);
     if before.counts_only() || after.counts_only() {
         let (before, after) = (args.before.display(), args.after.display());
         let why = "the lab counted, and kept no latencies to compare";

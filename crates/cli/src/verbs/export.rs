@@ -16,10 +16,10 @@ pub fn run(args: &ExportArgs) -> VerbResult {
     let choice = RowFilter { load: args.load.clone(), probe: args.probe.clone() };
     let text = match args.format.as_str() {
         "archive" => return archive(args),
-        "openmetrics" => open_metrics(&Bundle::open(&args.bundle)?, &choice)?,
+        "openmetrics" => open_metrics(&args.judge.open(&args.bundle)?, &choice)?,
         other => {
             let format: ExportFormat = other.parse()?;
-            export(&Bundle::open(&args.bundle)?, format, &choice)?
+            export(&args.judge.open(&args.bundle)?, format, &choice)?
         }
     };
     match &args.output {
@@ -41,6 +41,10 @@ fn open_metrics(bundle: &Bundle, choice: &RowFilter) -> evidence::Result<String>
 
 /// The whole bundle in one file, which every verb reads like the folder.
 fn archive(args: &ExportArgs) -> VerbResult {
+    if args.judge.is_given() {
+        let why = "it has the run as it was asked; give the options to the verb that judges it";
+        return Err(format!("cannot judge while packing {}: {why}", args.bundle.display()).into());
+    }
     Bundle::open(&args.bundle)?;
     let file =
         args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.tar.zst", args.bundle.display())));

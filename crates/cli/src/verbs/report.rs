@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use evidence::document::ProveDocument;
-use evidence::{Bundle, Judge};
 
 use crate::args::ReportArgs;
 use crate::boots;
@@ -13,14 +12,7 @@ use crate::next;
 use crate::outcome::{self, VerbResult};
 
 pub fn run(args: &ReportArgs) -> VerbResult {
-    let judge = args.judge.over(Judge::default())?;
-    let open = |path: &PathBuf| {
-        let mut bundle = Bundle::open(path)?;
-        let changes = judge.judge(&mut bundle)?;
-        bundle.manifest.notes.extend(changes);
-        Ok::<_, evidence::Error>(bundle)
-    };
-    let bundles = args.bundles.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let bundles = args.bundles.iter().map(|path| args.judge.open(path)).collect::<Result<Vec<_>, _>>()?;
     let others = boots::opened(&args.boots)?;
     if bundles.len() > 1 && (args.boots.boots.is_some() || !others.is_empty()) {
         let cure = "give one bundle, and the other boots' to --join";

@@ -14,7 +14,7 @@ use crate::outcome::{Outcome, VerbResult};
 const LOOKED_AT: usize = 1_000;
 
 pub fn run(args: &WhyArgs) -> VerbResult {
-    let bundle = Bundle::open(&args.bundle)?;
+    let bundle = args.judge.open(&args.bundle)?;
     let question = Question { top: args.top.unwrap_or(TOP), cpus: args.cpu.clone(), load: args.load.clone() };
     sensible(&bundle, &question)?;
     let document = WhyDocument::of(&bundle, &question);

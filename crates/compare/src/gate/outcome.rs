@@ -17,7 +17,7 @@ pub struct GatedRow {
     /// The row.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Its largest latency.
+    /// Its largest latency; at most, where another tool cut it to whole units.
     pub max_ns: u64,
     /// Its limit; the verdict judges by it, whatever the baseline was.
     pub limit_ns: Option<u64>,
@@ -27,7 +27,7 @@ pub struct GatedRow {
 
 impl GatedRow {
     pub(super) fn of(row: &Row) -> GatedRow {
-        let (max_ns, limit_ns) = (row.series.latency.max_ns(), row.entry.limit_ns);
+        let (max_ns, limit_ns) = (row.max_ns()[1], row.entry.limit_ns);
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         let margin_ns = limit_ns.map(|limit| signed(limit) - signed(max_ns));
         GatedRow { key: row.entry.key.clone(), max_ns, limit_ns, margin_ns }

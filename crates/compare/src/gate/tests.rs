@@ -204,8 +204,11 @@ fn the_judge_chooses_limit_claim_and_accepted_taints() {
     let gated =
         |by: &Judge| super::gate(vec![before.clone()], after.clone(), by, &GateOptions::default()).unwrap();
     let own = gated(&Judge::strictest([&before]));
-    assert_eq!((own.candidate.outcome, own.candidate.limit_ns), (VerdictOutcome::Exceeded, Some(100_000)));
-    assert!(!own.candidate.taints[0].accepted);
+    assert_eq!(
+        (own.candidate.verdict.outcome, own.candidate.verdict.limit_ns),
+        (VerdictOutcome::Exceeded, Some(100_000))
+    );
+    assert!(!own.candidate.verdict.taints[0].accepted);
     assert_eq!(
         own.judging,
         [
@@ -215,9 +218,9 @@ fn the_judge_chooses_limit_claim_and_accepted_taints() {
         ]
     );
     let given = Judge { limit: Some(Limits::parse("1ms").unwrap()), ..Judge::strictest([&before]) };
-    assert_eq!(gated(&given).candidate.limit_ns, Some(1_000_000));
+    assert_eq!(gated(&given).candidate.verdict.limit_ns, Some(1_000_000));
     let accept = Judge { accept: Some(vec!["steal".into()]), ..given };
-    assert!(gated(&accept).candidate.taints[0].accepted);
+    assert!(gated(&accept).candidate.verdict.taints[0].accepted);
 }
 
 #[test]

@@ -260,12 +260,12 @@ fn rows_of_only_one_run_are_listed() {
 fn taints_and_verdicts_of_both_are_carried() {
     let run = bundle(1, quiet);
     let mut tainted = run.clone();
-    let taint = Taint::new(evidence::taint::STEAL, "3 ms", "");
+    let taint = evidence::Taint::new(evidence::taint::STEAL, "3 ms", "");
     tainted.manifest.taints = vec![taint.clone()];
     let comparison = compare(&run, &tainted, false);
-    assert!(comparison.before.held && !comparison.after.held);
-    assert!(comparison.before.taints.is_empty());
-    assert_eq!(comparison.after.taints, [taint]);
+    assert!(comparison.before.verdict.held && !comparison.after.verdict.held);
+    assert!(comparison.before.verdict.taints.is_empty());
+    assert_eq!(comparison.after.verdict.taints, [taint]);
 }
 
 #[test]

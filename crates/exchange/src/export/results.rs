@@ -12,7 +12,7 @@ use evidence::document::{ACCEPTED, ProveDocument};
 use evidence::manifest::RowKey;
 use evidence::reader::Bundle;
 use evidence::row::Row;
-use evidence::verdict::RowVerdict;
+use evidence::verdict::{RowVerdict, VerdictOutcome};
 use machine::quantity::{Say, Sign};
 use machine::units::{count, us};
 
@@ -30,6 +30,8 @@ struct TestResult {
 enum TestOutcome {
     Pass,
     Fail,
+    /// It is not known whether it kept its limit, or that is not proven.
+    Unknown,
     /// Not measured, and why.
     Skip(String),
 }
@@ -50,7 +52,11 @@ fn results(bundle: &Bundle, choice: &RowFilter) -> Vec<TestResult> {
     }
     results.push(TestResult {
         name: "verdict".to_string(),
-        outcome: if verdict.held { TestOutcome::Pass } else { TestOutcome::Fail },
+        outcome: match verdict.outcome {
+            VerdictOutcome::Held => TestOutcome::Pass,
+            VerdictOutcome::Exceeded => TestOutcome::Fail,
+            VerdictOutcome::Unproven => TestOutcome::Unknown,
+        },
         lines: document.parts().lines().iter().map(ToString::to_string).collect(),
         max_ns: None,
     });
@@ -68,10 +74,17 @@ fn of_row(row: &Row, judged: &RowVerdict) -> TestResult {
     let outcome = match (judged.measured(), judged.held) {
         (false, _) => TestOutcome::Skip("it has no samples".to_string()),
         _ if row.entry.limit_ns.is_none() => TestOutcome::Skip("no limit judges it".to_string()),
+        _ if judged.unknown.is_some() => TestOutcome::Unknown,
         (true, true) => TestOutcome::Pass,
         (true, false) => TestOutcome::Fail,
     };
-    TestResult { name: name(&row.entry.key), outcome, lines: vec![figures], max_ns }
+    let unknown = judged.unknown.iter().map(ToString::to_string);
+    TestResult {
+        name: name(&row.entry.key),
+        outcome,
+        lines: [figures].into_iter().chain(unknown).collect(),
+        max_ns,
+    }
 }
 
 fn name(key: &RowKey) -> String {
@@ -92,7 +105,8 @@ pub(super) fn ktap(bundle: &Bundle, choice: &RowFilter) -> String {
         }
         let (word, skip) = match &result.outcome {
             TestOutcome::Pass => ("ok", String::new()),
-            TestOutcome::Fail => ("not ok", String::new()),
+            // KTAP has no third word, and what is not proven has not passed.
+            TestOutcome::Fail | TestOutcome::Unknown => ("not ok", String::new()),
             TestOutcome::Skip(reason) => ("ok", format!(" # SKIP {}", clean(reason))),
         };
         let _ = writeln!(out, "{word} {number} {}{skip}", clean(&result.name));
@@ -110,6 +124,7 @@ pub(super) fn lava(bundle: &Bundle, choice: &RowFilter) -> String {
         let word = match result.outcome {
             TestOutcome::Pass => "pass",
             TestOutcome::Fail => "fail",
+            TestOutcome::Unknown => "unknown",
             TestOutcome::Skip(_) => "skip",
         };
         let measured = result.max_ns.map(|ns| format!(" MEASUREMENT={} UNITS=us", ns as f64 / 1e3));

@@ -106,8 +106,17 @@ fn of(bundle: &Bundle, digest: &[u8], hostname: String, path: &Path, now: System
     let machine = &manifest.machine;
     let document = ProveDocument::without_tails(bundle);
     // Late cycles are kept by row, and with each its limit; a claim that holds is the reason.
-    let VerdictParts { outcome, limit_ns: _, reasons, claim: _, taints, purpose, late: _, due: _ } =
-        document.parts();
+    let VerdictParts {
+        held: _,
+        outcome,
+        kept: _,
+        limit_ns: _,
+        reasons,
+        claim: _,
+        taints,
+        purpose,
+        cycles: _,
+    } = document.parts();
     let accepted = taints.iter().filter(|taint| taint.accepted).map(|taint| taint.code.as_str());
     let accepted = accepted.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",");
     let grade = purpose.and_then(|purpose| Some(format!("{} for {}", purpose.grade?.name(), purpose.asked)));

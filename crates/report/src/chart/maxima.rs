@@ -120,15 +120,17 @@ fn bar(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, load: &str, axis: &Maxim
     // What the bar itself does not show: missed periods below the limit.
     let only_missed = late && limit.is_none_or(|ns| worst.summary.max_ns <= ns);
     let missed = if only_missed { format!(" · {} missed", text::count(missed)) } else { String::new() };
-    let verdict = match (late, limit) {
-        (true, _) => " ✗ LATE",
-        (false, Some(_)) => " ✓",
-        (false, None) => "",
+    let is_unknown = !late && rows.iter().any(|row| row.summary.is_late().is_none());
+    let (verdict, state) = match (late, limit) {
+        (true, _) => (" ✗ LATE", "late"),
+        (false, _) if is_unknown => (" ? unknown", "unproven"),
+        (false, Some(_)) => (" ✓", "ok"),
+        (false, None) => ("", "ok"),
     };
     let place = if rows.len() > 1 { format!(" · cpu {}", worst.row.entry.key.cpu) } else { String::new() };
     Some(MaximumBar {
         value: format!("{}{place}{missed}{verdict}", worst.latency(worst.summary.max_ns)),
-        state: if late { "late" } else { "ok" },
+        state,
         length: axis.at(worst.summary.max_ns),
         cpus: if rows.len() > 1 {
             rows.iter().map(|row| axis.at(row.summary.max_ns)).collect()

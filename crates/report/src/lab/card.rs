@@ -115,7 +115,7 @@ fn against(run: &ShownRun) -> Vec<(&'static str, String)> {
         VerdictOutcome::Exceeded => "exceeded",
         VerdictOutcome::Unproven => "kept, which proves nothing",
     };
-    let late = run.document.parts().late;
+    let late = run.document.parts().cycles.late();
     let samples = run.rows().map(|row| Count::exact(row.summary.count)).sum::<Count<Samples>>();
     vec![
         ("Samples", text::page(samples)),

@@ -14,10 +14,10 @@ const OUTCOMES: [VerdictOutcome; 3] =
 
 /// The verdict of a bundle.
 pub fn verdict(parts: &VerdictParts) -> Vec<Family> {
-    let VerdictParts { outcome, limit_ns, reasons, claim, taints, purpose, late, due } = *parts;
+    let VerdictParts { held: _, outcome, kept, limit_ns, reasons, claim, taints, purpose, cycles } = parts;
     let gauge = |name, help, samples| Family { name, help, samples: MetricSamples::Gauges(samples) };
     let one = |value: f64| vec![(Labels::new(), value)];
-    let is_so = |one: VerdictOutcome| f64::from(u8::from(one == outcome));
+    let is_so = |one: VerdictOutcome| f64::from(u8::from(one == *outcome));
     let outcomes = OUTCOMES.map(|one| (vec![label("outcome", one.name())], is_so(one)));
     let limit = limit_ns.map(|ns| one(ns as f64 / 1e9)).unwrap_or_default();
     let reasons = reasons.iter().map(|reason| (vec![label("reason", reason)], 1.0));
@@ -31,11 +31,11 @@ pub fn verdict(parts: &VerdictParts) -> Vec<Family> {
         ];
         (labels, 1.0)
     };
-    let grade = purpose.map(|purpose| {
+    let grade = purpose.as_ref().map(|purpose| {
         let grade = purpose.grade.map_or("none", |grade| grade.name());
         (vec![label("use", &purpose.asked), label("grade", grade)], 1.0)
     });
-    let claim = claim.map(|claim| {
+    let claim = claim.as_ref().map(|claim| {
         let unit = match claim.unit {
             ClaimUnit::Episode => "episode",
             ClaimUnit::Cycle => "cycle",
@@ -47,11 +47,21 @@ pub fn verdict(parts: &VerdictParts) -> Vec<Family> {
         gauge("isolator_verdict", "Whether the limit held: 1 for the outcome that is so.", outcomes.into()),
         gauge("isolator_verdict_limit_seconds", "The strictest limit of all rows.", limit),
         gauge(
-            "isolator_verdict_late_cycles",
-            "Late cycles of all rows: above the limit, or missed.",
-            one(late.most() as f64),
+            "isolator_verdict_kept",
+            "Whether the limit was kept; absent where that is unknown.",
+            kept.map(|kept| one(f64::from(u8::from(kept)))).unwrap_or_default(),
         ),
-        gauge("isolator_verdict_cycles", "Cycles of all rows that were due.", one(due.most() as f64)),
+        gauge(
+            "isolator_verdict_late_cycles",
+            "Late cycles of all rows, at least: above the limit, or missed.",
+            one(cycles.late as f64),
+        ),
+        gauge(
+            "isolator_verdict_late_cycles_at_most",
+            "The same at most: more where a source does not report them all.",
+            one(cycles.late_at_most as f64),
+        ),
+        gauge("isolator_verdict_cycles", "Cycles of all rows that were due.", one(cycles.cycles as f64)),
         gauge(
             "isolator_verdict_claim",
             "Fewer late episodes, or a smaller share of cycles or boots, at 95 % confidence.",

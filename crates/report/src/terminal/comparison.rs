@@ -27,7 +27,7 @@ pub fn comparison(comparison: &Comparison, style: Style) -> String {
         }
     }
     for (which, side) in [("before", &comparison.before), ("after", &comparison.after)] {
-        beside(&mut out, which, side.parts(), style);
+        beside(&mut out, which, &side.verdict, style);
         for part in &side.missing {
             wrapped(&mut out, &format!("missing {which}: "), &text::clean(part), ResultPaint::Unsure, style);
         }
@@ -105,7 +105,7 @@ fn last_line(comparison: &Comparison, style: Style) -> String {
         return banner(&format!("==> NOT COMPARED: {why}"), "unproven", style);
     }
     let words = |side: &ComparedRun| {
-        let said = outcome_text(side.outcome, side.limit_ns, Sign::Plain);
+        let said = outcome_text(&side.verdict, Sign::Plain);
         format!("{}{}", said.word.to_uppercase(), said.rest)
     };
     let unlike = match (comparison.forced, comparison.differences.is_empty()) {
@@ -115,5 +115,5 @@ fn last_line(comparison: &Comparison, style: Style) -> String {
     };
     let line =
         format!("==> before {}, after {}{unlike}", words(&comparison.before), words(&comparison.after));
-    banner(&line, outcome_text(comparison.after.outcome, None, Sign::Plain).state, style)
+    banner(&line, outcome_text(&comparison.after.verdict, Sign::Plain).state, style)
 }

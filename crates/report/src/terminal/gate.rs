@@ -3,7 +3,6 @@
 //! answer as the last line.
 
 use compare::gate::{FigureOutcome, GateFigure, Gated, Judged};
-use evidence::document::VerdictParts;
 use machine::quantity::Sign;
 
 use crate::change::percent;
@@ -67,13 +66,10 @@ fn beside_figures(out: &mut String, gate: &Gated, style: Style) {
     for difference in &gate.machine_differences {
         quiet(out, "machine: ", &difference.to_string());
     }
-    // The claim stands with the other parts of a run, in `beside`.
-    let VerdictParts { outcome, limit_ns, reasons: _, claim: _, taints: _, purpose: _, late: _, due: _ } =
-        gate.candidate.parts();
-    let said = outcome_text(outcome, limit_ns, Sign::Plain);
+    let said = outcome_text(&gate.candidate.verdict, Sign::Plain);
     quiet(out, "verdict now: ", &format!("{}{}", said.word, said.rest));
     for (which, run) in gate.baselines.iter().map(|run| ("before", run)).chain([("now", &gate.candidate)]) {
-        beside(out, which, run.parts(), style);
+        beside(out, which, &run.verdict, style);
     }
     let (judged, each) = (gate.figures.len(), 100.0 * gate.alpha / gate.comparisons.max(1) as f64);
     let line = format!(

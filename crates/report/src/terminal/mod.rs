@@ -172,9 +172,18 @@ fn head(document: &ProveDocument, most: usize, style: Style) -> String {
     out.push('\n');
     // Reasons, with the claim among them, and taints stand below the table, in `lines` and `reasons`; the
     // table has late cycles by row.
-    let VerdictParts { outcome: _, limit_ns: _, reasons: _, claim: _, taints: _, purpose, late: _, due: _ } =
-        document.parts();
-    use_line(&mut out, "", purpose, style);
+    let VerdictParts {
+        held: _,
+        outcome: _,
+        kept: _,
+        limit_ns: _,
+        reasons: _,
+        claim: _,
+        taints: _,
+        purpose,
+        cycles: _,
+    } = document.parts();
+    use_line(&mut out, "", purpose.as_ref(), style);
     out.push('\n');
     if !document.rows.is_empty() {
         rows(&mut out, document, most, style);
@@ -196,9 +205,11 @@ fn use_line(out: &mut String, lead: &str, purpose: Option<&UseVerdict>, style: S
 
 /// The parts of a run that stand beside another one, each line after `which`: the grade, late cycles where a
 /// limit judges them, and taints. Its outcome, limit and reasons are told by the comparison or the gate.
-fn beside(out: &mut String, which: &str, parts: VerdictParts, style: Style) {
-    let VerdictParts { outcome: _, limit_ns, reasons: _, claim, taints, purpose, late, due } = parts;
-    use_line(out, &format!("use {which}: "), purpose, style);
+fn beside(out: &mut String, which: &str, parts: &VerdictParts, style: Style) {
+    let VerdictParts { held: _, outcome: _, kept: _, limit_ns, reasons: _, claim, taints, purpose, cycles } =
+        parts;
+    use_line(out, &format!("use {which}: "), purpose.as_ref(), style);
+    let (late, due) = (cycles.late(), cycles.due());
     if limit_ns.is_some() {
         let line = format!("{} of {} cycles", late.write(Sign::Plain), due.write(Sign::Plain));
         let paint = if late.most() > 0 { ResultPaint::Unsure } else { ResultPaint::Quiet };
@@ -387,7 +398,7 @@ fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
 }
 
 fn verdict_line(document: &ProveDocument, style: Style) -> String {
-    let said = judged(document, Sign::Plain);
+    let said = judged(&document.parts(), Sign::Plain);
     let line = format!("==> {}{}", said.word.to_uppercase(), said.rest);
     let lines = broken(&line, style.width());
     lines.iter().map(|line| banner(line, said.state, style)).collect::<Vec<_>>().join("\n")

@@ -9,6 +9,7 @@ use ::why::{CauseTotal, ExplainedSpike, WhyDocument};
 use evidence::cause::Cause;
 use machine::quantity::Sign;
 
+use crate::outcome::{OutcomeText, judged};
 use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, broken, cut, wrapped};
 use crate::{text, why};
@@ -74,6 +75,12 @@ fn first(document: &WhyDocument, lines: usize, style: Style) -> String {
         }
     };
     let more = more.map(|line| text::short(&line, style.width()));
+    let verdict = verdict(document, style);
+    let taken = out.lines().count() + usize::from(more.is_some());
+    // The causes are what is asked for; --all and the JSON have the verdict, too.
+    if taken + told.iter().map(ToldCause::fewest_lines).sum::<usize>() < lines {
+        out.insert_str(0, &verdict);
+    }
     let taken = out.lines().count() + usize::from(more.is_some());
     spend(&mut told, lines.saturating_sub(taken), style);
     for one in &told {
@@ -158,6 +165,11 @@ impl<'a> ToldCause<'a> {
             + usize::from(self.has_gap)
     }
 
+    /// Lines that it takes where there is no room to spare.
+    fn fewest_lines(&self) -> usize {
+        self.lines() - usize::from(self.has_gap) - self.title.len().saturating_sub(1)
+    }
+
     fn write(&self, out: &mut String, style: Style) {
         let mut line = |paint, text: &str| out.push_str(&format!("{}\n", style.paint(paint, text)));
         if self.has_gap {
@@ -210,8 +222,16 @@ fn suspected<'a>(document: &'a WhyDocument, group: &why::CauseGroup) -> impl Ite
     })
 }
 
+/// The verdict that the spikes stand beside, in one line.
+fn verdict(document: &WhyDocument, style: Style) -> String {
+    let Some(parts) = &document.verdict else { return String::new() };
+    let OutcomeText { state: _, mark: _, word, rest } = judged(parts, Sign::Plain);
+    let line = text::short(&format!("verdict: {word}{rest}"), style.width());
+    format!("{}\n", style.paint(ResultPaint::Quiet, &line))
+}
+
 fn whole(document: &WhyDocument, style: Style) -> String {
-    let mut out = String::new();
+    let mut out = verdict(document, style);
     wrapped(&mut out, "", &why::collected(document), ResultPaint::Plain, style);
     for note in &document.notes {
         wrapped(&mut out, "note: ", &text::clean(note), ResultPaint::Unsure, style);
