@@ -181,6 +181,12 @@ fn a_plan_is_verified_on_the_machine_that_it_was_made_for() {
     assert!(verify(&file).line().contains("made for another machine (bench); plan on this one"));
     fs::write(&file, "{}").unwrap();
     assert!(verify(&file).line().contains("the file is not a plan"));
+    // Other documents have versions of their own.
+    fs::write(&file, r#"{"schema_version":1,"program":"isolator","asked":{}}"#).unwrap();
+    let line = verify(&file).line();
+    assert!(line.contains("the file is not a plan: it has no actions; give a file that tune plan"), "{line}");
+    fs::write(&file, json.replacen("\"schema_version\": 2", "\"schema_version\": 1", 1)).unwrap();
+    assert!(verify(&file).line().contains("the plan has version 1, and this program reads 2"));
     assert!(
         verify(Path::new("last"))
             .line()

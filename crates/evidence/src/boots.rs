@@ -41,6 +41,11 @@ impl JoinedBoots {
         self.boots.values().filter(held).count() as u64
     }
 
+    /// Boots of which no run exceeded its limit and one is unproven: they are neither good nor bad.
+    fn open(&self) -> u64 {
+        self.boots.len() as u64 - self.bad() - self.clean()
+    }
+
     /// The claim of all boots, beside that of the present run; `None` without one.
     fn claim(&self, own: Option<&Claim>, wanted: u64) -> Option<Claim> {
         let (bad, boots) = (self.bad(), self.bad() + self.clean());
@@ -68,6 +73,7 @@ impl ProveDocument {
         let claim = boots.claim(verdict.claim.as_ref(), wanted);
         let unknown = boots.unknown.iter().map(|path| format!("{path} does not say in which boot it was"));
         verdict.reasons.extend(unknown.map(Sentence::from));
+        let is_open = boots.open() > 0 || !boots.unknown.is_empty();
         if bad > 0 && verdict.outcome != VerdictOutcome::Exceeded {
             verdict.reasons.insert(0, format!("{bad} of {counted} boots had late cycles").into());
             end(verdict, VerdictOutcome::Exceeded);
@@ -79,6 +85,15 @@ impl ProveDocument {
             );
             verdict.reasons.insert(0, why.into());
             end(verdict, VerdictOutcome::Unproven);
+        } else if verdict.outcome == VerdictOutcome::Held && is_open {
+            // To leave it out would be to choose the boots that count.
+            if boots.open() > 0 {
+                let all = counted + boots.open();
+                let why =
+                    format!("{} of {all} boots unproven: isolator report says why of each run", boots.open());
+                verdict.reasons.insert(0, why.into());
+            }
+            end(verdict, VerdictOutcome::Unproven);
         } else if let (VerdictOutcome::Held, Some(claim)) = (verdict.outcome, &claim) {
             verdict.reasons.insert(0, claim.sentence());
         }
@@ -89,4 +104,7 @@ impl ProveDocument {
 
 fn end(verdict: &mut Verdict, outcome: VerdictOutcome) {
     (verdict.outcome, verdict.held) = (outcome, outcome == VerdictOutcome::Held);
+    if outcome == VerdictOutcome::Exceeded {
+        verdict.kept = Some(false);
+    }
 }

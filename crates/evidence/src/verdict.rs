@@ -37,8 +37,8 @@ pub struct Verdict {
     pub held: bool,
     /// Why held or not.
     pub outcome: VerdictOutcome,
-    /// Whether the limit was kept, as far as it was measured; absent where a source does not report it, and where
-    /// nothing was measured.
+    /// Whether the limit was kept, as far as it was measured; absent where a source does not report it, and
+    /// where nothing was measured.
     #[serde(default)]
     pub kept: Option<bool>,
     /// The limit; the strictest if rows differ; absent if none applies.

@@ -206,6 +206,29 @@ fn boots_are_judged_together() {
 }
 
 #[test]
+fn a_boot_that_is_unproven_is_not_left_out() {
+    let runs = ["a", "b"].map(|boot| in_boot(boot, &[]));
+    let joined_with = |other: VerdictOutcome| {
+        let mut joined = JoinedBoots::default();
+        joined.add(&runs[0], VerdictOutcome::Held);
+        joined.add(&runs[1], other);
+        ProveDocument::without_tails(&runs[0]).joined(&joined, 0).verdict
+    };
+    let verdict = joined_with(VerdictOutcome::Unproven);
+    assert_eq!((verdict.outcome, verdict.kept), (VerdictOutcome::Unproven, Some(true)));
+    assert!(verdict.reasons[0].starts_with("1 of 2 boots unproven"), "{:?}", verdict.reasons);
+    let verdict = joined_with(VerdictOutcome::Exceeded);
+    assert_eq!((verdict.outcome, verdict.kept), (VerdictOutcome::Exceeded, Some(false)));
+    assert_eq!(joined_with(VerdictOutcome::Held).outcome, VerdictOutcome::Held);
+    // Nor is one of which the boot is not known.
+    let mut joined = JoinedBoots::default();
+    joined.add(&runs[0], VerdictOutcome::Held);
+    joined.add(&bundle(20, &[&[]], Asked::default()), VerdictOutcome::Held);
+    let verdict = ProveDocument::without_tails(&runs[0]).joined(&joined, 0).verdict;
+    assert_eq!(verdict.outcome, VerdictOutcome::Unproven);
+}
+
+#[test]
 fn a_run_of_an_unknown_boot_counts_for_nothing() {
     let run = bundle(20, &[&[]], Asked::default());
     let mut joined = JoinedBoots::default();
