@@ -21,7 +21,7 @@ pub fn in_one_line() {
         static IS_TOLD: AtomicBool = AtomicBool::new(false);
         // A second one comes of the first: a thread that waited for the other.
         if !IS_TOLD.swap(true, Ordering::SeqCst) {
-            note(&told(info));
+            note(&line_of(info));
         }
         if std::env::var_os("RUST_BACKTRACE").is_some() {
             with_stack(info);
@@ -34,7 +34,7 @@ pub fn caught(work: impl FnOnce() -> ExitCode) -> ExitCode {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Outcome::CouldNot.into())
 }
 
-fn told(info: &PanicHookInfo<'_>) -> String {
+fn line_of(info: &PanicHookInfo<'_>) -> String {
     let said = info.payload_as_str().unwrap_or("a panic");
     if said.contains(NO_THREAD) {
         return "isolator: cannot start a thread: memory or the number of processes is limited; raise ulimit -v and -u"

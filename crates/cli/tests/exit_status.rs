@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::common::*;
 
 /// The verbs that are run: those without verbs of their own, as the help has them.
-fn verbs(before: &[&str]) -> Vec<String> {
+pub fn verbs(before: &[&str]) -> Vec<String> {
     let help = isolator(Path::new("/"), &[before, &["--help"]].concat()).ended(0).stdout;
     let Some((_, commands)) = help.split_once("\nCommands:\n") else { return vec![before.join(" ")] };
     let lines = commands.lines().take_while(|line| line.starts_with("  "));

@@ -13,6 +13,7 @@ macro_rules! skip_if {
 
 mod advice;
 mod agreement;
+mod attacks;
 mod bad_files;
 mod bad_input;
 mod capabilities;
@@ -31,6 +32,7 @@ mod gate;
 mod granted;
 mod guests;
 mod guide;
+mod hostile;
 mod integrations;
 mod json;
 mod judge;

@@ -99,8 +99,8 @@ pub(crate) fn check_flags(what: &str, flags: u32, known: u32) -> Result<(), Erro
     }
 }
 
-/// The elements at `at`; `None` where that is NULL, or no object can be so large, as after a failed malloc() or
-/// a negative count.
+/// The elements at `at`; `None` where that is NULL, or no object can be so large, as after a failed malloc()
+/// or a negative count.
 ///
 /// # Safety
 /// `at` has `count` elements for `'a`, or is NULL.

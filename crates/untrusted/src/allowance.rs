@@ -40,9 +40,9 @@ impl Allowance {
     /// A bundle's rows. 128 CPUs under 10 loads with 6 probes have 7,680.
     pub const ROWS: u64 = 10_000;
     /// The bytes of all program files of a process, uncompressed, with the memory for their symbols.
-    pub const CODE: u64 = 160 << 20;
+    pub const CODE: u64 = 96 << 20;
     /// Their symbols. Browsers have some hundred thousand; each takes 24 bytes in the file and 40 of memory.
-    pub const SYMBOLS: u64 = 2 << 20;
+    pub const SYMBOLS: u64 = 1 << 20;
 
     /// The allowance of one bundle.
     pub fn of_a_bundle() -> Allowance {

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Root works in, on and about the things of another user, who changes them meanwhile (`programs/hostile.c`):
+//! whatever he does, nothing of root's changes, no verb hangs or dies, and none takes more than 256 MiB.
+//!
+//! RACES is the number of each verb's runs, 20 where it is not given.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::common::*;
+
+/// The most memory of a verb.
+const MEMORY_KIB: u64 = 256 << 10;
+
+/// Beyond it a verb hangs: the longest of these takes a second or two.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// Verbs that root runs in the other user's folder, on his files.
+const ON_FILES: [&str; 26] = [
+    "load cpu --duration 50ms",
+    "load storage --duration 50ms",
+    "prove -o out --loads idle --causes off --policy other --duration 50ms --warm-up 0s",
+    "measure wakeup -o out --causes off --policy other --duration 50ms --warm-up 0s",
+    "report b",
+    "report b -o r.html --json=r.json",
+    "why b",
+    "watch --count 1 --interval 10ms --json w.json",
+    "watch --count 1 --interval 10ms --prometheus w.prom",
+    "compare b b2 -o c.html",
+    "gate --baseline b b2 --junit j.xml",
+    "fleet store -o out b b2",
+    "import t.txt -o out",
+    "import t.txt",
+    "export b --as csv -o e.csv",
+    "export b --as trace -o e.json",
+    "export b --as archive -o e.tar.zst",
+    "lab show scenario.toml",
+    "lab gate b",
+    "kernel export -o out",
+    "doctor --root tree --json=d.json",
+    "task list --root tree",
+    "tune plan --root tree --json=plan.json",
+    "tune verify plan.json --root tree",
+    "tune status --root tree",
+    "setup-user --root tree --dry-run daemon",
+];
+
+/// Verbs that root runs about a process of the other user, whose number follows.
+const ABOUT_PROCESSES: [&str; 4] = [
+    "lint --duration 100ms",
+    "monitor -o ../root/out --duration 100ms",
+    "task show",
+    "task set --policy other",
+];
+
+/// The other user at work, until this is dropped.
+struct Hostile(Child);
+
+impl Hostile {
+    fn start(outer: &Path, args: &[&str]) -> Hostile {
+        let own = UNPRIVILEGED.to_string();
+        let mut command = Command::new("chrt");
+        // Processes of another policy are none of lint's business.
+        command.args(if args[0] == "process" { ["--fifo", "1"] } else { ["--other", "0"] });
+        command.args(["setpriv", "--clear-groups", "--reuid", &own, "--regid", &own]);
+        command.arg(outer.join("hostile")).args(args).process_group(0);
+        Hostile(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// The number of its latest process.
+    fn process(&mut self) -> Arc<AtomicU32> {
+        let (latest, out) = (Arc::new(AtomicU32::new(0)), self.0.stdout.take().unwrap());
+        let told = Arc::clone(&latest);
+        std::thread::spawn(move || {
+            let numbers =
+                BufReader::new(out).lines().map_while(Result::ok).filter_map(|line| line.parse().ok());
+            numbers.for_each(|number| told.store(number, Ordering::SeqCst));
+        });
+        wait_for("the first process", || latest.load(Ordering::SeqCst) != 0);
+        latest
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// `hostile` compiled, `root` with things of root's, and `home` with things of the other user.
+fn prepared() -> tempfile::TempDir {
+    let outer = folder();
+    fs::set_permissions(outer.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/hostile.c");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).args([&outer.path().join("hostile"), &source]);
+    assert!(cc.status().unwrap().success(), "cc refused hostile.c");
+    let root = outer.path().join("root");
+    fs::create_dir_all(root.join("kept")).unwrap();
+    fs::write(root.join("victim"), "root's secret configuration\n").unwrap();
+    fs::set_permissions(root.join("victim"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(root.join("kept/other"), "readable\n").unwrap();
+    let home = outer.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fill(&home);
+    outer
+}
+
+/// The things of the other user, made anew: a race may have destroyed it.
+fn fill(home: &Path) {
+    for entry in fs::read_dir(home).unwrap().flatten() {
+        let path = entry.path();
+        let _ = if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
+    }
+    let line = "T:0 ( 1) P:80 I:1000 C: 1000 Min: 2 Act: 3 Avg: 3 Max: 10\n";
+    fs::write(home.join("t.txt"), line).unwrap();
+    for name in ["b", "b2"] {
+        isolator(home, &["import", "t.txt", "-o", name, "-q"]).ended(0);
+    }
+    let tree =
+        [("proc/cmdline", "quiet\n"), ("sys/devices/system/cpu/possible", "0-3\n"), ("etc/passwd", "")];
+    lay_out(&home.join("tree"), &tree);
+    fs::write(home.join("scenario.toml"), "name = \"x\"\n").unwrap();
+    fs::write(home.join("plan.json"), "{}\n").unwrap();
+    give(home);
+}
+
+/// Gives all of it to the other user.
+fn give(path: &Path) {
+    chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().flatten().for_each(|entry| give(&entry.path()));
+    }
+}
+
+/// All things of root's: their owners, permissions, times of change, and contents.
+fn seen(path: &Path) -> BTreeMap<PathBuf, (u32, u32, i64, i64, Vec<u8>)> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(path).unwrap().flatten() {
+        let (path, meta) = (entry.path(), entry.metadata().unwrap());
+        // The bundle of a verb itself.
+        if path.ends_with("out") {
+            continue;
+        }
+        let bytes = if meta.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        if meta.is_dir() {
+            all.extend(seen(&path));
+        }
+        all.insert(path, (meta.uid(), meta.mode(), meta.mtime(), meta.mtime_nsec(), bytes));
+    }
+    all
+}
+
+/// Runs a verb to its end, and fails where it hangs, dies or takes too much memory.
+fn run(home: &Path, words: &[&str]) -> Ran {
+    let mut child = command(home, words);
+    let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = child.stderr.take().unwrap();
+    let said = std::thread::spawn(move || {
+        let mut text = String::new();
+        said.read_to_string(&mut text).map(|_| text).unwrap_or_default()
+    });
+    let (began, mut most_kib) = (Instant::now(), 0);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        let own = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let most = own.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        most_kib = most.and_then(|kib| kib.parse().ok()).unwrap_or(0).max(most_kib);
+        if began.elapsed() > HANGS {
+            let _ = child.kill();
+            panic!("{words:?} hangs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let stderr = said.join().unwrap();
+    let ran = Ran { status: status.code(), stdout: String::new(), stderr };
+    let last = ran.stderr.lines().last().unwrap_or_default();
+    let is_told = ran.status != Some(1) || last.starts_with("isolator: ");
+    assert!(matches!(ran.status, Some(0..=2)) && is_told, "{words:?}: {status}: {ran:?}");
+    assert!(!ran.stderr.contains("defect"), "{words:?}: {ran:?}");
+    assert!(most_kib <= MEMORY_KIB, "{words:?} took {most_kib} KiB");
+    ran
+}
+
+fn races() -> usize {
+    std::env::var("RACES").ok().and_then(|number| number.parse().ok()).unwrap_or(20)
+}
+
+fn skipped_here() -> bool {
+    skipped_for_lack_of_root()
+        || skipped(!installed("cc"), "it needs a C compiler")
+        || skipped(!installed("chrt") || !installed("setpriv"), "it needs chrt and setpriv, of util-linux")
+}
+
+#[test]
+fn root_in_the_folder_of_a_hostile_user_changes_nothing_of_its_own() {
+    skip_if!(skipped_here() || skipped_for_lack_of_cpus());
+    let outer = prepared();
+    let (home, root) = (outer.path().join("home"), outer.path().join("root"));
+    let before = seen(&root);
+    for verb in ON_FILES {
+        if verb.contains("storage") && skipped(!installed("fio"), "the load storage needs fio") {
+            continue;
+        }
+        let words: Vec<&str> = verb.split(' ').collect();
+        fill(&home);
+        let victim = root.join("victim");
+        let hostile =
+            Hostile::start(outer.path(), &["files", home.to_str().unwrap(), victim.to_str().unwrap()]);
+        for race in 0..races() {
+            run(&home, &words);
+            assert_eq!(seen(&root), before, "{verb}, race {race}");
+        }
+        drop(hostile);
+    }
+}
+
+#[test]
+fn root_about_processes_of_a_hostile_user_neither_hangs_nor_dies() {
+    skip_if!(skipped_here() || skipped_for_lack_of_cpus());
+    let outer = prepared();
+    let (home, root) = (outer.path().join("home"), outer.path().join("root"));
+    let before = seen(&root);
+    let named = home.join("named");
+    let mut hostile = Hostile::start(outer.path(), &["process", named.to_str().unwrap()]);
+    let latest = hostile.process();
+    for verb in ABOUT_PROCESSES {
+        for race in 0..races() {
+            let _ = fs::remove_dir_all(root.join("out"));
+            let process = latest.load(Ordering::SeqCst).to_string();
+            let words: Vec<&str> = verb.split(' ').chain([process.as_str()]).collect();
+            run(&home, &words);
+            assert_eq!(seen(&root), before, "{verb}, race {race}");
+        }
+    }
+}
