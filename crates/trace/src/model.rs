@@ -19,9 +19,9 @@
 //! computed from now, some sleep for a time computed from a schedule. If the distances are even and no grid
 //! fits, each due time is a time after the end of the previous cycle.
 //!
-//! The period is the mean distance of releases, after distances with skipped periods were divided, if the
-//! releases keep to a grid: by a timer with absolute times, or a regular trigger. Otherwise it is the median.
-//! The jitter is the distance of the releases from the grid (timers with absolute times) or from that period
+//! The period is how fast due times go on, distances with skipped periods being divided, if the releases keep
+//! to a grid: by a timer with absolute times, a regular trigger, or time-outs in whole milliseconds, to which
+//! an executor rounds a grid of its own. Otherwise it is the median distance. The jitter is the distance of the releases from the grid (timers with absolute times) or from that period
 //! (all others). Events that come in bursts have no period: the distances within a burst are even, and yet
 //! most of the time is in the pauses.
 
@@ -187,6 +187,8 @@ struct Place {
     /// From the begin of each wait to its due time.
     sleeps: Vec<u64>,
     by_timer: usize,
+    /// Those by a timer that woke another thread first.
+    inherited: usize,
     /// The total time of the thread's waits there.
     waited_ns: u64,
     /// The timers that outlive a call and ended one: a timerfd's, a POSIX timer's.
@@ -209,6 +211,7 @@ impl Place {
         self.sleeps.extend(due_ns.map(|due_ns| due_ns.saturating_sub(before.out_ns)));
         self.waited_ns += woken_ns.saturating_sub(before.out_ns);
         self.by_timer += usize::from(due_ns.is_some());
+        self.inherited += usize::from(waking.due_ns.is_none() && due_ns.is_some());
         self.own_timers.extend(waking.timer);
         match waking.by() {
             Some((_, name)) => *self.wakers.entry(name.to_string()).or_default() += 1,
@@ -222,6 +225,12 @@ impl Place {
     fn places(&self) -> Option<(WaitPlace, Vec<WaitPlace>)> {
         let (most, _) = self.at.iter().max_by_key(|(_, count)| **count)?;
         Some((*most, self.at.keys().filter(|wait| *wait != most).copied().collect()))
+    }
+
+    /// Whether a time-out in whole milliseconds ends the waits: of the call itself, or of another thread's.
+    fn rounds(&self, wait: Wait) -> bool {
+        let in_ms = matches!(wait, Wait::Epoll(_) | Wait::Poll) || 2 * self.inherited > self.by_timer;
+        in_ms && self.is_timer() && self.own_timers.is_empty()
     }
 
     fn is_timer(&self) -> bool {
@@ -372,7 +381,8 @@ fn of_place((wait, at): WaitPlace, place: &Place, fewest: usize) -> Option<Model
         true => Release::Timer { is_absolute },
         false => Release::Event { waker: most_frequent(place) },
     };
-    let paced = |release: Release| (pace(&releases, &gaps, &release), release);
+    let rounds = place.rounds(wait);
+    let paced = |release: Release| (pace(&releases, &gaps, &release, rounds), release);
     let (mut pace, mut release) = paced(release);
     if pace.period_ns.is_none() && wait != Wait::Yield && matches!(release, Release::Timer { .. }) {
         // Distances may be as even as a grid's, and lead away from every grid.
@@ -406,7 +416,7 @@ pub fn repeats(due: &[u64], release: &Release) -> Option<u64> {
     if due.len() < FEWEST {
         return None;
     }
-    pace(&due, &gaps(&due), release).period_ns
+    pace(&due, &gaps(&due), release, false).period_ns
 }
 
 fn in_order(times: &[u64]) -> Vec<u64> {
@@ -431,11 +441,11 @@ struct Pace {
     offset_ns: Option<u64>,
 }
 
-/// The pace of releases with these gaps between them.
-fn pace(releases: &[u64], gaps: &[u64], release: &Release) -> Pace {
+/// The pace of releases with these gaps between them; `rounds` says that they are rounded to milliseconds.
+fn pace(releases: &[u64], gaps: &[u64], release: &Release, rounds: bool) -> Pace {
     let median_ns = gaps[gaps.len() / 2];
     let on_grid = matches!(release, Release::Timer { is_absolute: true });
-    let keeps_pace = on_grid || matches!(release, Release::Event { .. });
+    let keeps_pace = on_grid || rounds || matches!(release, Release::Event { .. });
     let period_ns = period(releases, median_ns, keeps_pace);
     let (distances, offset_ns) = match period_ns {
         Some(ns) if on_grid => grid(releases, ns),
@@ -481,8 +491,11 @@ fn most_frequent(place: &Place) -> Option<String> {
     (*count > place.by_interrupt).then(|| name.clone())
 }
 
-/// The mean distance of releases, each gap counted as the nearest number of periods, none where the program
-/// catches up; the median distance if releases do not depend on earlier ones.
+/// How fast releases go on, each gap counted as the nearest number of periods, none where the program catches
+/// up; the median distance if releases do not depend on earlier ones.
+///
+/// Of all pairs that are half of the releases apart it is the median (after Theil and Sen): where the first or
+/// the last release is late, the others decide.
 fn period(releases: &[u64], median_ns: u64, keeps_pace: bool) -> Option<u64> {
     if median_ns == 0 {
         return None;
@@ -490,9 +503,21 @@ fn period(releases: &[u64], median_ns: u64, keeps_pace: bool) -> Option<u64> {
     if !keeps_pace {
         return Some(median_ns);
     }
-    let periods: u64 = releases.windows(2).map(|pair| steps(pair[1] - pair[0], median_ns)).sum();
-    let (first, last) = (releases.first()?, releases.last()?);
-    ((last - first) + periods / 2).checked_div(periods)
+    let steps_after = releases.windows(2).scan(0, |sum: &mut u64, pair| {
+        *sum += steps(pair[1] - pair[0], median_ns);
+        Some(*sum)
+    });
+    let numbered: Vec<(u64, u64)> =
+        [0].into_iter().chain(steps_after).zip(releases.iter().copied()).collect();
+    let pairs = numbered.iter().zip(&numbered[numbered.len() / 2..]);
+    let mut periods: Vec<u64> = pairs
+        .filter_map(|((from, from_ns), (to, to_ns))| {
+            let periods = to - from;
+            ((to_ns - from_ns) + periods / 2).checked_div(periods)
+        })
+        .collect();
+    periods.sort_unstable();
+    periods.get(periods.len() / 2).copied()
 }
 
 /// The number of periods in a gap.

@@ -448,6 +448,34 @@ fn cycles_that_catch_up_do_not_shorten_the_period() {
     assert!(period_ns.abs_diff(PERIOD_NS) < PERIOD_NS / 500, "{period_ns}");
 }
 
+/// An executor keeps a grid of its own, rounds each time-out up to a millisecond, and catches up when it is
+/// late.
+#[test]
+fn time_outs_in_whole_milliseconds_have_the_period_of_the_programs_grid() {
+    for (grid_ns, wait) in [
+        (10_500_000, leaving(Sysno::epoll_wait, [3, 0, 0, 0])),
+        (5_000_000, leaving(Sysno::epoll_wait, [3, 0, 0, 0])),
+        (7_300_000, leaving(Sysno::poll, [0x1000, 1, 5, 0])),
+    ] {
+        let mut story = Story::new();
+        let mut next_ns = OFFSET_NS;
+        for n in 1..300u64 {
+            // The first is late, and so is every 40th, by more than two periods.
+            let late_ns = if n == 1 || n % 40 == 0 { grid_ns * 5 / 2 } else { 60_000 + n * 37 % 50_000 };
+            let mut now_ns = story.now_ns;
+            while next_ns <= now_ns {
+                next_ns += grid_ns;
+                now_ns += 100_000;
+            }
+            let due_ns = now_ns + (next_ns - now_ns).div_ceil(1_000_000) * 1_000_000;
+            story.now_ns = due_ns;
+            story.runs(timer(due_ns), late_ns, 100_000, wait.clone());
+        }
+        let period_ns = infer(&story.stays, FEWEST, None).unwrap().period_ns.unwrap();
+        assert!(period_ns.abs_diff(grid_ns) < grid_ns / 200, "{period_ns} of {grid_ns}");
+    }
+}
+
 /// A thread of an executor. Sometimes it waits for the timer itself, sometimes `reactor` did and wakes it. At
 /// each tick it sends, and `reactor` wakes it again, in a stay that the same timer began.
 #[test]
