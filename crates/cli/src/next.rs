@@ -115,15 +115,18 @@ pub fn after_why(bundle: &Bundle, document: &WhyDocument) -> Option<String> {
 
 /// After a comparison: the causes where the second run is late, else a page of the comparison.
 pub fn after_compare(args: &CompareArgs, after: &Bundle) -> Option<String> {
-    let causes = after_report(after, &ProveDocument::of(after));
-    let page = || format!("isolator compare {} {} -o change.html", path(&args.before), path(&args.after));
+    let judge = args.judge.options();
+    let causes = after_report(after, &ProveDocument::of(after)).map(|command| format!("{command}{judge}"));
+    let page =
+        || format!("isolator compare {} {}{judge} -o change.html", path(&args.before), path(&args.after));
     causes.or_else(|| args.output.is_none().then(page))
 }
 
 /// After a gate that did not hold: what changed.
 pub fn after_gate(args: &GateArgs, held: bool) -> Option<String> {
     let baseline = args.baseline.first().filter(|_| !held)?;
-    Some(format!("isolator compare {} {} -o change.html", path(baseline), path(&args.candidate)))
+    let judge = args.judge.options();
+    Some(format!("isolator compare {} {}{judge} -o change.html", path(baseline), path(&args.candidate)))
 }
 
 /// After an import that does not hold: the same measured here, with causes, where this machine has the CPUs.

@@ -193,6 +193,20 @@ fn every_verb_judges_by_the_same_options_alike() {
 }
 
 #[test]
+fn the_next_command_judges_by_the_same_options() {
+    let folder = folder();
+    stored(folder.path(), "run", &run(60, 17));
+    stored(folder.path(), "late", &run_of(60, |_, _| 900_000));
+    let judge = "--limit 5us --claim 0.1 --claim-per independent --allow 1in10 --accept load";
+    let given = judge.split(' ').collect::<Vec<_>>();
+    for verb in [&["compare", "run", "late"][..], &["gate", "--baseline", "run", "late"]] {
+        let said = isolator(folder.path(), &[verb, &given].concat()).stdout;
+        let next = format!("next: isolator compare run late {judge} -o change.html");
+        assert!(said.lines().any(|line| line == next), "{verb:?}: {said}");
+    }
+}
+
+#[test]
 fn a_store_refuses_another_verdict_on_a_run_that_it_has() {
     let folder = folder();
     stored(folder.path(), "run", &run(60, 17));

@@ -92,7 +92,8 @@ impl Judge {
         let own = |entry: &RowEntry| {
             let RowKey { period_ns, .. } = entry.key;
             match (&self.limit, entry.key.kind().own_limit_ns(period_ns.unwrap_or(0))) {
-                (Some(_), Some(_)) => Ok(entry.limit_ns),
+                // Another tool's evidence has no limit yet.
+                (Some(_), Some(own_ns)) => Ok(entry.limit_ns.or(period_ns.map(|_| own_ns))),
                 (Some(limit), None) => limit.ns(period_ns).map(Some),
                 (None, _) => Ok(self.rows.get(&entry.key).copied().or(entry.limit_ns)),
             }

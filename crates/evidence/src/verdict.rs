@@ -156,6 +156,7 @@ impl Verdict {
         }
         let limit_ns = bundle.rows.iter().filter_map(|row| row.entry.limit_ns).min();
         let is_known = rows.iter().any(RowVerdict::measured) && rows.iter().all(|row| row.unknown.is_none());
+        let is_known = is_known && bundle.rows.iter().all(|row| row.entry.limit_ns.is_some());
         let is_exceeded = outcome == VerdictOutcome::Exceeded;
         Verdict {
             schema_version: SCHEMA_VERSION,

@@ -11,7 +11,7 @@ use evidence::{Bundle, Judge, Verdict};
 use exchange::import::{ImportFormat, import, set_limit, set_load};
 use machine::snapshot::Preemption;
 
-use crate::common::{changed, codes, fixtures, read, text};
+use crate::common::{changed, codes, fixtures, imported, read, text};
 
 /// A limit that no fixture exceeds.
 const FAR_NS: u64 = 1_000_000_000_000_000;
@@ -136,4 +136,18 @@ fn version_of(name: &str) -> String {
     let text = text(name);
     let (_, rest) = text.split_once("\"version\": \"").unwrap();
     rest.split('"').next().unwrap().to_string()
+}
+
+#[test]
+fn a_row_with_a_limit_of_its_own_has_it_after_an_import() {
+    let judged = |limit: Option<&str>| {
+        let mut bundle = imported("deadline_test-2.4.txt");
+        let limit = limit.map(|limit| evidence::limit::Limits::parse(limit).unwrap());
+        Judge { limit, ..Judge::default() }.judge(&mut bundle).unwrap();
+        let limits = bundle.rows.iter().map(|row| row.entry.limit_ns).collect::<Vec<_>>();
+        (limits, Verdict::without_tails(&bundle).kept)
+    };
+    // The time of execution is judged by the period, whatever the limit of latencies is.
+    assert_eq!(judged(Some("100us")), (vec![Some(5_000_000), Some(5_500_000)], Some(true)));
+    assert_eq!(judged(None), (vec![None, None], None));
 }

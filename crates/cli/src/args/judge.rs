@@ -40,6 +40,20 @@ impl JudgeArgs {
         limit.is_some() || claim.is_some() || claim_per.is_some() || allow.is_some() || !accept.is_empty()
     }
 
+    /// As they were given, each after a space: the next command judges alike.
+    pub fn options(&self) -> String {
+        let JudgeArgs { limit, claim, claim_per, allow, accept } = self;
+        let accept = Some(accept.join(",")).filter(|codes| !codes.is_empty());
+        let given = [
+            limit.as_ref().map(|limit| format!(" --limit {limit}")),
+            claim.map(|claim| format!(" --claim {claim}")),
+            claim_per.as_ref().map(|per| format!(" --claim-per {per}")),
+            allow.map(|allow| format!(" --allow {allow}")),
+            accept.map(|codes| format!(" --accept {codes}")),
+        ];
+        given.into_iter().flatten().collect()
+    }
+
     /// A run, to be judged by these options; its notes say by which it was asked to be.
     pub fn open(&self, path: &Path) -> evidence::Result<Bundle> {
         let mut bundle = Bundle::open(path)?;

@@ -36,7 +36,8 @@ pub fn run(args: &ReportArgs) -> VerbResult {
     evidence::writer::replace(&output, report::html_of(&bundles, &documents)?.as_bytes())?;
     args.out.print_text(&format!("Report: {}", output.display()));
     if let ([bundle], [document]) = (&bundles[..], &documents[..]) {
-        next::say(next::after_report(bundle, document), &args.out);
+        let next = next::after_report(bundle, document);
+        next::say(next.map(|command| command + &args.judge.options()), &args.out);
     }
     outcome::worst(
         bundles.iter().zip(&documents).map(|(bundle, document)| outcome::of_bundle(bundle, document)),
