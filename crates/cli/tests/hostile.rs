@@ -2,6 +2,9 @@
 //! Root works in, on and about the things of another user, who changes them meanwhile (`programs/hostile.c`):
 //! whatever he does, nothing of root's changes, no verb hangs or dies, and none takes more than 256 MiB.
 //!
+//! It happens in namespaces of processes and mounts of its own, where all ends with the test and numbers of
+//! processes are used again at once; but for lint and monitor, which refuse to work there.
+//!
 //! RACES is the number of each verb's runs, 20 where it is not given.
 
 use std::collections::BTreeMap;
@@ -12,7 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -55,13 +58,11 @@ const ON_FILES: [&str; 26] = [
     "setup-user --root tree --dry-run daemon",
 ];
 
-/// Verbs that root runs about a process of the other user, whose number follows.
-const ABOUT_PROCESSES: [&str; 4] = [
-    "lint --duration 100ms",
-    "monitor -o ../root/out --duration 100ms",
-    "task show",
-    "task set --policy other",
-];
+/// Verbs that root runs about a process of the other user, whose number follows: on the machine itself, and in
+/// namespaces.
+const ABOUT_PROCESSES: [&str; 2] = ["lint --duration 100ms", "monitor -o ../root/out --duration 100ms"];
+const ABOUT_PROCESSES_WITHIN: [&str; 3] =
+    ["task show", "task set --policy other", "task set --threads --cpus 0"];
 
 /// The other user at work, until this is dropped.
 struct Hostile(Child);
@@ -199,6 +200,50 @@ fn run(home: &Path, words: &[&str]) -> Ran {
     ran
 }
 
+/// Runs the test of that name once more, in namespaces of its own, and there the work.
+fn in_namespaces(test: &str, work: impl FnOnce()) {
+    const INSIDE: &str = "ISOLATOR_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return work();
+    }
+    let unshared = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--mount", "--fork", "--mount-proc", "--kill-child"]);
+        command
+    };
+    let lacks = !unshared().arg("true").status().is_ok_and(|status| status.success());
+    skip_if!(skipped(lacks, "it needs namespaces of processes and mounts"));
+    let mut again = unshared();
+    again.arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
+    let ran: Ran = again.output().unwrap().into();
+    assert!(ran.status == Some(0) && ran.stdout.contains("1 passed"), "{ran:#?}");
+}
+
+/// Has the next process take the number before this one's again and again, until it is dropped: a process
+/// that ends leaves its number to the next.
+struct Reuse(Arc<AtomicBool>);
+
+impl Reuse {
+    fn of(process: u32) -> Reuse {
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ended);
+        std::thread::spawn(move || {
+            while !seen.load(Ordering::SeqCst) {
+                // A kernel without it has no such race either.
+                let _ = fs::write("/proc/sys/kernel/ns_last_pid", (process - 1).to_string());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Reuse(ended)
+    }
+}
+
+impl Drop for Reuse {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 fn races() -> usize {
     std::env::var("RACES").ok().and_then(|number| number.parse().ok()).unwrap_or(20)
 }
@@ -212,6 +257,10 @@ fn skipped_here() -> bool {
 #[test]
 fn root_in_the_folder_of_a_hostile_user_changes_nothing_of_its_own() {
     skip_if!(skipped_here() || skipped_for_lack_of_cpus());
+    in_namespaces("hostile::root_in_the_folder_of_a_hostile_user_changes_nothing_of_its_own", on_files);
+}
+
+fn on_files() {
     let outer = prepared();
     let (home, root) = (outer.path().join("home"), outer.path().join("root"));
     let before = seen(&root);
@@ -235,16 +284,31 @@ fn root_in_the_folder_of_a_hostile_user_changes_nothing_of_its_own() {
 #[test]
 fn root_about_processes_of_a_hostile_user_neither_hangs_nor_dies() {
     skip_if!(skipped_here() || skipped_for_lack_of_cpus());
+    about_processes(&ABOUT_PROCESSES, false);
+}
+
+#[test]
+fn root_about_processes_whose_numbers_are_used_again_changes_nothing_of_its_own() {
+    skip_if!(skipped_here() || skipped_for_lack_of_cpus());
+    in_namespaces(
+        "hostile::root_about_processes_whose_numbers_are_used_again_changes_nothing_of_its_own",
+        || about_processes(&ABOUT_PROCESSES_WITHIN, true),
+    );
+}
+
+fn about_processes(verbs: &[&str], is_within: bool) {
     let outer = prepared();
     let (home, root) = (outer.path().join("home"), outer.path().join("root"));
     let before = seen(&root);
     let named = home.join("named");
     let mut hostile = Hostile::start(outer.path(), &["process", named.to_str().unwrap()]);
     let latest = hostile.process();
-    for verb in ABOUT_PROCESSES {
+    for verb in verbs {
         for race in 0..races() {
             let _ = fs::remove_dir_all(root.join("out"));
-            let process = latest.load(Ordering::SeqCst).to_string();
+            let process = latest.load(Ordering::SeqCst);
+            let _reuse = is_within.then(|| Reuse::of(process));
+            let process = process.to_string();
             let words: Vec<&str> = verb.split(' ').chain([process.as_str()]).collect();
             run(&home, &words);
             assert_eq!(seen(&root), before, "{verb}, race {race}");
