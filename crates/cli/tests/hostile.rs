@@ -61,8 +61,7 @@ const ON_FILES: [&str; 26] = [
 /// Verbs that root runs about a process of the other user, whose number follows: on the machine itself, and in
 /// namespaces.
 const ABOUT_PROCESSES: [&str; 2] = ["lint --duration 100ms", "monitor -o ../root/out --duration 100ms"];
-const ABOUT_PROCESSES_WITHIN: [&str; 3] =
-    ["task show", "task set --policy other", "task set --threads --cpus 0"];
+const WITHIN_NAMESPACES: [&str; 3] = ["task show", "task set --policy other", "task set --cpus 0"];
 
 /// The other user at work, until this is dropped.
 struct Hostile(Child);
@@ -292,7 +291,7 @@ fn root_about_processes_whose_numbers_are_used_again_changes_nothing_of_its_own(
     skip_if!(skipped_here() || skipped_for_lack_of_cpus());
     in_namespaces(
         "hostile::root_about_processes_whose_numbers_are_used_again_changes_nothing_of_its_own",
-        || about_processes(&ABOUT_PROCESSES_WITHIN, true),
+        || about_processes(&WITHIN_NAMESPACES, true),
     );
 }
 
