@@ -58,8 +58,8 @@ const ON_FILES: [&str; 26] = [
     "setup-user --root tree --dry-run daemon",
 ];
 
-/// Verbs that root runs about a process of the other user, whose number follows: on the machine itself, and in
-/// namespaces.
+/// Verbs that root runs about a process of the other user, whose number follows: on the machine itself, and
+/// in namespaces.
 const ABOUT_PROCESSES: [&str; 2] = ["lint --duration 100ms", "monitor -o ../root/out --duration 100ms"];
 const WITHIN_NAMESPACES: [&str; 3] = ["task show", "task set --policy other", "task set --cpus 0"];
 
