@@ -11,6 +11,7 @@
 //! spike's length. A cause without times is a *suspect*: a counter that grew in the same second, which proves
 //! nothing of this moment.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -223,6 +224,40 @@ pub struct Cause {
     /// waited itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<ChainLink>,
+}
+
+/// The time that causes of one kind and name took of a spike together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CauseShare<'a> {
+    /// The longest of them.
+    pub longest: &'a Cause,
+    /// The begin of the first.
+    pub begin_ns: u64,
+    /// Their time.
+    pub ns: u64,
+    /// Their number.
+    pub parts: usize,
+}
+
+/// The time of these causes by kind and name, the most first: the one rule for a spike's main cause, for advice
+/// and for its pictures. What has no time, and the remainder, is none.
+pub fn shares(causes: &[Cause]) -> Vec<CauseShare<'_>> {
+    let mut shares = BTreeMap::<(CauseKind, &str), CauseShare>::new();
+    for cause in causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained) {
+        let Some(ns) = cause.duration_ns else { continue };
+        let begin_ns = cause.begin_ns.unwrap_or(0);
+        let new = CauseShare { longest: cause, begin_ns, ns: 0, parts: 0 };
+        let share = shares.entry((cause.kind, &cause.name)).or_insert(new);
+        share.ns = share.ns.saturating_add(ns);
+        share.parts += 1;
+        share.begin_ns = share.begin_ns.min(begin_ns);
+        if share.longest.duration_ns < Some(ns) {
+            share.longest = cause;
+        }
+    }
+    let mut shares: Vec<_> = shares.into_values().collect();
+    shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
+    shares
 }
 
 /// A part of the time for which a lock was held: its owner did not run.

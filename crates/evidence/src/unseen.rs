@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cause::CauseKind;
+use crate::cause::{CauseKind, shares};
 use crate::manifest::Spike;
 
 impl Spike {
@@ -25,17 +25,13 @@ impl Spike {
 
     /// The kind and name of the cause that took the most of it, the remainder included.
     pub fn mostly(&self) -> Option<(CauseKind, &str)> {
-        let mut shares = BTreeMap::<(CauseKind, &str), u64>::new();
-        for (cause, ns) in self.causes.iter().filter_map(|cause| Some((cause, cause.duration_ns?))) {
-            if cause.kind != CauseKind::Unexplained {
-                let share = shares.entry((cause.kind, &cause.name)).or_default();
-                *share = share.saturating_add(ns);
+        let most = shares(&self.causes).first().map(|share| (share.ns, share.longest));
+        match (most, self.remainder_ns()) {
+            (Some((ns, cause)), rest) if rest.is_none_or(|rest| rest <= ns) => {
+                Some((cause.kind, &cause.name))
             }
+            (_, rest) => rest.map(|_| (CauseKind::Unexplained, "")),
         }
-        if let Some(ns) = self.remainder_ns() {
-            shares.insert((CauseKind::Unexplained, ""), ns);
-        }
-        shares.into_iter().max_by_key(|(_, ns)| *ns).map(|(cause, _)| cause)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evidence::Bundle;
-use evidence::cause::{Cause, CauseKind, ChainLink, KernelContext, Owner, Sender};
+use evidence::cause::{Cause, CauseKind, CauseShare, ChainLink, KernelContext, Owner, Sender, shares};
 use evidence::kind::RowKind;
 use machine::quantity::{Say, Share, Sign, Time};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::text;
 #[cfg(test)]
 mod tests;
 
-/// Causes of one spike that are listed one by one; the shortest others are joined.
+/// Causes of one spike that are listed; the shortest others are joined.
 const CAUSES: usize = 16;
 
 /// Groups of spikes with one cause that a page draws for each run.
@@ -162,22 +162,25 @@ pub(crate) fn over(spike: &ExplainedSpike) -> &'static str {
     RowKind::of(&spike.probe).ends()
 }
 
-/// The timed causes of a spike that are shown one by one, and how many shorter ones of how much time are not.
-pub(crate) fn shown(spike: &ExplainedSpike) -> (Vec<&Cause>, usize, u64) {
+/// The timed causes of a spike that are shown, in the order of their begin, and how many shorter ones of how
+/// much time are not. Where they are too many to be shown one by one, those of one name are joined.
+pub(crate) fn shown(spike: &ExplainedSpike) -> (Vec<CauseShare<'_>>, usize, u64) {
     let timed = spike.causes.iter().filter(|cause| !cause.is_suspect());
-    let mut lengths: Vec<_> = timed.clone().filter_map(|cause| cause.duration_ns).collect();
-    lengths.sort_unstable_by_key(|ns| u64::MAX - ns);
-    let least = lengths.get(CAUSES - 1).copied().unwrap_or(0);
-    let (mut shown, mut left, mut left_ns) = (Vec::new(), 0, 0u64);
-    for cause in timed {
-        let ns = cause.duration_ns.unwrap_or(0);
-        if ns >= least && shown.len() < CAUSES {
-            shown.push(cause);
-        } else {
-            (left, left_ns) = (left + 1, left_ns.saturating_add(ns));
-        }
+    let mut all: Vec<CauseShare> = timed.flat_map(|cause| shares(std::slice::from_ref(cause))).collect();
+    if all.len() > CAUSES {
+        all = shares(&spike.causes);
     }
-    (shown, left, left_ns)
+    let left = all.split_off(all.len().min(CAUSES));
+    all.sort_by_key(|share| share.begin_ns);
+    let left_ns = left.iter().fold(0u64, |sum, share| sum.saturating_add(share.ns));
+    (all, left.len(), left_ns)
+}
+
+/// The details of causes of one name: those of the longest, and how many they are.
+pub(crate) fn details(share: &CauseShare<'_>, sign: Sign) -> String {
+    let parts = (share.parts > 1).then(|| format!("in {} parts", text::count(share.parts as u64)));
+    let words = [Some(detail(share.longest, sign)), parts].into_iter().flatten();
+    words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// The suspects of a spike in a line: `irq 45 nvme0q3 (12), softirq BLOCK (9)`.
@@ -445,12 +448,12 @@ fn section(run: String, document: &WhyDocument, virtual_time: bool) -> WhySectio
 
 fn picture(spike: &ExplainedSpike, virtual_time: bool) -> Picture {
     let (causes, more, more_ns) = shown(spike);
-    let line = |cause: &&Cause| LegendLine {
-        colour: cause.kind.colour(),
-        at: text::tenth(cause.begin_ns.unwrap_or(0)),
-        name: named(cause.kind, &cause.name),
-        took: cause.duration_ns.map(text::tenth).unwrap_or_default(),
-        detail: detail(cause, Sign::Page),
+    let line = |share: &CauseShare| LegendLine {
+        colour: share.longest.kind.colour(),
+        at: text::tenth(share.begin_ns),
+        name: named(share.longest.kind, &share.longest.name),
+        took: text::tenth(share.ns),
+        detail: details(share, Sign::Page),
     };
     let mut lines: Vec<_> = causes.iter().map(line).collect();
     if more > 0 {

@@ -21,7 +21,9 @@
 //!
 //! The period is how fast due times go on, distances with skipped periods being divided, if the releases keep
 //! to a grid: by a timer with absolute times, a regular trigger, or time-outs in whole milliseconds, to which
-//! an executor rounds a grid of its own. Otherwise it is the median distance. The jitter is the distance of the releases from the grid (timers with absolute times) or from that period
+//! an executor rounds a grid of its own. Otherwise it is the median distance.
+//!
+//! The jitter is the distance of the releases from the grid (timers with absolute times) or from that period
 //! (all others). Events that come in bursts have no period: the distances within a burst are even, and yet
 //! most of the time is in the pauses.
 
@@ -491,11 +493,11 @@ fn most_frequent(place: &Place) -> Option<String> {
     (*count > place.by_interrupt).then(|| name.clone())
 }
 
-/// How fast releases go on, each gap counted as the nearest number of periods, none where the program catches
-/// up; the median distance if releases do not depend on earlier ones.
+/// How fast releases go on, each gap counted as the nearest number of periods, none where the program
+/// catches up; the median distance if releases do not depend on earlier ones.
 ///
-/// Of all pairs that are half of the releases apart it is the median (after Theil and Sen): where the first or
-/// the last release is late, the others decide.
+/// Of all pairs that are half of the releases apart it is the median (after Theil and Sen): where the first
+/// or the last release is late, the others decide.
 fn period(releases: &[u64], median_ns: u64, keeps_pace: bool) -> Option<u64> {
     if median_ns == 0 {
         return None;

@@ -16,7 +16,7 @@ use machine::units::exact_us;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use evidence::cause::{Cause, CauseKind, Collector, OnSibling};
+use evidence::cause::{Cause, CauseKind, Collector, OnSibling, shares};
 use evidence::document::{ProveDocument, VerdictParts};
 use evidence::manifest::{Manifest, SCHEMA_VERSION, Spike};
 use evidence::reader::Bundle;
@@ -283,11 +283,11 @@ fn explained(spike: &Spike, alike: &CpuSet, kept: &KeptIn<'_>, manifest: &Manife
 
 /// Advice on what took much of a spike, the most first, for all CPUs where it does.
 fn advised(spike: &Spike, cpus: &CpuSet, kept: &KeptIn<'_>, manifest: &Manifest) -> Vec<String> {
-    let worth = |ns: u64| ns as f64 >= WORTH_ADVICE * spike.latency_ns as f64;
-    let mut much: Vec<_> = spike.causes.iter().filter(|cause| cause.duration_ns.is_some_and(worth)).collect();
-    much.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
+    let much = shares(&spike.causes)
+        .into_iter()
+        .take_while(|share| share.ns as f64 >= WORTH_ADVICE * spike.latency_ns as f64);
     let mut advice = Vec::new();
-    for cause in much {
+    for cause in much.map(|share| share.longest) {
         advice.extend(advice::on(cause, cpus, kept, manifest));
         advice.extend(advice::on_waker(cause, cpus, manifest));
     }

@@ -256,3 +256,18 @@ fn advice_is_on_the_longest_of_the_causes_of_one_name() {
     let document = WhyDocument::of(&bundle, &Question::default());
     assert!(document.by_cause[0].advice.as_deref().unwrap().contains("exit_mmap"));
 }
+
+#[test]
+fn what_took_the_most_in_many_parts_is_the_main_cause_and_has_the_advice() {
+    let part = |name: &str, n: u64, ns: u64| Cause::timed(CauseKind::Thread, name, n * 1_000, ns);
+    let mut parts: Vec<Cause> = (0..400).map(|n| part("rustc", n, 900)).collect();
+    parts.push(part("rust-lld", 400, 40_000));
+    let document = ask(&bundle(vec![spike(3, "idle", 402_000, parts)]));
+    let spike = &document.spikes[0];
+    assert_eq!(spike.mostly.as_ref().map(|cause| cause.name.as_str()), Some("rustc"));
+    assert_eq!(spike.advice.len(), 1, "{:?}", spike.advice);
+    assert!(spike.advice[0].starts_with("keep thread rustc off cpu 3"), "{:?}", spike.advice);
+    assert_eq!(document.by_cause[0].name, "rustc");
+    let share = shares(&spike.causes)[0];
+    assert_eq!((share.parts, share.ns, share.begin_ns), (400, 360_000, 0));
+}

@@ -6,7 +6,7 @@
 //! has fewer causes. What room there is goes to more of the timelines.
 
 use ::why::{CauseTotal, ExplainedSpike, WhyDocument};
-use evidence::cause::Cause;
+use evidence::cause::{Cause, CauseShare, shares};
 use machine::quantity::Sign;
 
 use crate::outcome::{OutcomeText, judged};
@@ -122,7 +122,7 @@ struct ToldCause<'a> {
     title: Vec<String>,
     spike: &'a ExplainedSpike,
     /// The longest first.
-    parts: Vec<&'a Cause>,
+    parts: Vec<CauseShare<'a>>,
     shown_parts: usize,
     suspects: Option<String>,
     advice: Vec<String>,
@@ -135,8 +135,7 @@ impl<'a> ToldCause<'a> {
         let spike = group.spikes[0];
         let longest = text::us(spike.latency_ns);
         let title = format!("{}; the longest {longest}:", why::title(group, document));
-        let mut parts: Vec<&Cause> = spike.causes.iter().filter(|cause| !cause.is_suspect()).collect();
-        parts.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
+        let parts = shares(&spike.causes);
         let advice = group.advice.first().map(|line| line.to_string());
         let advice = advice.or_else(|| suspected(document, group).next());
         let advice = advice.map(|line| broken(&format!("advice: {}", text::clean(&line)), style.width()));
@@ -186,15 +185,14 @@ impl<'a> ToldCause<'a> {
             line(ResultPaint::Quiet, &text::short(&pictured, style.width()));
         }
         let (shown, rest) = self.parts.split_at(self.shown_parts);
-        for cause in shown {
-            let name = why::named(cause.kind, &cause.name);
-            let (took, detail) =
-                (text::tenth_us(cause.duration_ns.unwrap_or(0)), why::detail(cause, Sign::Plain));
-            let detail = if detail.is_empty() { String::new() } else { format!(", {detail}") };
-            let part = format!("  {} {took:>12}  {name}{detail}", cause.kind.letter());
+        for share in shown {
+            let (kind, took) = (share.longest.kind, text::tenth_us(share.ns));
+            let words = [why::named(kind, &share.longest.name), why::details(share, Sign::Plain)];
+            let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ");
+            let part = format!("  {} {took:>12}  {words}", kind.letter());
             line(ResultPaint::Plain, &text::short(&part, style.width()));
         }
-        let rest_ns = rest.iter().filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
+        let rest_ns = rest.iter().map(|share| share.ns).fold(0, u64::saturating_add);
         let shorter = match rest.len() {
             0 => None,
             number => Some(format!("{number} shorter: {}", text::tenth_us(rest_ns))),
@@ -314,16 +312,16 @@ fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
     let bar = why::bar(spike, style.width() - 4);
     out.push_str(&format!("  {}\n", style.paint(ResultPaint::Quiet, &bar)));
     // Names end where the longest does, as long as half a line is left for what they took.
-    let name = |cause: &&Cause| why::named(cause.kind, &cause.name);
-    let longest = causes.iter().map(|cause| name(cause).chars().count()).max().unwrap_or(0);
+    let name = |share: &CauseShare| why::named(share.longest.kind, &share.longest.name);
+    let longest = causes.iter().map(|share| name(share).chars().count()).max().unwrap_or(0);
     let names = longest.clamp(12, style.width() / 2 - 6);
     out.push_str(&format!("{}    {}\n", at(0), why::due(spike)));
-    for cause in &causes {
-        let name = text::short(&name(cause), names);
-        let took = text::tenth_us(cause.duration_ns.unwrap_or(0));
+    for share in &causes {
+        let name = text::short(&name(share), names);
+        let took = text::tenth_us(share.ns);
         let line =
-            format!("{}  {} {name:<names$} {took:>12}", at(cause.begin_ns.unwrap_or(0)), cause.kind.letter());
-        let detail = why::detail(cause, Sign::Plain);
+            format!("{}  {} {name:<names$} {took:>12}", at(share.begin_ns), share.longest.kind.letter());
+        let detail = why::details(share, Sign::Plain);
         if line.chars().count() + 2 + detail.chars().count() <= style.width() {
             out.push_str(format!("{line}  {detail}").trim_end());
             out.push('\n');
