@@ -239,8 +239,8 @@ pub struct CauseShare<'a> {
     pub parts: usize,
 }
 
-/// The time of these causes by kind and name, the most first: the one rule for a spike's main cause, for advice
-/// and for its pictures. What has no time, and the remainder, is none.
+/// The time of these causes by kind and name, the most first: the one rule for a spike's main cause, for
+/// advice and for its pictures. What has no time, and the remainder, is none.
 pub fn shares(causes: &[Cause]) -> Vec<CauseShare<'_>> {
     let mut shares = BTreeMap::<(CauseKind, &str), CauseShare>::new();
     for cause in causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained) {
