@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::MutexGuard;
 
 use cause::names::Names;
 use evidence::cause::{Cause, CauseKind, RESERVATION};
@@ -21,14 +22,21 @@ pub struct Seen {
     stacks: Vec<ThreadRecord>,
     names: Names,
     code: RefCell<ProgramCode>,
+    /// No other program runs until these are judged: that takes the time of a CPU.
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Seen {
     /// The records, in their order.
-    pub fn new(records: Vec<ThreadRecord>, names: Names, code: ProgramCode) -> Seen {
+    pub fn new(
+        records: Vec<ThreadRecord>,
+        names: Names,
+        code: ProgramCode,
+        turn: MutexGuard<'static, ()>,
+    ) -> Seen {
         let is_stack = |record: &ThreadRecord| matches!(record.kind, ThreadEvent::UserStack(_));
         let (stacks, records) = records.into_iter().partition(is_stack);
-        Seen { records, stacks, names, code: RefCell::new(code) }
+        Seen { records, stacks, names, code: RefCell::new(code), _turn: turn }
     }
 
     /// All but the stacks.

@@ -78,7 +78,7 @@ pub fn load(names: &Names) -> Result<ThreadWatch, String> {
 /// Runs a program under the BPF part: its threads in the order of their stamps, or why that cannot be done
 /// here.
 pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
-    let _turn = one_at_a_time();
+    let turn = one_at_a_time();
     let names = Names::read(Path::new("/"));
     let mut bpf = load(&names)?;
     // Where no program may be attached to functions of the kernel.
@@ -91,7 +91,7 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     bpf.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
     let text = stamps_of(child, &file);
     assert_eq!(bpf.lost(), 0, "records were lost");
-    let seen = Rc::new(Seen::new(records, names, code));
+    let seen = Rc::new(Seen::new(records, names, code, turn));
     let mut by_thread: BTreeMap<u32, Vec<ThreadRecord>> = BTreeMap::new();
     for record in seen.records() {
         by_thread.entry(record.thread).or_default().push(record.clone());
