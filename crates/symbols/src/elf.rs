@@ -187,10 +187,7 @@ fn open<F: Read + Seek>(file: F, allowance: &Allowance) -> Option<(Header, Secti
 impl<F: Read + Seek> Sections<'_, F> {
     /// So many bytes of the file from `offset` on.
     fn part(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let size = self.seek(offset, size)?;
-        bytes.try_reserve_exact(size).ok()?;
-        bytes.resize(size, 0);
+        let mut bytes = vec![0; self.seek(offset, size)?];
         self.file.borrow_mut().read_exact(&mut bytes).ok()?;
         Some(bytes)
     }

@@ -194,6 +194,13 @@ pub(crate) fn chosen(text: &str) -> &str {
     inside.map_or(text.trim(), |(word, _)| word)
 }
 
+/// The paths of a pattern, in which `*` stands for any name.
+pub(crate) fn matching(system: &dyn System, pattern: &str) -> Vec<String> {
+    let Some((folder, end)) = pattern.split_once('*') else { return vec![pattern.to_string()] };
+    let names = system.names(folder.trim_end_matches('/')).unwrap_or_default();
+    names.iter().filter(|name| name.ends_with(end)).map(|name| format!("{folder}{name}")).collect()
+}
+
 /// Whether a file is there.
 pub fn stat_is_file(system: &dyn System, path: &str) -> bool {
     system.stat(path).is_ok_and(|stat| !stat.folder)

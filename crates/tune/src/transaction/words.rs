@@ -40,7 +40,7 @@ fn there(system: &dyn System, of: fn(LoaderFacts) -> &'static [&'static str]) ->
     let mut seen = Vec::new();
     let mut found = Vec::new();
     let patterns = Loader::ALL.iter().flat_map(|loader| of(loader.facts()));
-    for path in patterns.flat_map(|pattern| matching(system, pattern)) {
+    for path in patterns.flat_map(|pattern| crate::system::matching(system, pattern)) {
         let real = system.real_path(&path).unwrap_or_else(|_| path.clone());
         if crate::system::stat_is_file(system, &path) && !seen.contains(&real) {
             seen.push(real);
@@ -48,13 +48,6 @@ fn there(system: &dyn System, of: fn(LoaderFacts) -> &'static [&'static str]) ->
         }
     }
     found
-}
-
-/// The paths of a pattern, in which `*` stands for any name.
-fn matching(system: &dyn System, pattern: &str) -> Vec<String> {
-    let Some((folder, end)) = pattern.split_once('*') else { return vec![pattern.to_string()] };
-    let names = system.names(folder.trim_end_matches('/')).unwrap_or_default();
-    names.iter().filter(|name| name.ends_with(end)).map(|name| format!("{folder}{name}")).collect()
 }
 
 /// Which of `words` stand in the files of boot loaders, each as often as it does.

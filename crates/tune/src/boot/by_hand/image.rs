@@ -48,9 +48,8 @@ fn edit(system: &dyn System, asked: &BootSpec<'_>) -> String {
             None => {}
         }
     }
-    let presets = system.names("/etc/mkinitcpio.d").unwrap_or_default();
-    for name in presets.iter().filter(|name| name.ends_with(".preset")) {
-        let text = system::text(system, &format!("/etc/mkinitcpio.d/{name}")).unwrap_or_default();
+    for path in system::matching(system, "/etc/mkinitcpio.d/*.preset") {
+        let text = system::text(system, &path).unwrap_or_default();
         let options = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let file = options.filter_map(|line| line.split_once("--cmdline")).next_back().map(|(_, rest)| rest);
         let file = file.and_then(|rest| rest.trim_start_matches([' ', '=']).split([' ', '"', '\'']).next());
@@ -59,28 +58,19 @@ fn edit(system: &dyn System, asked: &BootSpec<'_>) -> String {
         }
     }
     if is_line_of_dracut(system) {
-        return format!("write into {DRACUT}/zz-isolator.conf: kernel_cmdline+=\" {words} \"");
+        return format!("write into /etc/dracut.conf.d/zz-isolator.conf: kernel_cmdline+=\" {words} \"");
     }
-    let parts = system.names("/etc/cmdline.d").unwrap_or_default();
-    if parts.iter().any(|name| name.ends_with(".conf")) {
+    if !system::matching(system, "/etc/cmdline.d/*.conf").is_empty() {
         return format!("write into /etc/cmdline.d/isolator.conf: {words}");
     }
     whole_file(system, asked, KERNEL_LINE)
 }
 
-/// Where dracut's settings are; it reads them by their names, and adds to what earlier ones have set.
-const DRACUT: &str = "/etc/dracut.conf.d";
-
-/// Whether dracut's settings have a line.
+/// Whether dracut's settings have a line. It reads them by their names, and adds to what earlier ones set.
 fn is_line_of_dracut(system: &dyn System) -> bool {
-    let in_folder = |folder: &str| {
-        let names = system.names(folder).unwrap_or_default().into_iter();
-        let folder = folder.to_string();
-        names.filter(|name| name.ends_with(".conf")).map(move |name| format!("{folder}/{name}"))
-    };
-    let paths = in_folder("/usr/lib/dracut/dracut.conf.d").chain(in_folder(DRACUT));
+    let paths = ["/etc/dracut.conf", "/usr/lib/dracut/dracut.conf.d/*.conf", "/etc/dracut.conf.d/*.conf"];
     let mut settings = Variables::default();
-    for path in ["/etc/dracut.conf".to_string()].into_iter().chain(paths) {
+    for path in paths.iter().flat_map(|paths| system::matching(system, paths)) {
         settings.read(&system::text(system, &path).unwrap_or_default());
     }
     settings.has("kernel_cmdline")
