@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use aya::Pod;
 use aya::maps::{HashMap, Map, MapData};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::{installed, skipped, skipped_for_lack_of_root};
 
@@ -44,6 +45,23 @@ pub fn cannot_follow() -> bool {
         || skipped(!btf, "it needs a kernel with BTF")
         || skipped(!cause::bpf::is_built_in(), "it needs a build with clang")
         || skipped(!installed("cc"), "it needs cc")
+}
+
+/// Cycles of `row`: with a sample, and of its missed periods.
+pub fn cycles(row: &Value) -> u64 {
+    row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap()
+}
+
+/// Whether `row` accounts for about `all` cycles, with those that it says it did not see: on a busy machine the
+/// reader may come too late for some.
+pub fn accounts_for(document: &Value, row: &Value, all: u64) -> bool {
+    const ABOUT: u64 = 20;
+    let reasons =
+        document["taints"].as_array().unwrap().iter().map(|taint| taint["reason"].as_str().unwrap());
+    let unseen = reasons.filter_map(|reason| reason.split_once(" not seen, ")?.0.split(' ').next());
+    let unseen = unseen.map(|number| number.replace(',', "").parse::<u64>().unwrap()).sum::<u64>();
+    let seen = cycles(row);
+    seen < all + ABOUT && seen + unseen + ABOUT > all
 }
 
 /// The program `tests/programs/changes.c`, built into `folder`.

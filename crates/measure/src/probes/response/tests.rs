@@ -2,6 +2,7 @@
 //! Requests to the probe, and whole rows of it over memory.
 
 use std::io::Write;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use evidence::kind::RowKind;
@@ -106,13 +107,23 @@ const ENDLESS: (u64, u64) = (1 << 40, u64::MAX);
 const FIFTY: (u64, u64) = (1 << 40, 50);
 
 /// A row by `wiring` on the last CPU, with the generator on another where there is one.
-fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (Vec<Sample>, LoopOutcome) {
+fn measured(wiring: Wiring, length: (u64, u64), stop: &AtomicBool) -> (Vec<Sample>, LoopOutcome) {
+    measured_and_seen(wiring, length, stop, &AtomicUsize::new(0))
+}
+
+/// The same, with the number of its samples until now in `seen`.
+fn measured_and_seen(
+    wiring: Wiring,
+    (length, loops): (u64, u64),
+    stop: &AtomicBool,
+    seen: &AtomicUsize,
+) -> (Vec<Sample>, LoopOutcome) {
     let clock = Calibration::measure(Duration::from_millis(5)).unwrap();
     let (samples, mut arrivals) = sample_ring(PERIOD);
     let cpus = thread::affinity();
     let (here, there) = (cpus[cpus.len() - 1], cpus[0]);
     // A thread of its own: it goes to a CPU.
-    let told = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let body = || {
             let ready = ReadyResponse::new(&wiring, Some((there, Policy::Other)), here).unwrap();
             thread::set_affinity(&[here]).unwrap();
@@ -121,9 +132,18 @@ fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (
             let cycles = Cycles { period_ns: PERIOD, start_ns, end_ns, loops };
             ready.run(&cycles, &clock, u64::MAX, samples, stop)
         };
-        scope.spawn(body).join().unwrap()
-    });
-    (std::iter::from_fn(|| arrivals.take()).collect(), told)
+        let row = scope.spawn(body);
+        let mut taken = Vec::new();
+        loop {
+            let is_over = row.is_finished();
+            taken.extend(std::iter::from_fn(|| arrivals.take()));
+            seen.store(taken.len(), Ordering::SeqCst);
+            if is_over {
+                return (taken, row.join().unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    })
 }
 
 fn file() -> tempfile::NamedTempFile {
@@ -158,13 +178,14 @@ fn edges_of_another_cpu_are_answered_by_own_memory_and_by_a_file_s() {
 
 #[test]
 fn a_generator_and_a_responder_that_share_a_file_measure_each_other() {
-    let (file, stop) = (file(), AtomicBool::new(false));
+    let (file, stop, seen) = (file(), AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        let responder = scope.spawn(|| measured(by_file(&file, "responder"), ENDLESS, &stop));
-        // On a busy machine the responder may come to its CPU after fifty edges.
+        let responder = scope.spawn(|| measured_and_seen(by_file(&file, "responder"), ENDLESS, &stop, &seen));
+        // On a busy machine the responder may come to its CPU, or be done with warming up, after fifty edges.
         let given = || measured(by_file(&file, "generator"), FIFTY, &AtomicBool::new(false));
+        let both = |given: &[Sample]| !given.is_empty() && seen.load(Ordering::SeqCst) > 0;
         let (given, told) =
-            std::iter::repeat_with(given).take(100).find(|(given, _)| !given.is_empty()).unwrap_or_default();
+            std::iter::repeat_with(given).take(100).find(|(given, _)| both(given)).unwrap_or_default();
         stop.store(true, Ordering::SeqCst);
         assert!(told.failed.is_none() && !given.is_empty(), "{told:?}");
         let (answered, told) = responder.join().unwrap();
