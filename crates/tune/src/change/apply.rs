@@ -4,7 +4,7 @@
 
 use super::applied::Applied;
 use super::check::in_files;
-use super::here::{Here, of_refusal, plan_path};
+use super::here::{Here, of_refusal};
 use super::in_force::InForce;
 use crate::action::BootLine;
 use crate::boot::{self, BootMethod, BootSpec};
@@ -12,7 +12,7 @@ use crate::plan::{MadeFor, Plan};
 use crate::record::{Record, RecordKind, Step, Undone};
 use crate::system::{self, System};
 use crate::transaction::{self, store, words};
-use crate::{Error, Result, allowed, runtime, units};
+use crate::{Error, Result, runtime, units};
 
 /// The wanted parts of a plan.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,7 +44,7 @@ impl Change {
     }
 
     /// The record that does it; none where nothing is to be done.
-    fn record(self, here: &Here<'_>, plan: &Plan, boot_id: &str) -> Option<Record> {
+    fn record(self, here: &Here<'_>, digest: &str, boot_id: &str) -> Option<Record> {
         let (part, name, start) = match &self {
             Change::Runtime(_) => (RecordKind::Runtime, "runtime", None),
             Change::Units(_) => (RecordKind::Units, "units", None),
@@ -56,7 +56,7 @@ impl Change {
         let steps = self.steps().to_vec();
         let words = if let Change::Boot { words, .. } = self { words } else { BootLine::default() };
         let id = here.fresh_id(name);
-        let record = Record::new(&id, part, &plan.digest, boot_id, &words, steps);
+        let record = Record::new(&id, part, digest, boot_id, &words, steps);
         let theirs = words::found(here.system, &words);
         (!record.steps.is_empty()).then_some(Record { start, theirs, ..record })
     }
@@ -64,47 +64,44 @@ impl Change {
 
 /// Does a plan.
 pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Applied> {
-    admit(here, plan, options)?;
+    admit(here, &plan.made_for, options)?;
     let mut applied = Applied::new(options.dry_run);
     if !options.dry_run {
         applied.recovered = here.recover()?;
     }
     let before = InForce::read(here.system)?;
-    refuse_another_plan(&before, plan)?;
+    refuse_another_plan(&before, &plan.digest)?;
     if !options.dry_run {
         before.end_stale_settings(here.system)?;
     }
     applied.already = before.already();
     // Everything that may be refused is asked before anything is done.
-    let runtime = runtime_change(here, plan, &before, &mut applied)?;
-    let units = units_change(here, plan, options, &before, &mut applied)?;
-    let boot = boot_change(here, plan, options, &before, &mut applied)?;
-    let changes: Vec<Change> = [runtime, units, boot].into_iter().flatten().collect();
+    let kept = plan.kept()?;
+    let changes = changes(here, plan, options, &before, &mut applied)?;
     if options.dry_run {
         changes.iter().for_each(|change| applied.preview(change.steps()));
         return Ok(applied);
     }
-    here.keep_plan(plan)?;
+    kept.write(here.system)?;
     let records =
-        changes.into_iter().filter_map(|change| change.record(here, plan, &before.boot_id)).collect();
+        changes.into_iter().filter_map(|change| change.record(here, &plan.digest, &before.boot_id)).collect();
     let done = carry_out(here.system, records).inspect_err(|_| {
         // A plan of which nothing was done is not the last one.
         if before.records.is_empty() && nothing_left(here.system) {
-            let _ = here.system.remove(&plan_path(&plan.digest));
+            let _ = here.system.remove(&kept.path);
         }
     })?;
     applied.finish(&done);
     Ok(applied)
 }
 
-/// Refuses a plan that is not of this machine, boot and program, and a machine that is not ours to change.
-fn admit(here: &Here<'_>, plan: &Plan, options: Options) -> Result<()> {
+/// Refuses a plan that is not of this machine and boot, and a machine that is not ours to change.
+fn admit(here: &Here<'_>, planned: &MadeFor, options: Options) -> Result<()> {
     let made_for = MadeFor::here(here.root, here.machine);
     let refusal = match options.at_boot {
-        true => plan.made_for.refuses_machine(&made_for),
-        false => plan.made_for.refuses(&made_for),
+        true => planned.refuses_machine(&made_for),
+        false => planned.refuses(&made_for),
     };
-    let refusal = refusal.or(plan.check_unchanged().err()).or(allowed::actions(&plan.actions).err());
     if let Some(refusal) = refusal {
         return Err(of_refusal("apply the plan", &refusal));
     }
@@ -125,8 +122,8 @@ fn other_owner(here: &Here<'_>) -> Result<()> {
     Ok(())
 }
 
-fn refuse_another_plan(before: &InForce, plan: &Plan) -> Result<()> {
-    match before.records.iter().find(|record| record.plan != plan.digest) {
+fn refuse_another_plan(before: &InForce, digest: &str) -> Result<()> {
+    match before.records.iter().find(|record| record.plan != digest) {
         None => Ok(()),
         Some(other) => Err(Error::new(
             "apply the plan",
@@ -136,48 +133,42 @@ fn refuse_another_plan(before: &InForce, plan: &Plan) -> Result<()> {
     }
 }
 
-fn runtime_change(
-    here: &mut Here<'_>,
-    plan: &Plan,
-    before: &InForce,
-    applied: &mut Applied,
-) -> Result<Option<Change>> {
-    if before.has_settings() {
-        return Ok(None);
-    }
-    let (steps, skipped) = runtime::steps(here.system, &plan.actions)?;
-    applied.skipped.extend(skipped);
-    Ok(Some(Change::Runtime(steps)))
-}
-
-fn units_change(
+/// The changes that the plan asks for and that no record has made yet.
+fn changes(
     here: &mut Here<'_>,
     plan: &Plan,
     options: Options,
     before: &InForce,
     applied: &mut Applied,
-) -> Result<Option<Change>> {
-    if before.has_units() || options.at_boot {
-        return Ok(None);
+) -> Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    if !before.has_settings() {
+        let (steps, skipped) = runtime::steps(here.system, &plan.actions)?;
+        applied.skipped.extend(skipped);
+        changes.push(Change::Runtime(steps));
     }
-    let units = units::steps(here.system, &plan.actions)?;
-    applied.skipped.extend(units.skipped);
-    applied.next.extend(units.next);
-    Ok(Some(Change::Units(units.steps)))
+    if options.at_boot {
+        return Ok(changes);
+    }
+    if !before.has_units() {
+        let units = units::steps(here.system, &plan.actions)?;
+        applied.skipped.extend(units.skipped);
+        applied.next.extend(units.next);
+        changes.push(Change::Units(units.steps));
+    }
+    let words = plan.boot_line();
+    changes.extend(boot_change(here, words, options, before, applied)?);
+    Ok(changes)
 }
 
 /// How the words that no file has yet come into the boot line.
 fn boot_change(
     here: &mut Here<'_>,
-    plan: &Plan,
+    words: BootLine,
     options: Options,
     before: &InForce,
     applied: &mut Applied,
 ) -> Result<Option<Change>> {
-    let words = plan.boot_line();
-    if options.at_boot {
-        return Ok(None);
-    }
     if options.runtime_only || words.is_empty() {
         if !options.dry_run && !before.has_settings() && !before.has_units() {
             applied.next.push("isolator tune confirm: have the settings done again at every boot".into());

@@ -5,7 +5,7 @@ use machine::Boot;
 
 use super::applied::Applied;
 use super::check::{in_files, in_force, settings_in_force, verified};
-use super::here::{Here, plan_path, still_to_undo};
+use super::here::{Here, KeptPlan, still_to_undo};
 use super::in_force::InForce;
 use super::unit;
 use crate::action::{ActionKind, Skipped};
@@ -32,13 +32,13 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
         applied.already.push("this plan is confirmed".into());
         return Ok(applied);
     }
-    let plan = here.kept_plan(&digest)?;
+    let plan = KeptPlan::read(here.system, &digest)?;
     settings_in_force(here.system, &before.records, &before.boot_id)?;
     changed.map_or(Ok(()), |record| in_force(here, record, &before.boot_id))?;
     let mut has_unit = with_unit;
     let of_unit = match with_unit {
         true => Vec::new(),
-        false => unit::steps(here, program, &plan_path(&digest), &mut applied)?,
+        false => unit::steps(here, program, &KeptPlan::path(&digest), &mut applied)?,
     };
     has_unit |= !of_unit.is_empty();
     let (words, mut steps) = match changed {

@@ -43,26 +43,42 @@ impl Here<'_> {
         }
         Ok(recovered.into_iter().map(|(record, _)| record.id).collect())
     }
+}
 
-    /// Keeps a plan for confirm and for the unit.
-    pub(super) fn keep_plan(&mut self, plan: &Plan) -> Result<()> {
-        files::make_folders(self.system, RECORDS)?;
-        let text = serde_json::to_string_pretty(plan)
-            .map_err(|error| Error::new("keep the plan", error, "report this"))?;
-        files::replace(self.system, &plan_path(&plan.digest), Some(&Kept::new(&(text + "\n"), None)))
+/// A plan as it is kept beside the records, for confirm and for the unit.
+pub(super) struct KeptPlan {
+    /// Its file.
+    pub(super) path: String,
+    text: String,
+}
+
+impl KeptPlan {
+    /// Where the plan of that digest is kept.
+    pub(super) fn path(digest: &str) -> String {
+        format!("{RECORDS}/plan-{}.json", digest.get(..16).unwrap_or(digest))
     }
 
-    /// The plan that was kept.
-    pub(super) fn kept_plan(&self, digest: &str) -> Result<Plan> {
-        let path = plan_path(digest);
-        let text = system::text(self.system, &path).map_err(|error| failed("read", &path, &error))?;
+    /// Keeps it.
+    pub(super) fn write(&self, system: &mut dyn System) -> Result<()> {
+        files::make_folders(system, RECORDS)?;
+        files::replace(system, &self.path, Some(&Kept::new(&self.text, None)))
+    }
+
+    /// The plan of that digest, which was kept.
+    pub(super) fn read(system: &dyn System, digest: &str) -> Result<Plan> {
+        let path = KeptPlan::path(digest);
+        let text = system::text(system, &path).map_err(|error| failed("read", &path, &error))?;
         Plan::read(&text).map_err(|refusal| of_refusal(&format!("read {path}"), &refusal))
     }
 }
 
-/// Where a plan is kept.
-pub(super) fn plan_path(digest: &str) -> String {
-    format!("{}/plan-{}.json", RECORDS, digest.get(..16).unwrap_or(digest))
+impl Plan {
+    /// It, to be kept.
+    pub(super) fn kept(&self) -> Result<KeptPlan> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::new("keep the plan", error, "report this"))?;
+        Ok(KeptPlan { path: KeptPlan::path(&self.digest), text: text + "\n" })
+    }
 }
 
 /// A refusal of a plan as an error of what was to be done with it.

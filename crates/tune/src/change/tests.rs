@@ -260,7 +260,8 @@ fn refuses_a_plan_of_another_machine_another_boot_or_another_hand() {
     };
     let mut edited = plan.clone();
     edited.actions[0].value += " mitigations=off";
-    assert!(refused(&mut world, &edited).contains("its digest is not that of its content"));
+    let error = Plan::read(&serde_json::to_string(&edited).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("its digest is not that of its content"), "{error}");
     world.system.put("/etc/machine-id", b"ffffffffffffffffffffffffffffffff\n");
     assert_eq!(
         refused(&mut world, &plan),

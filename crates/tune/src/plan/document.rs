@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::intent::Intent;
 use crate::action::{Action, BootLine, PlanRefusal, Skipped};
+use crate::allowed;
 
 /// Version of the document; 2 took what articles set out of it.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -115,7 +116,8 @@ impl From<Plan> for PlanDocument {
 impl TryFrom<PlanDocument> for Plan {
     type Error = PlanRefusal;
 
-    /// The plan of a document whose line is that of its actions.
+    /// The plan of a document: its line is that of its actions, its digest that of its content, and this program
+    /// makes all of its actions. There is no other plan.
     fn try_from(document: PlanDocument) -> Result<Plan, PlanRefusal> {
         if BootLine::of(&document.actions).to_string() != document.boot_line {
             return Err(PlanRefusal {
@@ -123,6 +125,8 @@ impl TryFrom<PlanDocument> for Plan {
                 cure: "plan on this machine, with this program".to_string(),
             });
         }
+        document.check_unchanged()?;
+        allowed::actions(&document.actions)?;
         let PlanDocument { schema_version, made_for, intent, isolated, real_time, housekeeping, .. } =
             document;
         let PlanDocument { why, actions, skipped, warnings, digest, .. } = document;
