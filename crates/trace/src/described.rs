@@ -3,7 +3,7 @@
 
 use machine::units::exact_us;
 
-use crate::model::{Model, Release, SharedWait, Source};
+use crate::model::Model;
 use crate::wait::Wait;
 
 /// The next step for a loop that waits alone do not describe.
@@ -40,20 +40,11 @@ pub(crate) fn notes(name: &str, model: &Model) -> Vec<String> {
              the begin of it with --begin"
         ));
     }
-    if rounds(model) {
+    if model.in_ms && matches!(model.wait, Wait::Epoll(_)) {
         notes.push(format!(
             "{name} waits with a time-out in whole milliseconds: an executor (asyncio, tokio, Go) rounds its own due \
              times up to them, which no row shows; {BY_PLACES}"
         ));
     }
     notes
-}
-
-/// Whether the time-out of the call itself ends its waits, and has whole milliseconds.
-fn rounds(model: &Model) -> bool {
-    let by_timeout = match &model.shared {
-        Some(SharedWait { source, .. }) => *source == Source::Timer(None),
-        None => matches!(model.release, Release::Timer { .. }) && !model.has_own_timer,
-    };
-    matches!(model.wait, Wait::Epoll(_)) && by_timeout
 }

@@ -91,8 +91,8 @@ pub struct Model {
     pub releases: usize,
     /// The other ends of waits at this place.
     pub shared: Option<SharedWait>,
-    /// Whether a timer that outlives a call releases it: a timerfd's, a POSIX timer's.
-    pub has_own_timer: bool,
+    /// Whether a time-out in whole milliseconds releases it: of the call itself, or of another thread's.
+    pub in_ms: bool,
     /// The periods of other such timers for which it waits there.
     pub other_timers: Vec<u64>,
 }
@@ -230,7 +230,7 @@ impl Place {
     }
 
     /// Whether a time-out in whole milliseconds ends the waits: of the call itself, or of another thread's.
-    fn rounds(&self, wait: Wait) -> bool {
+    fn in_ms(&self, wait: Wait) -> bool {
         let in_ms = matches!(wait, Wait::Epoll(_) | Wait::Poll) || 2 * self.inherited > self.by_timer;
         in_ms && self.is_timer() && self.own_timers.is_empty()
     }
@@ -383,8 +383,8 @@ fn of_place((wait, at): WaitPlace, place: &Place, fewest: usize) -> Option<Model
         true => Release::Timer { is_absolute },
         false => Release::Event { waker: most_frequent(place) },
     };
-    let rounds = place.rounds(wait);
-    let paced = |release: Release| (pace(&releases, &gaps, &release, rounds), release);
+    let in_ms = place.in_ms(wait);
+    let paced = |release: Release| (pace(&releases, &gaps, &release, in_ms), release);
     let (mut pace, mut release) = paced(release);
     if pace.period_ns.is_none() && wait != Wait::Yield && matches!(release, Release::Timer { .. }) {
         // Distances may be as even as a grid's, and lead away from every grid.
@@ -407,7 +407,7 @@ fn of_place((wait, at): WaitPlace, place: &Place, fewest: usize) -> Option<Model
         offset_ns: pace.offset_ns,
         releases: releases.len(),
         shared: None,
-        has_own_timer: !place.own_timers.is_empty(),
+        in_ms,
         other_timers: Vec::new(),
     })
 }
@@ -443,11 +443,11 @@ struct Pace {
     offset_ns: Option<u64>,
 }
 
-/// The pace of releases with these gaps between them; `rounds` says that they are rounded to milliseconds.
-fn pace(releases: &[u64], gaps: &[u64], release: &Release, rounds: bool) -> Pace {
+/// The pace of releases with these gaps between them; `in_ms` says that they are rounded to milliseconds.
+fn pace(releases: &[u64], gaps: &[u64], release: &Release, in_ms: bool) -> Pace {
     let median_ns = gaps[gaps.len() / 2];
     let on_grid = matches!(release, Release::Timer { is_absolute: true });
-    let keeps_pace = on_grid || rounds || matches!(release, Release::Event { .. });
+    let keeps_pace = on_grid || in_ms || matches!(release, Release::Event { .. });
     let period_ns = period(releases, median_ns, keeps_pace);
     let (distances, offset_ns) = match period_ns {
         Some(ns) if on_grid => grid(releases, ns),
