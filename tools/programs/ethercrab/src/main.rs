@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use ethercrab::std::{ethercat_now, tx_rx_task};
 use ethercrab::{MainDevice, MainDeviceConfig, PduStorage, Timeouts};
-use smol::stream::StreamExt;
 
 static FRAMES: PduStorage<16, { PduStorage::element_size(1100) }> = PduStorage::new();
 
@@ -20,21 +19,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (period, file) = (Duration::from_micros(period_us.parse()?), File::create(file)?);
     let (tx, rx, pdus) = FRAMES.try_split().map_err(|()| "frames can be split once")?;
     let frames = tx_rx_task(interface, tx, rx)?;
-    std::thread::Builder::new().name("frames".into()).spawn(move || smol::block_on(frames))?;
+    std::thread::Builder::new().name("frames".into()).spawn(move || async_io::block_on(frames))?;
     // The segment is a thread of this machine, which may be busy.
     let timeouts = Timeouts { pdu: Duration::from_secs(1), ..Timeouts::default() };
     let main_device = MainDevice::new(pdus, timeouts, MainDeviceConfig::default());
-    smol::block_on(exchange(&main_device, period, &file))
+    async_io::block_on(exchange(&main_device, period, &file))
 }
 
 async fn exchange(main_device: &MainDevice<'_>, period: Duration, file: &File) -> Result<(), Box<dyn Error>> {
     let failed = |error| format!("{error:?}");
     let group = main_device.init_single_group::<16, 64>(ethercat_now).await.map_err(failed)?;
     let group = group.into_op(main_device).await.map_err(failed)?;
-    let mut ticks = smol::Timer::interval(period);
+    let mut ticks = async_io::Timer::interval(period);
     let started = Instant::now();
     for cycle in 1u64.. {
-        ticks.next().await;
+        (&mut ticks).await;
         let began_ns = started.elapsed().as_nanos() as u64;
         group.tx_rx(main_device).await.map_err(failed)?;
         for device in group.iter(main_device) {
