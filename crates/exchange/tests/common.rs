@@ -3,15 +3,36 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use evidence::{Bundle, Judge, Summary, Verdict};
 use exchange::import::{import, parse, set_limit};
 
+/// Output that is the end of another version's: before its `sysinfo` jitterdebugger wrote a version and the
+/// figures, and a person may keep the table alone of what oslat prints.
+static ENDS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("others");
+    fs::create_dir_all(&folder).unwrap();
+    let end = |name: &str, head: &str, whole: &str, first: &str| {
+        let whole = fs::read_to_string(Path::new(FIXTURES).join(whole)).unwrap();
+        let end = &whole[whole.find(first).unwrap()..];
+        fs::write(folder.join(name), format!("{head}{end}")).unwrap();
+        folder.join(name)
+    };
+    vec![
+        end("jitterdebugger-0.1.json", "{\n  \"version\": 1,\n", "jitterdebugger-0.3.1.json", "  \"cpu\""),
+        end("oslat-2.6-table.txt", "", "oslat-2.6.txt", "    001 (us):"),
+    ]
+});
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/import");
+
 /// The files of all tools' output.
 pub fn fixtures() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
+    let folder = Path::new(FIXTURES);
     let entries = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files = entries(&folder).chain(entries(&folder.join("others"))).collect::<Vec<_>>();
+    let mut files = entries(folder).chain(entries(&folder.join("others"))).collect::<Vec<_>>();
+    files.extend(ENDS.iter().cloned());
     files.retain(|path| path.is_file() && path.extension().is_some_and(|ending| ending != "md"));
     files.sort();
     files
