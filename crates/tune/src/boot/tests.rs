@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use inspect::boot::grub;
 use machine::Boot;
 use machine::boot::Loader;
+use similar::{Algorithm, Change, ChangeTag};
 
 use super::*;
 use crate::places::TRIAL;
@@ -127,20 +128,24 @@ fn an_apply_gives_the_bytes_that_are_expected() {
     }
     let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/applied.txt");
     if std::env::var_os("ISOLATOR_BLESS").is_some() {
-        std::fs::create_dir_all(expected.parent().unwrap()).unwrap();
         std::fs::write(&expected, &seen).unwrap();
     }
     assert_eq!(seen, std::fs::read_to_string(expected).unwrap());
 }
 
-/// The lines that went and those that came; line by line, since we never move any.
+/// The lines that went and those that came, with their numbers in the old and the new file.
 fn difference(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
-    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
-    let lines =
-        |sign: &str, lines: &[&str]| lines.iter().map(|line| format!("{sign}{line}\n")).collect::<String>();
-    lines("-", &old[head..old.len() - tail]) + &lines("+", &new[head..new.len() - tail])
+    let parts = similar::capture_diff_slices(Algorithm::Myers, &old, &new);
+    let changes = parts.iter().flat_map(|part| part.iter_changes(&old, &new));
+    let number = |change: &Change<&str>| match change.tag() {
+        ChangeTag::Insert => change.new_index(),
+        ChangeTag::Delete => change.old_index(),
+        ChangeTag::Equal => None,
+    };
+    let line =
+        |change: Change<&str>| Some(format!("{}{} {}\n", change.tag(), number(&change)? + 1, change.value()));
+    changes.filter_map(line).collect()
 }
 
 #[test]
