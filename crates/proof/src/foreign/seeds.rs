@@ -25,7 +25,8 @@ fn below(folder: &Path) -> Vec<Vec<u8>> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path()).collect();
     // The order of a folder is no order.
     paths.sort();
-    paths.iter().filter_map(|path| fs::read(path).ok()).collect()
+    let all = |path: &PathBuf| if path.is_dir() { below(path) } else { Vec::from_iter(fs::read(path)) };
+    paths.iter().flat_map(all).collect()
 }
 
 const SMALL: FleetSize = FleetSize { cpus: 1, loads: 2, seconds: 9 };
