@@ -287,6 +287,47 @@ pub struct EthercatOptions {
     pub force: bool,
 }
 
+/// The measures by which a run is judged, and the end of a row by them.
+#[derive(Debug, Clone, Default, Args)]
+pub struct VerdictOptions {
+    /// Allowed latency, or share of the period [default: 10%]
+    ///
+    /// A cycle above it is late. A time, or a share of the period; for each period its own as
+    /// 25us:10us,1ms:100us.
+    #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
+    pub limit: Option<String>,
+    /// Rate of late episodes to stay below [default: 0.001]
+    ///
+    /// Begins of episodes among cycles, at 95 % confidence.
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
+    pub claim: Option<f64>,
+    /// Count of the claim: late episodes; or late cycles (cycle, independent) [default: episode]
+    ///
+    /// An episode is a run of late cycles. A rate per cycle needs a cluster factor that the data give, or
+    /// your word that late cycles are independent.
+    #[arg(hide_short_help = true, long, value_name = "UNIT", value_parser = claim_per(), hide_possible_values = true, help_heading = CLAIM)]
+    pub claim_per: Option<String>,
+    /// Allow M late cycles in any K, as 1in10
+    ///
+    /// K are consecutive. A missed period is a late cycle. Every window of K cycles is judged.
+    #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true, help_heading = CLAIM)]
+    pub allow: Option<LateAllowance>,
+    /// Taints without effect on the verdict
+    ///
+    /// They are shown all the same: not-real-time-kernel,steal.
+    #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
+    pub accept: Vec<String>,
+    /// List latencies above this as spikes [default: limit]
+    ///
+    /// As --on-threshold. By default it is the limit.
+    #[arg(long, alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
+    pub threshold: Option<Duration>,
+    /// End each row early, once the claim is reached (held), or a cycle is late (exceeded); at most
+    /// --duration
+    #[arg(hide_short_help = true, long, value_name = "held|exceeded", value_parser = until(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
+    pub until: Vec<Until>,
+}
+
 /// The measurement's options; missing ones come from `--like`, else from the defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunOptions {
@@ -343,42 +384,9 @@ pub struct RunOptions {
     /// best one available]
     #[arg(hide_short_help = true, long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Allowed latency, or share of the period [default: 10%]
-    ///
-    /// A cycle above it is late. A time, or a share of the period; for each period its own as
-    /// 25us:10us,1ms:100us.
-    #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
-    pub limit: Option<String>,
-    /// Rate of late episodes to stay below [default: 0.001]
-    ///
-    /// Begins of episodes among cycles, at 95 % confidence.
-    #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
-    pub claim: Option<f64>,
-    /// Count of the claim: late episodes; or late cycles (cycle, independent) [default: episode]
-    ///
-    /// An episode is a run of late cycles. A rate per cycle needs a cluster factor that the data give, or
-    /// your word that late cycles are independent.
-    #[arg(hide_short_help = true, long, value_name = "UNIT", value_parser = claim_per(), hide_possible_values = true, help_heading = CLAIM)]
-    pub claim_per: Option<String>,
-    /// Allow M late cycles in any K, as 1in10
-    ///
-    /// K are consecutive. A missed period is a late cycle. Every window of K cycles is judged.
-    #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true, help_heading = CLAIM)]
-    pub allow: Option<LateAllowance>,
-    /// Taints without effect on the verdict
-    ///
-    /// They are shown all the same: not-real-time-kernel,steal.
-    #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
-    pub accept: Vec<String>,
-    /// List latencies above this as spikes [default: limit]
-    ///
-    /// As --on-threshold. By default it is the limit.
-    #[arg(long, alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
-    pub threshold: Option<Duration>,
-    /// End each row early, once the claim is reached (held), or a cycle is late (exceeded); at most
-    /// --duration
-    #[arg(hide_short_help = true, long, value_name = "held|exceeded", value_parser = until(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
-    pub until: Vec<Until>,
+    /// The measures by which it is judged.
+    #[command(flatten)]
+    pub verdict: VerdictOptions,
     /// Runs of other boots that are judged together with this one.
     #[command(flatten)]
     pub boots: BootOptions,

@@ -20,7 +20,12 @@ pub fn refuse(options: &RunOptions, spec: &RunSpec) -> Result<(), String> {
     let (response, ethercat) = (&options.response, &options.ethercat);
     let given = [
         ("--period", !options.period.is_empty(), spec.has_kind(RowKind::has_period), "a probe with a period"),
-        ("--allow", options.allow.is_some(), spec.has_kind(RowKind::has_period), "a probe with a period"),
+        (
+            "--allow",
+            options.verdict.allow.is_some(),
+            spec.has_kind(RowKind::has_period),
+            "a probe with a period",
+        ),
         ("--timer", options.timer.is_some(), is_wakeup, "the wakeup probe"),
         (
             "--priority",

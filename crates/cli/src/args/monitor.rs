@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 use evidence::cause::Choice;
-use evidence::limit::Until;
-use evidence::weakly_hard::LateAllowance;
 use machine::{CpuSet, Use};
 use trace::boundary::PlaceName;
 
-use super::{BootOptions, CLAIM, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
-use crate::values::{allowance, causes, claim_per, cpus, duration, loads, place, purpose, taint, until};
+use super::{BootOptions, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS, VerdictOptions};
+use crate::values::{causes, cpus, duration, loads, place, purpose};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -112,42 +110,9 @@ pub struct MonitorArgs {
     /// best one available]
     #[arg(hide_short_help = true, long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
-    /// Allowed latency, or share of the period [default: 10%]
-    ///
-    /// A cycle above it is late. A time, or a share of the period; for each period its own as
-    /// 25us:10us,1ms:100us.
-    #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
-    pub limit: Option<String>,
-    /// Rate of late episodes to stay below [default: 0.001]
-    ///
-    /// Begins of episodes among cycles, at 95 % confidence.
-    #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = CLAIM)]
-    pub claim: Option<f64>,
-    /// Count of the claim: late episodes; or late cycles (cycle, independent) [default: episode]
-    ///
-    /// An episode is a run of late cycles. A rate per cycle needs a cluster factor that the data give, or
-    /// your word that late cycles are independent.
-    #[arg(hide_short_help = true, long, value_name = "UNIT", value_parser = claim_per(), hide_possible_values = true, help_heading = CLAIM)]
-    pub claim_per: Option<String>,
-    /// Allow M late cycles in any K, as 1in10
-    ///
-    /// K are consecutive. A missed period is a late cycle. Every window of K cycles is judged.
-    #[arg(long, value_name = "MinK", value_parser = allowance, allow_hyphen_values = true, help_heading = CLAIM)]
-    pub allow: Option<LateAllowance>,
-    /// Taints without effect on the verdict
-    ///
-    /// They are shown all the same: not-real-time-kernel,steal.
-    #[arg(long, value_name = "CODE,…", value_parser = taint(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
-    pub accept: Vec<String>,
-    /// List latencies above this as spikes [default: limit]
-    ///
-    /// By default it is the limit.
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
-    pub threshold: Option<Duration>,
-    /// End each row early, once the claim is reached (held), or a cycle is late (exceeded); at most
-    /// --duration
-    #[arg(hide_short_help = true, long, value_name = "held|exceeded", value_parser = until(), hide_possible_values = true, value_delimiter = ',', help_heading = CLAIM)]
-    pub until: Vec<Until>,
+    /// The measures by which it is judged.
+    #[command(flatten)]
+    pub verdict: VerdictOptions,
     /// Runs of other boots that are judged together with this one.
     #[command(flatten)]
     pub boots: BootOptions,

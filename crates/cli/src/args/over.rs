@@ -26,8 +26,8 @@ impl RunOptions {
         if !self.period.is_empty() {
             asked.periods_ns = self.period.iter().copied().map(ns).collect();
         }
-        if !self.accept.is_empty() {
-            asked.accept.clone_from(&self.accept);
+        if !self.verdict.accept.is_empty() {
+            asked.accept.clone_from(&self.verdict.accept);
         }
         if let Some(cpus) = &self.cpus {
             asked.cpus = cpus.clone();
@@ -37,7 +37,7 @@ impl RunOptions {
         }
         asked.response = wired(asked.response, &self.response);
         asked.ethercat = driven(asked.ethercat, &self.ethercat);
-        over(&mut asked.limit, &self.limit);
+        over(&mut asked.limit, &self.verdict.limit);
         if let (None, Some(Ok(purpose))) = (&asked.limit, asked.purpose.as_deref().map(str::parse::<Use>)) {
             asked.limit = Some(purpose.limits(&asked.periods_ns));
         }
@@ -47,15 +47,15 @@ impl RunOptions {
         over(&mut asked.duration_ns, &self.duration.map(ns));
         over(&mut asked.loops, &self.loops);
         over(&mut asked.warm_up_ns, &self.warm_up.map(ns));
-        over(&mut asked.threshold_ns, &self.threshold.map(ns));
-        over(&mut asked.claim, &self.claim);
+        over(&mut asked.threshold_ns, &self.verdict.threshold.map(ns));
+        over(&mut asked.claim, &self.verdict.claim);
         let named =
             |name: &str| ClaimPer::NAMES.iter().find(|(known, _)| *known == name).map(|(_, per)| *per);
-        over(&mut asked.claim_per, &self.claim_per.as_deref().and_then(named));
-        if !self.until.is_empty() {
-            asked.until.clone_from(&self.until);
+        over(&mut asked.claim_per, &self.verdict.claim_per.as_deref().and_then(named));
+        if !self.verdict.until.is_empty() {
+            asked.until.clone_from(&self.verdict.until);
         }
-        over(&mut asked.allow, &self.allow.map(|allowed| allowed.to_string()));
+        over(&mut asked.allow, &self.verdict.allow.map(|allowed| allowed.to_string()));
         over(&mut asked.dma_latency_us, &self.dma_latency);
         over(&mut asked.isolate, &self.isolate);
         over(&mut asked.causes, &self.causes);

@@ -142,7 +142,7 @@ mod tests {
         let script = parsed([vec!["prove"], script].concat());
         for args in [&job, &set, &script] {
             assert_eq!(
-                (args.loads.as_deref(), args.options.limit.as_deref()),
+                (args.loads.as_deref(), args.options.verdict.limit.as_deref()),
                 (Some("idle,timers"), Some("100us"))
             );
         }

@@ -37,7 +37,7 @@ pub fn run(args: ProveArgs) -> VerbResult {
         // A use is proven under every load that the machine can run.
         asked = under(asked, if args.options.purpose.is_some() { "all" } else { "idle" })?;
     }
-    let until_held = args.options.until.contains(&Until::Held);
+    let until_held = args.options.verdict.until.contains(&Until::Held);
     if asked.duration_ns.is_none() && asked.loops.is_none() && args.options.loops.is_none() && !until_held {
         asked.duration_ns = Some(DURATION_NS);
     }
