@@ -5,36 +5,25 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use serde_json::Value;
 
+use crate::common::stranger::Stranger;
 use crate::common::{
     conforms, folder, installed, isolator, read, skipped, skipped_for_lack_of_cpus, skipped_for_lack_of_root,
 };
 
-/// The program at work, until this is dropped.
-struct Keeps(Child);
-
-impl Keeps {
-    /// It runs on that CPU, for longer than a measurement.
-    fn start(folder: &Path, how: &str, cpu: &str) -> Keeps {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/kept.c");
-        let program = folder.join("kept");
-        let mut cc = Command::new("cc");
-        cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).args([&program, &source]);
-        assert!(cc.status().unwrap().success(), "cc refused kept.c");
-        fs::hard_link(&program, folder.join("wild")).unwrap();
-        let own = File::create(folder.join("own")).unwrap();
-        Keeps(Command::new(program).args([how, cpu, "60"]).stdout(own).spawn().unwrap())
-    }
-}
-
-impl Drop for Keeps {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The program at work on that CPU, for longer than a measurement.
+fn keeps(folder: &Path, how: &str, cpu: &str) -> Stranger {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/kept.c");
+    let program = folder.join("kept");
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).args([&program, &source]);
+    assert!(cc.status().unwrap().success(), "cc refused kept.c");
+    fs::hard_link(&program, folder.join("wild")).unwrap();
+    let own = File::create(folder.join("own")).unwrap();
+    Stranger(Command::new(program).args([how, cpu, "60"]).stdout(own).spawn().unwrap())
 }
 
 /// Whether what kept the CPU was the mapping of memory or its end, by the kernel's functions from there on.
@@ -54,7 +43,7 @@ fn kept(how: &str, collector: &str) -> Option<(Vec<Value>, Vec<String>)> {
     }
     let folder = folder();
     let cpu = (std::thread::available_parallelism().unwrap().get() - 1).to_string();
-    let keeps = Keeps::start(folder.path(), how, &cpu);
+    let keeps = keeps(folder.path(), how, &cpu);
     let asked = ["measure", "wakeup", "--quiet", "--cpus", &cpu, "--duration", "3s", "--warm-up", "500ms"];
     let asked = [&asked[..], &["--threshold", "20us", "--causes", collector, "-o", "b"]].concat();
     let ran = isolator(folder.path(), &asked);

@@ -10,11 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::stranger::{Stranger, all_bpf_programs, bpf_programs, changes, has_in_map};
-use crate::common::{
-    Ran, command, conforms, folder, installed, isolator, isolator_as_nobody, read, skipped,
-    skipped_for_lack_of_root, wait_for,
-};
+use crate::common::stranger::{Stranger, all_bpf_programs, bpf_programs, cannot_follow, changes, has_in_map};
+use crate::common::{Ran, command, conforms, folder, isolator, isolator_as_nobody, read, wait_for};
 
 /// A program of the corpus, built in a folder.
 fn built(folder: &Path, name: &str, is_seeded: bool) -> PathBuf {
@@ -32,40 +29,12 @@ fn compiled(folder: &Path, source: &Path, more: &[&str]) -> PathBuf {
     program
 }
 
-fn cannot_watch() -> bool {
-    let btf = Path::new("/sys/kernel/btf/vmlinux").exists();
-    skipped_for_lack_of_root()
-        || skipped(!btf || !installed("cc"), "it needs a C compiler, and a kernel with BTF")
-        || skipped(!cause::bpf::is_built_in(), "it needs a build with clang")
-}
-
-/// A program that is not ours, and its end.
-struct Watchable(Child);
-
-impl Watchable {
-    fn start(program: &Path, args: &[&str]) -> Watchable {
-        let mut command = Command::new(program);
-        Watchable(command.args(args).stdout(Stdio::null()).spawn().unwrap())
-    }
-
-    fn process(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Watchable {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn findings_go_into_json_junit_and_sarif() {
-    skip_if!(cannot_watch());
+    skip_if!(cannot_follow());
     let folder = folder();
     let program = built(folder.path(), "malloc.c", true);
-    let running = Watchable::start(&program, &[]);
+    let running = Stranger::start(&program, &[]);
     let process = running.process();
     let args = ["lint", &process, "--duration", "500ms", "--json", "--junit", "l.xml", "--sarif", "l.sarif"];
     let ran = isolator(folder.path(), &args).ended(2);
@@ -108,7 +77,7 @@ fn of_sarif(log: &Value) {
 
 #[test]
 fn a_clean_program_that_is_started_here_breaks_no_rule() {
-    skip_if!(cannot_watch());
+    skip_if!(cannot_follow());
     let folder = folder();
     let program = built(folder.path(), "malloc.c", false);
     let args = ["lint", "--duration", "500ms", "--junit", "l.xml", "--command", program.to_str().unwrap()];
@@ -120,9 +89,9 @@ fn a_clean_program_that_is_started_here_breaks_no_rule() {
 
 #[test]
 fn a_program_without_a_real_time_thread_is_refused() {
-    skip_if!(cannot_watch());
+    skip_if!(cannot_follow());
     let folder = folder();
-    let running = Watchable::start(Path::new("sleep"), &["60"]);
+    let running = Stranger::start(Path::new("sleep"), &["60"]);
     let process = running.process();
     isolator(folder.path(), &["lint", &process, "--junit", "l.xml"]).refused(&format!(
         "cannot lint the process {process}: its only thread has no real-time policy; start it with isolator run --priority 80, or name a --thread"
@@ -135,7 +104,7 @@ fn a_program_without_a_real_time_thread_is_refused() {
 
 #[test]
 fn a_program_that_ends_too_early_is_refused() {
-    skip_if!(cannot_watch());
+    skip_if!(cannot_follow());
     let folder = folder();
     let args = ["lint", "--duration", "20s", "--command", "chrt", "-f", "50", "sleep", "1.5"];
     let line = isolator(folder.path(), &args).line();
@@ -182,7 +151,7 @@ impl Linted {
 
 #[test]
 fn a_change_while_lint_watches_is_one_line() {
-    skip_if!(cannot_watch());
+    skip_if!(cannot_follow());
     for (what, expected) in [
         ("becomes", "events after execve() of sleep: it is another program; only events before it count"),
         ("ends", "later events of the program: it ended during the watch"),
@@ -223,7 +192,7 @@ fn a_change_while_lint_watches_is_one_line() {
 
 #[test]
 fn a_program_that_executes_another_one_too_early_is_refused() {
-    skip_if!(cannot_watch());
+    skip_if!(cannot_follow());
     let linted = Linted::start("becomes");
     let (lint, process) = (linted.lint.id(), linted.program.0.id());
     wait_for("the kernel part", || has_in_map::<u32>(lint, "processes", process));
@@ -235,7 +204,7 @@ fn a_program_that_executes_another_one_too_early_is_refused() {
 
 #[test]
 fn processes_that_a_program_makes_are_not_judged() {
-    skip_if!(cannot_watch());
+    skip_if!(cannot_follow());
     let folder = folder();
     let program = Stranger::start(changes(folder.path()), &["forks"]);
     let ran = isolator(folder.path(), &["lint", "--duration", "1s", "--json", "-", &program.process()]);
@@ -255,7 +224,7 @@ fn a_process_that_is_not_there_or_anothers_is_refused() {
     isolator(folder.path(), &["lint"]).ended(1);
     let ran = isolator(folder.path(), &["lint", "1", "--json", "-", "--sarif", "-"]);
     ran.refused("only one of --json -, --junit - and --sarif - can be given; write the others to files");
-    skip_if!(cannot_watch());
+    skip_if!(cannot_follow());
     isolator(folder.path(), &["lint", "4194305"]).refused(
         "cannot follow the process 4194305: there is no such process; give the number of one that runs",
     );

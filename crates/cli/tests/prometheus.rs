@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::looping::{Looping, me};
+use crate::common::stranger::Stranger;
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -128,15 +129,8 @@ fn figures_that_go_nowhere_are_refused_or_noted() {
     assert!(notes.contains("figures for Prometheus are missing or old: cannot write longlong"), "{notes}");
 }
 
-/// A Prometheus of its own; killed with the test.
-struct Prometheus(Child, String);
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+/// A Prometheus of its own, and its address.
+struct Prometheus(#[expect(dead_code)] Stranger, String);
 
 impl Prometheus {
     fn start(program: &Path, folder: &Path, target: &str) -> Prometheus {
@@ -162,7 +156,7 @@ impl Prometheus {
         command.args(["--config.file=prometheus.yml", "--storage.tsdb.path=store", "--log.level=warn"]);
         command.args(["--enable-feature=native-histograms", &format!("--web.listen-address={address}")]);
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Prometheus(command.spawn().unwrap(), address)
+        Prometheus(Stranger(command.spawn().unwrap()), address)
     }
 
     /// The answer, by probe.
