@@ -52,8 +52,8 @@ pub fn cycles(row: &Value) -> u64 {
     row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap()
 }
 
-/// Whether `row` accounts for about `all` cycles, with those that it says it did not see: on a busy machine the
-/// reader may come too late for some.
+/// Whether `row` accounts for about `all` cycles, with those that it says it did not see: on a busy machine
+/// the reader may come too late for some.
 pub fn accounts_for(document: &Value, row: &Value, all: u64) -> bool {
     const ABOUT: u64 = 20;
     let reasons =

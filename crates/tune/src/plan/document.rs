@@ -116,8 +116,8 @@ impl From<Plan> for PlanDocument {
 impl TryFrom<PlanDocument> for Plan {
     type Error = PlanRefusal;
 
-    /// The plan of a document: its line is that of its actions, its digest that of its content, and this program
-    /// makes all of its actions. There is no other plan.
+    /// The plan of a document: its line is that of its actions, its digest that of its content, and this
+    /// program makes all of its actions. There is no other plan.
     fn try_from(document: PlanDocument) -> Result<Plan, PlanRefusal> {
         if BootLine::of(&document.actions).to_string() != document.boot_line {
             return Err(PlanRefusal {
