@@ -15,6 +15,8 @@ pub const PARTITION: &str = "/sys/fs/cgroup/isolator";
 pub(crate) const BALANCE: &str = "/run/systemd/system/irqbalance.service.d";
 /// The id of a boot entry that is tried.
 pub const TRIAL: &str = "isolator-trial";
+/// And its title.
+pub const TRIAL_TITLE: &str = "Isolator trial";
 /// The drop-in of GRUB's generator; its number lets it come after those that set the line anew, as cloud
 /// images do.
 pub(crate) const DROP_IN: &str = "/etc/default/grub.d/99-isolator.cfg";

@@ -13,7 +13,7 @@ use machine::boot::line::with_words;
 
 use super::grubenv::arm;
 use super::spec::{BootLoader, BootMethod, BootSpec, file, first_line_with, lasts, text, untouched};
-use crate::places::TRIAL;
+use crate::places::{TRIAL, TRIAL_TITLE};
 use crate::record::Step;
 use crate::record::kept::Kept;
 use crate::record::own::{OwnPart, with_block};
@@ -39,10 +39,12 @@ impl BootLoader for GrubBls {
         // the menu lies on the EFI system partition.
         let menu = crate::system::text(system, &format!("{}/grub.cfg", asked.boot.folder));
         let once = menu.map_or(true, |menu| menu.contains("next_entry"));
-        let armed = if once { arm(system, &format!("{}/grubenv", asked.boot.folder), &id)? } else { None };
+        // Many a machine's id begins with a digit, and GRUB would take the entry's for the number of an entry.
+        let variables = format!("{}/grubenv", asked.boot.folder);
+        let armed = if once { arm(system, &variables, TRIAL_TITLE)? } else { None };
         if let Some(arm) = armed {
             let mut copy = EntryFile::read(&text(system, &default.file)?);
-            copy.set("title", "Isolator trial");
+            copy.set("title", TRIAL_TITLE);
             copy.set("version", &format!("0-{TRIAL}"));
             add(&mut copy, asked.words);
             let path = format!("{}/{id}.conf", crate::system::folder(&default.file));

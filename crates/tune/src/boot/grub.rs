@@ -12,7 +12,7 @@ use machine::boot::BootEntry;
 use super::grubenv::arm;
 use super::spec::{BootLoader, BootMethod, BootSpec, file, lasts, text, untouched};
 use crate::generator::{self, LossReason};
-use crate::places::{DROP_IN, TRIAL};
+use crate::places::{DROP_IN, TRIAL, TRIAL_TITLE};
 use crate::record::Step;
 use crate::record::kept::Kept;
 use crate::record::own::{OwnPart, with_block, with_lines};
@@ -44,7 +44,7 @@ impl BootLoader for GrubDebian {
         let entry = grub::menu(&menu, &menu_path).into_iter().find(|entry| entry.entry.id == found.id);
         let armed = arm(system, &format!("{folder}/grubenv"), TRIAL)?.filter(|_| once);
         if let (Some(arm), Some(entry)) = (armed, entry) {
-            let copy = entry.copy("Isolator trial", TRIAL, asked.words);
+            let copy = entry.copy(TRIAL_TITLE, TRIAL, asked.words);
             let custom = file(system, &format!("{folder}/custom.cfg"), OwnPart::Block, |text| {
                 with_block(text, &copy)
             })?;

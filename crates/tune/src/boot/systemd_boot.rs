@@ -12,7 +12,7 @@ use machine::boot::BootEntry;
 use machine::boot::line::value;
 
 use super::spec::{BootLoader, BootMethod, BootSpec, file, first_line_with, lasts, text, untouched};
-use crate::places::TRIAL;
+use crate::places::{TRIAL, TRIAL_TITLE};
 use crate::record::Step;
 use crate::record::own::OwnPart;
 use crate::system::System;
@@ -42,7 +42,7 @@ impl BootLoader for SystemdBoot {
     fn first(&self, system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
         let found = self.find(system, asked)?;
         let mut copy = EntryFile::read(&text(system, &found.file)?);
-        copy.set("title", "Isolator trial");
+        copy.set("title", TRIAL_TITLE);
         copy.add_options(asked.words);
         let path = |name: &str| format!("{}/entries/{name}.conf", asked.boot.folder);
         // With variables systemd blesses an entry that was counted down, which would then be the first for

@@ -3,6 +3,7 @@
 //! the boot.
 
 use super::*;
+use crate::record::own::OwnPart;
 use crate::system::memory::MemoryMachine;
 
 /// The line that the fixture's default entry boots, as `/proc/cmdline` shows it.
@@ -190,5 +191,19 @@ fn a_line_tells_a_system_in_memory() {
         let spec = BootSpec { running: Some(line), ..asked(&boot, &words) };
         let refused = first(&mut system, &spec).is_err_and(|error| error.to_string().contains("in RAM"));
         assert_eq!(refused, live, "{line}");
+    }
+}
+
+/// GRUB takes `567f-0-trial` for entry 567: seen by a real boot.
+#[test]
+fn no_armed_name_begins_with_a_digit() {
+    for (name, _, record) in all_records() {
+        for step in &record.steps {
+            let Step::File { own: OwnPart::Variable { name: variable, value }, .. } = &step.step else {
+                continue;
+            };
+            let begins_with_digit = value.starts_with(|first: char| first.is_ascii_digit());
+            assert!(variable != "next_entry" || !begins_with_digit, "{name}: {value}");
+        }
     }
 }
