@@ -6,6 +6,8 @@ mod batch;
 mod contender;
 mod cpp;
 mod ends;
+#[cfg(feature = "iceoryx2")]
+mod iceoryx;
 mod rings;
 
 use std::error::Error;
@@ -68,6 +70,8 @@ fn contenders<M: Message>() -> Result<Vec<Contender>, Box<dyn Error>> {
         Contender::of::<M, _>("crossbeam", rings::crossbeam::<M>()),
         Contender::of::<M, _>("ringbuf", rings::ringbuf::<M>()),
         Contender::of::<M, _>("heapless", rings::heapless::<M>()),
+        #[cfg(feature = "iceoryx2")]
+        iceoryx::contender::<M>()?,
     ])
 }
 
