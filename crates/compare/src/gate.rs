@@ -6,7 +6,8 @@
 //! err in at most [`ALPHA`] of gates between runs of the same machine: each is one of `comparisons`
 //! (Bonferroni). With several baselines a figure is worse only where it is worse than in every one of them,
 //! which lets what differs from run to run pass as far as the baselines show it. What was measured and is no
-//! more, and a verdict that no longer holds, fail too.
+//! more, and a verdict that no longer holds, fail too. A limit or claim that the judge gives is asked of the
+//! candidate itself: a baseline that does not keep it either is no excuse.
 //!
 //! **Not judged is not passed**: a figure of which a doubling would not be seen, a row that is too short,
 //! that no baseline has or that no limit judges, and a load that ran in no run keep the gate from passing.
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::likeness::{self, Difference};
 use crate::runs::{self, ComparedRun};
+use evidence::document::VerdictParts;
 use evidence::manifest::{NotRun, RowKey, SCHEMA_VERSION};
 use evidence::reader::Bundle;
 use evidence::verdict::VerdictOutcome;
@@ -61,11 +63,15 @@ pub struct GateOptions {
     pub seed: u64,
     /// Whether unlike runs are judged all the same.
     pub force: bool,
+    /// Whether the judge gave the limit, or late cycles to allow: then the candidate has to keep it.
+    pub limit_given: bool,
+    /// Whether the judge gave the claim: then the candidate has to support it.
+    pub claim_given: bool,
 }
 
 impl Default for GateOptions {
     fn default() -> Self {
-        GateOptions { tolerance: TOLERANCE, seed: SEED, force: false }
+        GateOptions { tolerance: TOLERANCE, seed: SEED, force: false, limit_given: false, claim_given: false }
     }
 }
 
@@ -115,11 +121,44 @@ pub struct Gated {
     pub caveats: Vec<String>,
 }
 
+/// The candidate's verdict against the judge's own limit or claim, where it does not hold.
+enum Given {
+    Exceeded(String),
+    Open(String),
+}
+
+/// How the error begins that is an open verdict by the judge's own options.
+const OPEN: &str = "by the limit or claim that was given";
+
+/// The words of the reason on a limit of the judge's own.
+const NOT_KEPT: &str = "the limit that was given does not hold";
+
+/// A limit or claim of the judge's own is asked of the candidate, whatever the baselines are.
+fn as_given(verdict: &VerdictParts, choice: &GateOptions) -> Option<Given> {
+    let why = verdict.reasons.first().cloned().unwrap_or_default();
+    match verdict.outcome {
+        VerdictOutcome::Exceeded if choice.limit_given => {
+            Some(Given::Exceeded(format!("{VERDICT}{NOT_KEPT}: {why}")))
+        }
+        VerdictOutcome::Unproven if choice.claim_given || choice.limit_given && verdict.kept.is_none() => {
+            Some(Given::Open(format!("{OPEN} the candidate is unproven: {why}")))
+        }
+        _ => None,
+    }
+}
+
 /// How the reason begins that is a verdict which no longer holds.
 const VERDICT: &str = "verdict: ";
 
 impl Gated {
-    /// The reason that is a verdict which no longer holds.
+    /// Whether nothing got worse, and the candidate does not keep the limit that the judge gave.
+    pub fn fails_its_limit_alone(&self) -> bool {
+        let is_limit =
+            |reason: &str| reason.strip_prefix(VERDICT).is_some_and(|why| why.starts_with(NOT_KEPT));
+        matches!(&self.reasons[..], [reason] if is_limit(reason))
+    }
+
+    /// The reason that is a verdict which does not hold, or no longer.
     pub fn verdict_changed(&self) -> Option<&str> {
         self.reasons.iter().map(String::as_str).find(|reason| reason.starts_with(VERDICT))
     }
@@ -185,6 +224,12 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     let is_news = errors.is_empty() || (can_be_judged && after.verdict.outcome == VerdictOutcome::Exceeded);
     if is_news && sides.iter().all(|side| rank(side.verdict.outcome) < rank(after.verdict.outcome)) {
         reasons.push(verdict_changed(&sides, &after));
+    } else if is_news {
+        match as_given(&after.verdict, choice) {
+            Some(Given::Exceeded(why)) => reasons.push(why),
+            Some(Given::Open(why)) => errors.push(why),
+            None => {}
+        }
     }
     reasons.extend(not_measured.iter().map(gone));
     reasons.extend(worse.iter().map(ToString::to_string));
@@ -252,6 +297,7 @@ impl Gated {
                 "take the bundle again from where it was written, or measure again".to_string()
             }
             Some(seconds) => format!("measure both alike, each row for {} or longer", length(seconds)),
+            None if why.starts_with(OPEN) => "measure longer, or judge by another limit or claim".to_string(),
             None => "measure both alike, with the same rows".to_string(),
         };
         Some(Error::on("judge", &self.candidate.bundle, format!("{why}{more}"), cure))

@@ -16,7 +16,8 @@ tolerance. Family-wise error rate: 5 %. With several baselines a figure must be
 worse than in each. A verdict that no longer holds and a row that is no longer
 measured fail as well. A figure of which a doubling would not be seen is not
 judged: the gate ends with 1, and says how long both runs must be. All runs are
-judged by the options given here, else by those of the strictest baseline.
+judged by the options given here, else by those of the strictest baseline. A
+limit that is given has to hold, and a claim has to be supported.
 
 Examples:
   isolator prove -o baseline --duration 60s

@@ -48,6 +48,13 @@ fn judged(args: &GateArgs) -> evidence::Result<Gated> {
     let candidate = Bundle::open(&args.candidate)?;
     // A candidate does not choose what it is judged by.
     let judge = args.judge.over(Judge::strictest(&baselines))?;
-    let choice = GateOptions { tolerance: args.tolerance, seed: args.seed, force: args.force };
+    let by = &args.judge;
+    let choice = GateOptions {
+        tolerance: args.tolerance,
+        seed: args.seed,
+        force: args.force,
+        limit_given: by.limit.is_some() || by.allow.is_some(),
+        claim_given: by.claim.is_some() || by.claim_per.is_some(),
+    };
     compare::gate::gate(baselines, candidate, &judge, &choice)
 }

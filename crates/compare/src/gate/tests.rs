@@ -270,6 +270,35 @@ fn a_verdict_that_no_longer_holds_fails_by_itself() {
 }
 
 #[test]
+fn a_limit_or_claim_that_is_given_is_asked_of_the_candidate() {
+    let (before, after) = (bundle(1, quiet), bundle(2, quiet));
+    let own = Judge::strictest([&before]);
+    let tight = Judge { limit: Some(Limits::parse("1us").unwrap()), ..own.clone() };
+    let rare = Judge { claim: Some(1e-9), ..own.clone() };
+    let none = GateOptions::default();
+    let limit = GateOptions { limit_given: true, ..none };
+    let claim = GateOptions { claim_given: true, ..none };
+    // (judge, options, reasons, whether it could not be judged); both runs are alike.
+    for (by, choice, reasons, is_open) in [
+        (&own, &limit, 0, false),
+        (&own, &claim, 0, false),
+        (&tight, &none, 0, false),
+        (&tight, &limit, 1, false),
+        (&rare, &none, 0, false),
+        (&rare, &limit, 0, false),
+        (&rare, &claim, 0, true),
+    ] {
+        let gated = super::gate(vec![before.clone()], after.clone(), by, choice).unwrap();
+        assert_eq!((gated.reasons.len(), gated.errors.len()), (reasons, usize::from(is_open)), "{gated:#?}");
+        assert_eq!((gated.refusal().is_some(), gated.held), (is_open, reasons == 0 && !is_open));
+        assert_eq!(
+            (gated.fails_its_limit_alone(), gated.verdict_changed().is_some()),
+            (reasons > 0, reasons > 0)
+        );
+    }
+}
+
+#[test]
 fn what_was_measured_before_and_is_not_now_fails() {
     let before = bundle(1, quiet);
     let mut after = bundle(2, quiet);

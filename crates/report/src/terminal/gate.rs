@@ -37,12 +37,13 @@ pub fn gated(gate: &Gated, style: Style) -> String {
         wrapped(&mut out, "not run: ", &text::clean(&line), paint, style);
     }
     for line in gate.faults() {
-        wrapped(&mut out, "damaged: ", &text::clean(line), ResultPaint::Unsure, style);
+        wrapped(&mut out, "not judged: ", &text::clean(line), ResultPaint::Unsure, style);
     }
     for reason in &gate.reasons {
         wrapped(&mut out, "- ", &text::clean(reason), ResultPaint::Bad, style);
     }
     let line = match (gate.reasons.len(), gate.errors.len()) {
+        _ if gate.fails_its_limit_alone() => banner("==> THE LIMIT DOES NOT HOLD", "late", style),
         (0, 0) => banner("==> NOTHING GOT WORSE", "ok", style),
         (0, open) => banner(&format!("==> NOT PASSED: {open} NOT JUDGED"), "unproven", style),
         (worse, _) => banner(&format!("==> {worse} WORSE THAN THE BASELINE"), "late", style),
