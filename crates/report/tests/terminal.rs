@@ -309,7 +309,9 @@ fn three_causes_with_one_timeline_each_fit_a_screen() {
         let larger = shown(48);
         assert!((text.lines().count() + 1..=48).contains(&larger.lines().count()), "{larger}");
         for said in [
-            "causes collected by bpf; 12 events were lost",
+            "Does not hold",
+            "causes collected by bpf; 12",
+            "events were lost",
             "Kernel thread kworker/3:1H took the longest part of ",
             "Tick sched_timer took the longest part of ",
             "Suspects only; the longest ",

@@ -9,7 +9,7 @@ use ::why::{CauseTotal, ExplainedSpike, WhyDocument};
 use evidence::cause::{Cause, CauseShare, shares};
 use machine::quantity::Sign;
 
-use crate::outcome::{OutcomeText, judged};
+use crate::outcome::{OutcomeText, judged, outcome_text};
 use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, broken, cut, wrapped};
 use crate::{text, why};
@@ -55,7 +55,6 @@ pub fn why(document: &WhyDocument, extent: WhyExtent, style: Style) -> String {
 /// The first causes in so many lines, and how to see the others.
 fn first(document: &WhyDocument, lines: usize, style: Style) -> String {
     let mut out = String::new();
-    wrapped(&mut out, "", &why::collected(document), ResultPaint::Plain, style);
     let notes = document.notes.iter().map(|note| format!("note: {}", text::clean(note)));
     let missing = document.missing.iter().map(|part| format!("missing: {}", text::clean(part)));
     let mut notes: Vec<String> = notes.chain(missing).flat_map(|line| cut(&line, 2, style)).collect();
@@ -75,12 +74,10 @@ fn first(document: &WhyDocument, lines: usize, style: Style) -> String {
         }
     };
     let more = more.map(|line| text::short(&line, style.width()));
-    let verdict = verdict(document, style);
-    let taken = out.lines().count() + usize::from(more.is_some());
-    // The causes are what is asked for; --all and the JSON have the verdict, too.
-    if taken + told.iter().map(ToldCause::fewest_lines).sum::<usize>() < lines {
-        out.insert_str(0, &verdict);
-    }
+    let collected = broken(&why::collected(document), style.width()).len();
+    let taken = collected + out.lines().count() + usize::from(more.is_some());
+    let has_room = taken + told.iter().map(ToldCause::fewest_lines).sum::<usize>() < lines;
+    out.insert_str(0, &head(document, has_room, style));
     let taken = out.lines().count() + usize::from(more.is_some());
     spend(&mut told, lines.saturating_sub(taken), style);
     for one in &told {
@@ -90,6 +87,24 @@ fn first(document: &WhyDocument, lines: usize, style: Style) -> String {
         out.push_str(&format!("{}\n", style.paint(ResultPaint::Quiet, &line)));
     }
     out.trim_end().to_string()
+}
+
+/// The verdict, and how causes were collected; on one line where there is no room for two, of the verdict as
+/// much as fits.
+fn head(document: &WhyDocument, has_room: bool, style: Style) -> String {
+    let (mut out, collected) = (String::new(), why::collected(document));
+    let Some(parts) = document.verdict.as_ref().filter(|_| !has_room) else {
+        out.push_str(&verdict(document, style));
+        wrapped(&mut out, "", &collected, ResultPaint::Plain, style);
+        return out;
+    };
+    let (whole, limit) = (judged(parts, Sign::Plain), outcome_text(parts, Sign::Plain));
+    let forms = [format!("{}{}; ", whole.word, whole.rest), format!("{}{}; ", limit.word, limit.rest)];
+    let lines = |lead: &str| broken(&format!("{lead}{collected}"), style.width()).len();
+    let fits = forms.into_iter().find(|lead| lines(lead) == lines(""));
+    let lead = fits.unwrap_or_else(|| format!("{}; ", limit.word));
+    wrapped(&mut out, &lead, &collected, ResultPaint::Plain, style);
+    out
 }
 
 /// Leaves out the last causes where not all fit, and gives the rest of `lines` to the timelines by turns.
