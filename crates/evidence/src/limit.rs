@@ -33,6 +33,12 @@ impl Limit {
         let limit = match text.trim().strip_suffix('%') {
             Some(share) => {
                 let share: f64 = share.trim().parse().map_err(|_| wrong(text, "it is not a number"))?;
+                if share > 100.0 {
+                    return Err(wrong(
+                        text,
+                        "a cycle later than its period misses the next one, and is late anyway",
+                    ));
+                }
                 Limit::Share(share / 100.0)
             }
             None if text.trim().parse::<f64>().is_ok_and(|number| number > 0.0) => {
@@ -237,7 +243,7 @@ mod tests {
         assert_eq!(limit_ns("100us", Some(1_000_000)), Ok(100_000));
         assert_eq!(limit_ns("10%", Some(250_000)), Ok(25_000));
         assert_eq!(limit_ns("10%", None), Ok(100_000));
-        for wrong in ["", "0", "0%", "-5%", "nan%", "ten", "100"] {
+        for wrong in ["", "0", "0%", "-5%", "nan%", "ten", "100", "100.1%", "1000%", "inf%"] {
             let error = limit_ns(wrong, Some(1_000_000)).unwrap_err().to_string();
             assert!(error.contains("give a time as 100us"), "{wrong}: {error}");
             assert_eq!(error.contains("it has no unit"), wrong == "100", "{wrong}: {error}");
