@@ -88,10 +88,13 @@ impl Exposed {
     fn show(&mut self, progress: &RowProgress) {
         for series in &progress.series {
             let own = series.key.kind() == RowKind::Loop;
+            let latency = series.latency.as_deref().cloned().unwrap_or_default();
             let row = MonitoredRow {
                 key: series.key.clone(),
-                latency: series.latency.as_deref().cloned().unwrap_or_default(),
+                sum_ns: Some(latency.sum_ns()),
                 limit_ns: Some(series.limit_ns),
+                over_limit: latency.above(series.limit_ns),
+                latency,
                 missed: own.then_some(series.so_far.missed),
                 lost: own.then_some(series.lost),
             };

@@ -141,7 +141,7 @@ impl ComparedFigure {
     fn of(self, row: &Row) -> Option<f64> {
         match (self.fraction(), self) {
             (Some(fraction), _) => row.quantile_ns(fraction).map(|ns| ns as f64),
-            (None, ComparedFigure::Max) => Some(row.series.latency.max_ns() as f64),
+            (None, ComparedFigure::Max) => row.stated_max_ns().map(|ns| ns as f64),
             (None, _) => row.mean_ns(),
         }
     }

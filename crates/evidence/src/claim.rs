@@ -44,7 +44,7 @@ pub struct Claim {
     pub unit: ClaimUnit,
     /// Fewer than this: late episodes in the time `per`, or the share of cycles or boots that are late.
     pub below: f64,
-    /// A time such as `20s`, or `cycle`, or `boot`.
+    /// A time such as `20s`, or `cycle`, or `boot`, or `run` where the length of the rows is unknown.
     pub per: String,
     /// The same time in nanoseconds; absent for a share, and where the length of the rows is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,11 +94,13 @@ impl Claim {
         let factors = rows.iter().map(|row| row.factor_by(per)).collect::<Option<Vec<_>>>();
         let factor = factors.and_then(|factors| factors.into_iter().max_by(|a, b| a.high.total_cmp(&b.high)));
         let length = std::time::Duration::from_nanos(worst.length_ns / 1_000_000 * 1_000_000);
+        let per_ns = (worst.length_ns > 0).then_some(worst.length_ns);
+        let whole_run = || "run".to_string();
         let in_time = Claim {
             unit: ClaimUnit::Episode,
             below: below(worst),
-            per: humantime::format_duration(length).to_string(),
-            per_ns: (worst.length_ns > 0).then_some(worst.length_ns),
+            per: per_ns.map_or_else(whole_run, |_| humantime::format_duration(length).to_string()),
+            per_ns,
             confidence: 1.0 - ALPHA,
             joint: true,
             horizon_ns: rows.iter().map(|row| row.horizon_ns).max().unwrap_or(0),
@@ -161,6 +163,19 @@ pub fn spelled(ns: u64) -> String {
     }
 }
 
+/// The shortest time from `ns` on that is told whole by [`spelled`]: of days in hours, of hours in minutes,
+/// else in seconds.
+fn enough(ns: u64) -> u64 {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let unit_ns = SECOND_NS
+        * match ns / SECOND_NS {
+            ..3_600 => 1,
+            3_600..86_400 => 60,
+            86_400.. => 3_600,
+        };
+    ns.div_ceil(unit_ns).saturating_mul(unit_ns)
+}
+
 /// How the cycles of one row come together, and what that supports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowClaim {
@@ -185,15 +200,16 @@ impl RowClaim {
         let seconds = &row.series.seconds;
         let in_periods = row.entry.key.period_ns.map(|period_ns| due.saturating_mul(period_ns));
         let in_seconds = seconds.last().map_or(0, |last| (u64::from(last.second) + 1) * 1_000_000_000);
-        let length_ns = in_periods.unwrap_or(in_seconds);
+        let length_ns = row.stated_count().map_or(0, |_| in_periods.unwrap_or(in_seconds));
         let clustering = Clustering::of(seconds, &row.series.latency, length_ns);
         let seen = clustering.late_episodes(seconds, row.entry.limit_ns);
-        let is_late = row.missed() > 0 || row.over_limit().1 > 0;
+        let late = row.over_limit().1.saturating_add(row.missed());
+        // Another tool's evidence has no seconds: each late cycle may be an episode of its own.
+        let most = if seconds.is_empty() { late } else { late.min(1) };
         RowClaim {
             length_ns,
             horizon_ns: clustering.horizon_ns(),
-            // Another tool's evidence has no seconds.
-            episodes: seen.max(u64::from(is_late)),
+            episodes: seen.max(most),
             is_too_short: clustering.is_too_short(),
             factor: row.entry.limit_ns.map_or(Err(NoFactor::Far), |limit_ns| clustering.factor(limit_ns)),
             due,
@@ -238,7 +254,7 @@ impl RowClaim {
         };
         if per != ClaimPer::Independent && self.is_too_short {
             let stay = spelled(self.horizon_ns);
-            let needed = spelled(self.horizon_ns.saturating_mul(episode::PARTS));
+            let needed = spelled(enough(self.horizon_ns.saturating_mul(episode::PARTS)));
             return Some(format!(
                 "its largest latencies stay together for {stay}, so that {} has room for few episodes; run \
                  {needed}",
@@ -261,11 +277,8 @@ impl RowClaim {
     /// How much longer it has to run for so many cycles, at the rate at which they came.
     pub fn more_ns(&self, cycles: f64) -> Option<u64> {
         let each_ns = self.length_ns as f64 / self.due as f64;
-        let more_ns = (cycles - self.due as f64) * each_ns;
-        // In whole seconds, of hours in whole minutes: as it is spelled, and not less.
-        let unit_ns: u64 = if more_ns < 3.6e12 { 1_000_000_000 } else { 60_000_000_000 };
-        let more_ns = (more_ns > 0.0).then(|| (more_ns as u64).div_ceil(unit_ns).saturating_mul(unit_ns));
-        more_ns.filter(|_| self.due > 0 && self.length_ns > 0)
+        let more_ns = ((cycles - self.due as f64) * each_ns).ceil();
+        (more_ns > 0.0 && self.due > 0 && self.length_ns > 0).then(|| enough(more_ns as u64))
     }
 }
 
@@ -312,6 +325,21 @@ mod tests {
     fn says_how_much_longer_to_run() {
         let why = row(0, 20, Err(NoFactor::Far)).falls_short(1e-6, ClaimPer::Episode).unwrap();
         assert!(why.ends_with("; run 49 min 40 s more"), "{why}");
+        // A run of so much more says enough, however long it is.
+        for (length_s, claim) in [(20, 1e-5), (20, 1e-6), (77, 1e-7), (3, 2.9e-8), (86_000, 3e-8), (11, 1e-9)]
+        {
+            let short = row(0, length_s, Err(NoFactor::Far));
+            let more_ns = short.more_ns((THREE / claim).ceil()).unwrap();
+            let due = short.due + more_ns / 1_000_000;
+            let told = short.falls_short(claim, ClaimPer::Episode).unwrap();
+            assert!(told.ends_with(&format!("; run {} more", spelled(more_ns))), "{told}");
+            assert_eq!(enough(more_ns), more_ns);
+            assert_eq!(RowClaim { due, ..short }.falls_short(claim, ClaimPer::Episode), None, "{told}");
+            let whole = spelled(more_ns).split(' ').map(str::to_string).collect::<Vec<_>>();
+            let ns = |unit: &str| humantime::parse_duration(&format!("1{unit}")).unwrap().as_nanos() as u64;
+            let parts = whole.chunks(2).map(|part| part[0].parse::<u64>().unwrap() * ns(&part[1]));
+            assert_eq!(parts.sum::<u64>(), more_ns, "{told}");
+        }
         let lengths = [0, 450_000_000, 20_000_000_000, 11_520_000_000_000, 200_000_000_000_000].map(spelled);
         assert_eq!(lengths, ["0 s", "450 ms", "20 s", "3 h 12 min", "2 d 7 h"]);
     }

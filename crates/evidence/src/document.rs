@@ -88,6 +88,9 @@ pub struct JudgedCycles {
     /// Cycles that were due, of all rows: those with a sample, and those whose period was missed.
     #[serde(default)]
     pub cycles: u64,
+    /// Whether there may be more: another tool's file does not say how many there were.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more_cycles: bool,
 }
 
 impl JudgedCycles {
@@ -96,9 +99,17 @@ impl JudgedCycles {
         Count::between(self.late, self.late_at_most)
     }
 
-    /// Cycles that were due.
-    pub fn due(self) -> Count<Cycles> {
-        Count::exact(self.cycles)
+    /// Cycles that were due; `None` where their number is unknown.
+    pub fn due(self) -> Option<Count<Cycles>> {
+        (!self.more_cycles).then_some(Count::exact(self.cycles))
+    }
+
+    /// `7 of 20,000`: late cycles among those that were due.
+    pub fn late_of_due(self) -> Sentence {
+        match self.due() {
+            Some(due) => sentence![self.late(), " of ", due],
+            None => sentence![self.late(), " of an unknown number"],
+        }
     }
 }
 
@@ -112,8 +123,8 @@ impl VerdictParts {
         let VerdictParts { held: _, outcome, kept: _, limit_ns, reasons, claim, taints, purpose, cycles } =
             self;
         let limit = limit_ns.map(|ns| sentence![" ", Time::round(ns)]).unwrap_or_default();
-        let (late, due) = (cycles.late(), cycles.due());
-        let mut lines = vec![sentence![outcome.name(), limit], sentence!["late cycles: ", late, " of ", due]];
+        let mut lines = vec![sentence![outcome.name(), limit]];
+        lines.push(sentence!["late cycles: ", cycles.late_of_due()]);
         lines.extend(purpose.as_ref().and_then(UseVerdict::sentence));
         lines.extend(reasons.iter().cloned());
         // Of a verdict that holds it is the reason.
@@ -164,7 +175,12 @@ impl ProveDocument {
             claim: claim.clone(),
             taints: self.taints.clone(),
             purpose: self.purpose.clone(),
-            cycles: JudgedCycles { late: late.least(), late_at_most: late.most(), cycles: due.most() },
+            cycles: JudgedCycles {
+                late: late.least(),
+                late_at_most: late.most(),
+                cycles: due.most(),
+                more_cycles: counted().any(|row| !row.count_known),
+            },
         }
     }
 
@@ -179,8 +195,12 @@ impl ProveDocument {
     }
 
     fn with(bundle: &Bundle, verdict: Verdict) -> ProveDocument {
-        let summary = |row: &Row| Summary { weakly_hard: bundle.weakly_hard(row), ..Summary::of(row) };
-        let rows = bundle.rows.iter().map(summary).collect::<Vec<_>>();
+        let summary = |(row, judged): (&Row, &RowVerdict)| Summary {
+            weakly_hard: bundle.weakly_hard(row),
+            undecided: judged.unknown.is_some(),
+            ..Summary::of(row)
+        };
+        let rows = bundle.rows.iter().zip(&verdict.rows).map(summary).collect::<Vec<_>>();
         let asked = bundle.manifest.asked.purpose.as_deref();
         ProveDocument {
             purpose: asked.and_then(|asked| UseVerdict::of(asked, &rows)),

@@ -30,9 +30,14 @@ impl Coarse {
         self.resolution_ns.saturating_sub(self.unit_ns.max(1))
     }
 
-    /// Where values begin of which only their number is known. A single one is the maximum, and known.
+    /// How many values are only counted. Of those beyond the buckets one is the maximum, where that is stated.
+    pub fn hidden(&self) -> u64 {
+        self.overflow_count.saturating_sub(u64::from(self.max_known))
+    }
+
+    /// Where those begin.
     pub fn hidden_from_ns(&self) -> Option<u64> {
-        self.overflow_from_ns.filter(|_| self.overflow_count > 1)
+        self.overflow_from_ns.filter(|_| self.hidden() > 0)
     }
 
     /// The least and the most that the source's figure stands for. One with more digits than a whole unit is
@@ -67,7 +72,7 @@ impl Row {
         let largest = latency.max_ns();
         // The largest sample is stated, wherever its bucket begins.
         if wanted == latency.count() {
-            return self.stated(largest).map(|_| largest);
+            return self.stated(largest).and(self.stated_max_ns());
         }
         let mut seen = 0u64;
         let bucket = self.known_buckets().find(|bucket| {
@@ -84,10 +89,10 @@ impl Row {
         (!coarse.hides(value_ns)).then_some(to_ns)
     }
 
-    /// The smallest sample; `None` where the source does not report it.
+    /// The smallest sample; `None` without samples, and where the source does not report it.
     pub fn min_ns(&self) -> Option<u64> {
         let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.min_known);
-        is_known.then(|| self.series.latency.min_ns())
+        (is_known && self.series.latency.count() > 0).then(|| self.series.latency.min_ns())
     }
 
     /// Arithmetic mean; `None` without samples, and where the source does not report it.
@@ -117,10 +122,19 @@ impl Row {
         seconds.fold(self.series.latency.max_ns(), u64::max)
     }
 
-    /// The largest latency: at least, and at most, where the source cuts or rounds its figures.
+    /// The largest latency: at least, and at most, where the source cuts or rounds its figures. Where it does
+    /// not state the largest one nothing bounds it.
     pub fn max_ns(&self) -> [u64; 2] {
         let largest_ns = self.largest_ns();
-        self.entry.coarse.as_ref().map_or([largest_ns; 2], |coarse| coarse.interval_ns(largest_ns))
+        let Some(coarse) = &self.entry.coarse else { return [largest_ns; 2] };
+        let [least_ns, most_ns] = coarse.interval_ns(largest_ns);
+        [least_ns, if coarse.max_known { most_ns } else { u64::MAX }]
+    }
+
+    /// The largest latency; `None` without samples, and where the source does not state it.
+    pub fn stated_max_ns(&self) -> Option<u64> {
+        let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.max_known);
+        (is_known && self.series.latency.count() > 0).then(|| self.largest_ns())
     }
 
     /// Samples above the limit: as many as there are at least, and at most. Where the histogram was lost, at
@@ -153,7 +167,7 @@ impl Row {
         if let Some(from_ns) = coarse.hidden_from_ns()
             && highest(index(from_ns)) <= label_ns
         {
-            at_most = at_most.saturating_add(coarse.overflow_count - 1);
+            at_most = at_most.saturating_add(coarse.hidden());
         }
         (at_least, at_most.clamp(at_least.max(1), latency.count().max(at_least)))
     }

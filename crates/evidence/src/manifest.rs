@@ -436,6 +436,15 @@ pub struct Coarse {
     /// Whether the source states the minimum, or enough to work it out.
     #[serde(default = "is_known", skip_serializing_if = "is_true")]
     pub min_known: bool,
+    /// Whether the source states the maximum, or enough to work it out.
+    #[serde(default = "is_known", skip_serializing_if = "is_true")]
+    pub max_known: bool,
+    /// Whether the source states how many samples there were.
+    #[serde(default = "is_known", skip_serializing_if = "is_true")]
+    pub count_known: bool,
+    /// Whether the source counts the periods that it missed, or missed none.
+    #[serde(default = "is_known", skip_serializing_if = "is_true")]
+    pub missed_known: bool,
     /// Periods missed, as the source states them for the whole run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,

@@ -34,6 +34,12 @@ impl Row {
         self.series.missed().saturating_add(stated)
     }
 
+    /// Its samples; `None` where the source does not say how many there were.
+    pub fn stated_count(&self) -> Option<u64> {
+        let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.count_known);
+        is_known.then(|| self.series.latency.count())
+    }
+
     /// Its cycles that were due: those with a sample, and those whose period was missed.
     pub fn due(&self) -> Count<Cycles> {
         Count::due(Count::exact(self.series.latency.count()), Count::exact(self.missed()))

@@ -18,18 +18,25 @@ pub struct Summary {
     pub key: RowKey,
     /// Samples: wakeups, or iterations of the spin loop.
     pub count: u64,
+    /// False where an imported file does not say how many samples there were: `count` is the least.
+    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    pub count_known: bool,
     /// Periods missed: cycles that were due while the thread was still late.
     pub missed: u64,
+    /// False where the tool passed over missed periods without counting them.
+    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    pub missed_known: bool,
     /// Late cycles: samples above the limit, at least, and missed periods.
     #[serde(default)]
     pub late: u64,
-    /// Their share, 0 to 1: `late` / (`count` + `missed`); absent without cycles.
+    /// Their share, 0 to 1: `late` / (`count` + `missed`); absent without cycles, and where their number is
+    /// unknown.
     #[serde(default)]
     pub late_share: Option<f64>,
     /// How the row kept the limit that allows some late cycles; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weakly_hard: Option<WeaklyHard>,
-    /// Smallest; absent if an imported file does not state it.
+    /// Smallest; absent without samples, and if an imported file does not state it.
     pub min_ns: Option<u64>,
     /// Mean.
     pub mean_ns: Option<f64>,
@@ -45,11 +52,17 @@ pub struct Summary {
     pub p99_999_ns: Option<u64>,
     /// Largest; at least, where an imported file cuts it to whole units.
     pub max_ns: u64,
-    /// The same at most; absent where `max_ns` is exact.
+    /// False without samples, and where an imported file does not state it: `max_ns` is the least.
+    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    pub max_known: bool,
+    /// The same at most; absent where `max_ns` is exact, and where nothing bounds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_at_most_ns: Option<u64>,
     /// The limit that judges the row.
     pub limit_ns: Option<u64>,
+    /// Whether it is unknown if the row kept its limit; the verdict's row says why.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undecided: bool,
     /// Samples above the limit, at least.
     pub over_limit: u64,
     /// Samples above the limit, at most: more if an imported file counts samples without their latencies.
@@ -77,7 +90,31 @@ pub struct Summary {
     pub granted: Granted,
 }
 
+/// The value that an older document means by its absence.
+fn yes() -> bool {
+    true
+}
+
+fn is_so(value: &bool) -> bool {
+    *value
+}
+
 impl Summary {
+    /// Its largest latency, as far as it is known.
+    pub fn stated_max_ns(&self) -> Option<u64> {
+        self.max_known.then_some(self.max_ns)
+    }
+
+    /// Its missed periods, as far as they were counted; `None` of a row without a period, too.
+    pub fn stated_missed(&self) -> Option<u64> {
+        (self.missed_known && (self.key.period_ns.is_some() || self.missed > 0)).then_some(self.missed)
+    }
+
+    /// Its samples, as far as their number is known.
+    pub fn stated_count(&self) -> Option<u64> {
+        self.count_known.then_some(self.count)
+    }
+
     /// Its cycles that were due: those with a sample, and those whose period was missed.
     pub fn due(&self) -> Count<Cycles> {
         Count::due(Count::exact(self.count), Count::exact(self.missed))
@@ -95,11 +132,11 @@ impl Summary {
         match &self.weakly_hard {
             Some(limit) => limit.violations.map(|windows| windows > 0),
             None if late.least() > 0 => Some(true),
-            None => (late.most() == 0).then_some(false),
+            None => (late.most() == 0 && !self.undecided).then_some(false),
         }
     }
 
-    /// The figures of `row`; how it kept a limit that allows some late cycles needs the bundle's spikes.
+    /// The figures of `row`; how it kept its limit, where that takes more than the row, says its verdict.
     pub fn of(row: &Row) -> Summary {
         let (entry, series) = (&row.entry, &row.series);
         let latency = &series.latency;
@@ -111,6 +148,7 @@ impl Summary {
         let tells = latency.count() > 0 && row.tells_what_waited();
         let (over_limit, over_limit_at_most) = row.over_limit();
         let (late_cycles, due) = (over_limit.saturating_add(row.missed()), row.due().most());
+        let has_share = due > 0 && entry.key.is_cyclic() && row.stated_count().is_some();
         let over_limit_corrected = match entry.limit_ns {
             None => Some(0),
             Some(limit_ns) => {
@@ -118,12 +156,15 @@ impl Summary {
                 is_known.then(|| corrected.above(limit_ns))
             }
         };
+        let is_more = |most_ns: &u64| *most_ns > latency.max_ns();
         Summary {
             key: entry.key.clone(),
             count: latency.count(),
+            count_known: row.stated_count().is_some(),
             missed: row.missed(),
+            missed_known: row.entry.coarse.as_ref().is_none_or(|coarse| coarse.missed_known),
             late: late_cycles,
-            late_share: (due > 0 && entry.key.is_cyclic()).then(|| late_cycles as f64 / due as f64),
+            late_share: has_share.then(|| late_cycles as f64 / due as f64),
             weakly_hard: None,
             min_ns: row.min_ns(),
             mean_ns: row.mean_ns(),
@@ -133,8 +174,10 @@ impl Summary {
             p99_9_ns: row.quantile_ns(0.999),
             p99_999_ns: row.quantile_ns(0.999_99),
             max_ns: latency.max_ns(),
-            max_at_most_ns: Some(row.max_ns()[1]).filter(|most_ns| *most_ns > latency.max_ns()),
+            max_known: row.stated_max_ns().is_some(),
+            max_at_most_ns: row.stated_max_ns().map(|max_ns| row.max_ns()[1].max(max_ns)).filter(is_more),
             limit_ns: entry.limit_ns,
+            undecided: false,
             over_limit,
             over_limit_at_most,
             over_limit_corrected,

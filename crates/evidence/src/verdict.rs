@@ -19,7 +19,7 @@ use crate::row::Row;
 pub use crate::starved::BEGAN_NO_CYCLE;
 use crate::starved::starved;
 use crate::tail::Tail;
-use crate::taint;
+use crate::taint::{self, Taint};
 use crate::unseen::next_cause_unseen;
 use crate::weakly_hard::{LateAllowance, WeaklyHard};
 use machine::quantity::{Count, Cycles, Say, Sentence, Sign, Time};
@@ -27,6 +27,9 @@ use machine::sentence;
 
 /// Rate of late episodes that a held verdict claims to stay below, where none was asked.
 pub const DEFAULT_CLAIM: f64 = 1e-3;
+
+/// The reason where no row says anything.
+pub const NOTHING_MEASURED: &str = "nothing was measured";
 
 /// `verdict.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,7 +97,8 @@ pub struct RowVerdict {
     pub count: u64,
     /// At 95 % confidence the rate of late cycles is below this, if they are independent.
     pub miss_rate_below: f64,
-    /// Late episodes: late cycles without a quiet time of `horizon_ns` between them count once.
+    /// Late episodes: late cycles without a quiet time of `horizon_ns` between them count once. At most so many
+    /// where the source does not say when cycles were late.
     #[serde(default)]
     pub late_episodes: u64,
     /// Why it is not known whether the limit was kept, and what would tell; absent where that is known.
@@ -184,7 +188,9 @@ impl JudgedRow {
         let late = at_least.saturating_add(row.missed());
         let late_at_most = at_most.max(at_least).saturating_add(row.missed());
         let weakly_hard = bundle.weakly_hard(row);
+        let unseen = unseen(row, bundle);
         let held = weakly_hard.as_ref().map_or(late_at_most == 0, |limit| limit.violations == Some(0));
+        let held = held && unseen.is_none();
         let mut claim = RowClaim::of(row);
         let late_episodes = claim.episodes;
         if held {
@@ -205,7 +211,8 @@ impl JudgedRow {
             tail,
         };
         let mut judged = JudgedRow { verdict, claim, weakly_hard };
-        judged.verdict.unknown = judged.unknown(row);
+        let seen = judged.unknown(row).filter(|_| late_at_most > late || unseen.is_none());
+        judged.verdict.unknown = seen.or(unseen.filter(|_| !judged.is_exceeded()));
         judged
     }
 
@@ -233,9 +240,27 @@ impl JudgedRow {
         }
         let [least, most] = row.max_ns().map(Time::exact);
         let limit = Time::exact(row.entry.limit_ns.unwrap_or(0));
+        if row.stated_max_ns().is_none() {
+            let at_least = sentence![key, ": its maximum is at least ", least, ", and not stated, so that "];
+            return Some(sentence![at_least, limit, " is undecided; take the whole output of the tool"]);
+        }
         let between = sentence![key, ": its maximum lies between ", least, " and ", most];
         Some(sentence![between, ", and ", limit, " is undecided; take finer figures, or a limit of ", most])
     }
+}
+
+/// Late cycles or gaps that the source does not report, however good the rest is.
+fn unseen(row: &Row, bundle: &Bundle) -> Option<Sentence> {
+    let limit_ns = row.entry.limit_ns?;
+    let (key, limit) = (&row.entry.key, Time::exact(limit_ns));
+    if row.entry.coarse.as_ref().is_some_and(|coarse| !coarse.missed_known) {
+        let why = ": a sample was later than a period, and missed periods are not counted, so that ";
+        return Some(sentence![key, why, limit, " is undecided"]);
+    }
+    let counts = |taint: &Taint| taint.code == taint::THRESHOLD_ABOVE_LIMIT && !taint.accepted;
+    let is_blind = key.kind().is_above_threshold_only() && bundle.manifest.taints.iter().any(counts);
+    let why = ": gaps below the tool's threshold were not recorded, so that ";
+    is_blind.then(|| sentence![key, why, limit, " is undecided"])
 }
 
 /// The rows, each of cycles with its own claim.
@@ -282,10 +307,12 @@ fn over(row: &Row, JudgedRow { verdict: judged, weakly_hard, .. }: &JudgedRow) -
     if judged.late == row.missed() {
         return sentence![judged.key, ": ", missed, " periods of ", due, " missed"];
     }
+    let of_due = row.stated_count().map(|_| sentence![" of ", due]).unwrap_or_default();
     let of_them = if row.missed() > 0 { sentence![", ", missed, " of them missed"] } else { sentence![] };
     let limit = row.entry.limit_ns.map(|ns| sentence![Time::measured(ns)]).unwrap_or_default();
-    let (key, maximum) = (&judged.key, Time::measured(row.largest_ns()));
-    sentence![key, ": maximum ", maximum, " exceeds ", limit, " (", late, " late of ", due, of_them, ")"]
+    let (key, largest) = (&judged.key, Time::measured(row.largest_ns()));
+    let maximum = if row.stated_max_ns().is_some() { ": maximum " } else { ": maximum of at least " };
+    sentence![key, maximum, largest, " exceeds ", limit, " (", late, " late", of_due, of_them, ")"]
 }
 
 fn unsupported(bundle: &Bundle, judged: &[JudgedRow]) -> Vec<Sentence> {
@@ -299,7 +326,7 @@ fn unsupported(bundle: &Bundle, judged: &[JudgedRow]) -> Vec<Sentence> {
     match &bundle.lab {
         Some(lab) if lab.mode == Mode::Count => reasons.push(lab::NO_VERDICT.into()),
         _ if rows().any(RowVerdict::measured) => {}
-        _ => reasons.push("nothing was measured".into()),
+        _ => reasons.push(NOTHING_MEASURED.into()),
     }
     if rows().any(RowVerdict::measured) {
         let without = rows().filter(|row| !row.measured());

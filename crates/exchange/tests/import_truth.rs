@@ -7,7 +7,7 @@ use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Summary, Verdict};
 use exchange::export::{self, RowFilter};
 
-use crate::common::read;
+use crate::common::{lines, read, text};
 
 /// `rtla timerlat hist -b 10`: the maxima lie within their buckets.
 const WIDE: &str = "\
@@ -93,6 +93,84 @@ fn figures_of_a_summary_alone_are_unknown() {
     assert!(matches!(bundle.rows[0].tail(), Tail::Refused { .. }));
     let (_, verdict) = judged(SUMMARY, 100);
     assert_eq!((verdict.rows[0].late, verdict.rows[0].late_at_most), (1, 100_000));
+}
+
+#[test]
+fn a_maximum_that_a_file_lacks_is_unknown() {
+    let without = |name: &str, word: &str| lines(name, |line| !line.contains(word));
+    let thread = r#""histogram": {"2": 3000}, "count": 3004, "min": 2, "avg": 2.1"#;
+    for text in [
+        without("cyclictest-2.4-h.txt", "Max Latencies"),
+        without("timerlat-6.12.txt", "max:"),
+        without("oslat-2.4.txt", "Maximum"),
+        without("latmus-gnuplot.txt", "max latency").replace("OVERRUNS: 2", "OVERRUNS: 0"),
+        format!(r#"{{"version": 3, "cpu": {{"0": {{{thread}}}}}}}"#),
+        QUIET.replace("threshold: 0", "threshold: 4").replace("Max Latency: Below threshold\n", ""),
+    ] {
+        let (bundle, verdict) = judged(&text, 1_000_000);
+        assert_eq!((verdict.kept, verdict.outcome), (None, VerdictOutcome::Unproven), "{text}");
+        let open = verdict.rows.iter().zip(&bundle.rows).filter(|(judged, _)| judged.unknown.is_some());
+        for (judged, row) in open {
+            assert!(!judged.held && judged.late_at_most > 0, "{judged:?}");
+            assert_eq!((row.stated_max_ns(), Summary::of(row).max_known), (None, false), "{text}");
+        }
+        // No output makes the rows pass, or a maximum up.
+        let export = |format| export::export(&bundle, format, &RowFilter::default()).unwrap();
+        let (ktap, lava) = (export(export::ExportFormat::Ktap), export(export::ExportFormat::Lava));
+        let passed = ktap.lines().filter(|line| line.starts_with("ok ")).count();
+        let open = verdict.rows.iter().filter(|row| row.unknown.is_some()).count();
+        assert!(open > 0 && passed == verdict.rows.len() - open, "{ktap}");
+        assert_eq!(lava.matches("MEASUREMENT=").count(), 0, "{lava}");
+    }
+}
+
+const QUIET: &str = "\
+hwlatdetect:  test duration 60 seconds
+   detector: tracer
+   parameters:
+        CPU list:          1
+        Latency threshold: 10us
+        Sample window:     1000000us
+        Sample width:      500000us
+
+Starting test
+test finished
+Max Latency: Below threshold
+Samples recorded: 0
+Samples exceeding threshold: 0
+";
+
+#[test]
+fn cycles_and_gaps_that_no_tool_counted_decide_nothing() {
+    let (head, _) = QUIET.split_once("test finished").unwrap();
+    // A threshold above the limit; an end before the results; missed periods that are not counted.
+    let skipped = SUMMARY.replace("Max:     409", "Max:    5200");
+    for (text, limit_us, rows) in [(QUIET, 10, 1), (head, 50, 0), (&skipped, 10_000, 1)] {
+        let (bundle, verdict) = judged(text, limit_us);
+        assert_eq!((bundle.rows.len(), verdict.kept), (rows, None), "{text}");
+        assert!(verdict.rows.iter().all(|row| !row.held && row.unknown.is_some()), "{text}");
+    }
+    // No gap above the threshold: its figures are absent, and the limit holds.
+    let (bundle, verdict) = judged(QUIET, 50);
+    let row = Summary::of(&bundle.rows[0]);
+    assert_eq!((row.min_ns, row.stated_max_ns(), verdict.kept), (None, None, Some(true)));
+    assert_eq!(Summary::of(&judged(&skipped, 10_000).0.rows[0]).stated_missed(), None);
+}
+
+#[test]
+fn no_share_or_claim_is_made_of_unknown_numbers() {
+    // LinuxCNC does not say how many cycles there were.
+    let (bundle, verdict) = judged(&text("linuxcnc-latency-test.txt"), 1);
+    let document = evidence::document::ProveDocument::without_tails(&bundle);
+    assert_eq!(verdict.outcome, VerdictOutcome::Exceeded);
+    assert!(document.rows.iter().all(|row| row.late_share.is_none() && row.stated_count().is_none()));
+    assert_eq!(document.parts().cycles.due(), None);
+    assert_eq!(verdict.claim.map(|claim| (claim.per, claim.per_ns)), Some(("run".to_string(), None)));
+    // A file without times may have as many episodes as late cycles.
+    let (_, verdict) = judged(&SUMMARY.replace("100000", "200"), 100);
+    let row = &verdict.rows[0];
+    assert_eq!((row.late_at_most, row.late_episodes), (200, 200));
+    assert!(verdict.claim.unwrap().below > 200.0);
 }
 
 #[test]

@@ -72,9 +72,15 @@ pub(crate) fn supported(run: &ShownRun) -> String {
             let late = run.rows().filter(|row| row.row.entry.key.is_cyclic() && row.verdict.late > 0);
             let worst = late.max_by(|a, b| late_share(a).total_cmp(&late_share(b)));
             let Some(row) = worst else { return format!("Gaps above the limit were seen {place}.") };
-            let share = Share::from_to(row.verdict.late_cycles(), row.summary.due());
+            let late = match row.summary.stated_count() {
+                Some(_) => format!("{} of", Share::from_to(row.verdict.late_cycles(), row.summary.due())),
+                None => text::page(row.verdict.late_cycles()),
+            };
+            // Another tool's evidence does not say when they were.
+            let when = !row.row.series.seconds.is_empty();
             let episodes = text::plural(row.verdict.late_episodes as usize, "episode");
-            format!("In the worst row {share} of cycles were late, in {episodes}, {place}.")
+            let episodes = if when { format!(", in {episodes},") } else { String::new() };
+            format!("In the worst row {late} cycles were late{episodes} {place}.")
         }
         VerdictOutcome::Unproven => {
             format!("What follows stands against the claim: {claim} in each row ({joint}).")

@@ -86,12 +86,16 @@ pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
 }
 
 /// The figures that matter most; none where nothing was measured.
-fn tiles(run: &ShownRun, late: Count<Cycles>, due: Count<Cycles>) -> Vec<Tile> {
+fn tiles(run: &ShownRun, late: Count<Cycles>, due: Option<Count<Cycles>>) -> Vec<Tile> {
     let Some(worst) = run.rows().max_by_key(worst_first) else { return Vec::new() };
     let samples = run.rows().map(|row| Count::<Samples>::exact(row.verdict.count)).sum::<Count<Samples>>();
+    let samples = due.map_or("unknown".to_string(), |_| text::page(samples));
     let max_ns = worst.summary.max_ns;
+    let maximum = worst.summary.stated_max_ns().map_or("unknown".to_string(), |ns| worst.latency(ns));
     let most_ns = worst.summary.max_at_most_ns.unwrap_or(max_ns);
     let against = match worst.row.entry.limit_ns {
+        _ if !worst.summary.max_known && max_ns > 0 => format!("at least {}", worst.latency(max_ns)),
+        _ if !worst.summary.max_known => "no gap above the threshold".to_string(),
         Some(limit_ns) if max_ns <= limit_ns && most_ns > limit_ns => {
             format!("up to {}: whether it exceeds its limit is unknown", worst.latency(most_ns))
         }
@@ -118,11 +122,12 @@ fn tiles(run: &ShownRun, late: Count<Cycles>, due: Count<Cycles>) -> Vec<Tile> {
         _ => limit.1,
     };
     let rows = text::plural(run.bundle.rows.len(), "row");
+    let share = due.map_or("of an unknown number".to_string(), |due| Share::from_to(late, due));
     vec![
-        Tile { name: "Worst maximum", value: worst.latency(max_ns), note: against },
+        Tile { name: "Worst maximum", value: maximum, note: against },
         Tile { name: "Limit", value: limit.0, note: limit_note },
-        Tile { name: "Late", value: text::page(late), note: Share::from_to(late, due) },
-        Tile { name: "Samples", value: text::page(samples), note: format!("in {rows}") },
+        Tile { name: "Late", value: text::page(late), note: share },
+        Tile { name: "Samples", value: samples, note: format!("in {rows}") },
     ]
 }
 
@@ -203,10 +208,10 @@ fn figures(row: RowView, place: usize) -> FigureRow {
         cpu: key.cpu,
         same: false,
         cells: vec![
-            us(s.max_ns),
+            unless(s.stated_max_ns().map(us)),
             only_if(limited, text::page(Count::<Samples>::between(s.over_limit, s.over_limit_at_most))),
-            only_if(periodic || s.missed > 0, text::count(s.missed)),
-            text::count(s.count),
+            unless(s.stated_missed().map(text::count)),
+            unless(s.stated_count().map(text::count)),
             unless(s.min_ns.map(us)),
             unless(s.mean_ns.map(text::figure)),
             unless(s.stddev_ns.map(text::figure)),

@@ -127,7 +127,7 @@ impl Suite {
         limit_ns.iter().for_each(|ns| add("limit", &Time::exact(*ns).write(Sign::Plain)));
         add("limit kept", kept.map_or("unknown", |kept| if kept { "yes" } else { "no" }));
         add("late cycles", &cycles.late().write(Sign::Plain));
-        add("cycles", &cycles.due().write(Sign::Plain));
+        add("cycles", &cycles.due().map_or("unknown".to_string(), |due| due.write(Sign::Plain)));
         claim.iter().for_each(|claim| add("claim", &claim.sentence()));
         let purpose = purpose.as_ref();
         purpose.and_then(UseVerdict::sentence).iter().for_each(|said| add("use", said));

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use evidence::document::{ProveDocument, VerdictParts};
-use evidence::verdict::VerdictOutcome;
+use evidence::verdict::{NOTHING_MEASURED, VerdictOutcome};
 use machine::quantity::{Count, Cycles, Say, Share, Sign, Time};
 
 use crate::text;
@@ -21,14 +21,15 @@ pub(crate) struct OutcomeText {
 }
 
 /// How many cycles were late, as the headline of a failure: `17.3 % of cycles were late`; nothing where none
-/// is known to have been.
-pub(crate) fn late_share(late: Count<Cycles>, due: Count<Cycles>) -> Option<String> {
-    (late.least() > 0).then(|| format!("{} of cycles were late", Share::from_to(late, due)))
+/// is known to have been, and of an unknown number.
+pub(crate) fn late_share(late: Count<Cycles>, due: Option<Count<Cycles>>) -> Option<String> {
+    let due = due.filter(|_| late.least() > 0)?;
+    Some(format!("{} of cycles were late", Share::from_to(late, due)))
 }
 
 /// The words for a verdict. Where it is unknown whether the limit was kept they do not say that it was.
 pub(crate) fn outcome_text(verdict: &VerdictParts, sign: Sign) -> OutcomeText {
-    let VerdictParts { outcome, kept, limit_ns, cycles, .. } = verdict;
+    let VerdictParts { outcome, kept, limit_ns, reasons, .. } = verdict;
     let (state, mark, word) = match outcome {
         VerdictOutcome::Held => ("ok", "✓", "Holds"),
         VerdictOutcome::Exceeded => ("late", "✗", "Does not hold"),
@@ -36,8 +37,8 @@ pub(crate) fn outcome_text(verdict: &VerdictParts, sign: Sign) -> OutcomeText {
     };
     let limit = limit_ns.map(|ns| Time::round(ns).write(sign));
     let rest = match (outcome, limit) {
-        (VerdictOutcome::Unproven, _) if kept.is_none() && cycles.cycles == 0 => {
-            ": nothing was measured".into()
+        (VerdictOutcome::Unproven, _) if reasons.iter().any(|why| *why == NOTHING_MEASURED) => {
+            format!(": {NOTHING_MEASURED}")
         }
         (VerdictOutcome::Unproven, Some(limit)) if kept.is_none() => {
             format!(": whether {limit} was kept is unknown")

@@ -283,6 +283,9 @@ fn imported_evidence_says_what_it_leaves_open() {
         overflow_count: 7,
         mean_known: true,
         min_known: true,
+        max_known: true,
+        count_known: true,
+        missed_known: true,
         missed: 0,
     });
     let comparison = compare(&run, &run, false);

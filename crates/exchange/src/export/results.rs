@@ -64,12 +64,14 @@ fn results(bundle: &Bundle, choice: &RowFilter) -> Vec<TestResult> {
 }
 
 fn of_row(row: &Row, judged: &RowVerdict) -> TestResult {
-    let max_ns = judged.measured().then(|| row.series.latency.max_ns());
+    let max_ns = row.stated_max_ns();
     let limit = row.entry.limit_ns.map_or_else(|| "none".to_string(), us);
     let (samples, late) = (count(judged.count), judged.late_cycles().write(Sign::Plain));
+    let samples = if judged.count == 0 { "no samples".to_string() } else { format!("{samples} samples") };
     let figures = match max_ns.map(us) {
-        Some(max) => format!("{samples} samples, max {max}, limit {limit}, late {late}"),
-        None => format!("no samples, limit {limit}"),
+        Some(max) => format!("{samples}, max {max}, limit {limit}, late {late}"),
+        None if judged.measured() => format!("{samples}, max unknown, limit {limit}, late {late}"),
+        None => format!("{samples}, limit {limit}"),
     };
     let outcome = match (judged.measured(), judged.held) {
         (false, _) => TestOutcome::Skip("it has no samples".to_string()),

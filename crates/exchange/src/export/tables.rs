@@ -20,7 +20,8 @@ struct MicrosecondColumn {
     min: Option<u64>,
     /// Absent if the row lacks it.
     avg: Option<u64>,
-    max: u64,
+    /// The same.
+    max: Option<u64>,
 }
 
 impl MicrosecondColumn {
@@ -48,7 +49,7 @@ fn columns(rows: &[&Row]) -> (Vec<MicrosecondColumn>, BTreeSet<u64>) {
             count: latency.count(),
             min,
             avg,
-            max: latency.max_ns() / 1_000,
+            max: row.stated_max_ns().map(|ns| ns / 1_000),
         }
     };
     let columns = rows.iter().map(column).collect::<Vec<_>>();
@@ -75,7 +76,9 @@ pub(super) fn cyclictest(rows: &[&Row]) -> String {
     if columns.iter().all(|column| column.avg.is_some()) {
         figures("Avg Latencies", 5, |c| c.avg.unwrap_or_default());
     }
-    figures("Max Latencies", 5, |c| c.max);
+    if columns.iter().all(|column| column.max.is_some()) {
+        figures("Max Latencies", 5, |c| c.max.unwrap_or_default());
+    }
     figures("Histogram Overflows", 5, |c| c.overflow);
     out.push_str("# Histogram Overflow at cycle number:\n");
     for (n, column) in columns.iter().enumerate() {
@@ -120,6 +123,6 @@ pub(super) fn rtla(bundle: &Bundle, rows: &[&Row]) -> String {
     line("count:", &|c| c.count.to_string());
     line("min:", &|c| of_some(c, c.min));
     line("avg:", &|c| of_some(c, c.avg));
-    line("max:", &|c| of_some(c, Some(c.max)));
+    line("max:", &|c| of_some(c, c.max));
     out
 }

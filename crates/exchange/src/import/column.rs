@@ -83,6 +83,8 @@ pub(super) struct ImportedSeries {
     pub max_fraction_ns: u64,
     /// Periods missed, as the tool states them.
     pub missed: u64,
+    /// Whether the source does not say how many samples there were.
+    pub counts_no_samples: bool,
 }
 
 impl ImportedSeries {
@@ -220,6 +222,9 @@ impl ImportedSeries {
             overflow_count: overflow,
             mean_known: stated_mean.is_some() || (overflow <= 1 && self.width == 1),
             min_known: self.min.is_some() || overflow == 0 || (self.unplaced == 0 && ends.is_some()),
+            max_known: self.max.is_some() || overflow == 0,
+            count_known: !self.counts_no_samples,
+            missed_known: true,
             missed: self.missed,
         };
         (latency, coarse)
@@ -371,8 +376,9 @@ impl ImportedFile {
                 self.not_run(column.probe, reason);
                 continue;
             }
-            self.hidden_by(&column);
+            let missed_known = !self.hidden_by(&column);
             let (latency, coarse) = column.latency(self.digits, &mut self.missing);
+            let coarse = Coarse { missed_known, ..coarse };
             let key = RowKey::new(&column.probe.to_string(), UNKNOWN_LOAD, column.cpu, column.period_ns);
             if let Some(place) = known.get(&key) {
                 let row: &mut Row = &mut rows[*place];
@@ -409,8 +415,9 @@ impl ImportedFile {
         Ok(bundle)
     }
 
-    /// Says what the source hides about a column: overflow, and periods that were missed and not counted.
-    fn hidden_by(&mut self, column: &ImportedSeries) {
+    /// Says what the source hides about a column: overflow, and periods that were missed and not counted;
+    /// whether there are such periods.
+    fn hidden_by(&mut self, column: &ImportedSeries) -> bool {
         let ImportedSeries { probe, cpu, overflow, .. } = column;
         if *overflow > 0 {
             let lie = if *overflow == 1 { "sample lies" } else { "samples lie" };
@@ -420,7 +427,8 @@ impl ImportedFile {
             ));
         }
         let max_ns = column.max.unwrap_or(0).saturating_mul(column.unit_ns);
-        if self.skips_missed && column.period_ns.is_some_and(|period_ns| max_ns >= period_ns) {
+        let skips = self.skips_missed && column.period_ns.is_some_and(|period_ns| max_ns >= period_ns);
+        if skips {
             let program = self.program();
             let reason = format!(
                 "{probe} on cpu {cpu}: {program} skips missed periods without counting them, and a sample was \
@@ -429,6 +437,7 @@ impl ImportedFile {
             let cure = "measure with isolator measure wakeup, which counts them";
             self.taint(taint::MISSED_PERIODS_UNCOUNTED, reason, cure, self.cpus_known.then_some(*cpu));
         }
+        skips
     }
 }
 
@@ -441,6 +450,9 @@ fn join(coarse: &mut Option<Coarse>, other: Coarse) {
         coarse.above_ns = coarse.above_ns.max(other.above_ns);
         coarse.mean_known &= other.mean_known;
         coarse.min_known &= other.min_known;
+        coarse.max_known &= other.max_known;
+        coarse.count_known &= other.count_known;
+        coarse.missed_known &= other.missed_known;
         coarse.overflow_from_ns = from;
         coarse.overflow_count = coarse.overflow_count.saturating_add(other.overflow_count);
         coarse.missed = coarse.missed.saturating_add(other.missed);

@@ -78,6 +78,9 @@ const DIGITS: Coarse = Coarse {
     overflow_count: 0,
     mean_known: true,
     min_known: true,
+    max_known: true,
+    count_known: true,
+    missed_known: true,
     missed: 0,
 };
 

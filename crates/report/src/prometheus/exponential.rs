@@ -25,13 +25,15 @@ pub struct Exponential {
     pub(super) zero: u64,
     pub(super) buckets: BTreeMap<i32, u64>,
     pub(super) count: u64,
-    pub(super) sum_s: f64,
+    /// Absent where it is unknown.
+    pub(super) sum_s: Option<f64>,
 }
 
 impl Exponential {
-    /// The counts of `histogram`.
-    pub fn of(histogram: &Histogram) -> Exponential {
-        let mut all = Exponential { sum_s: histogram.sum_ns() as f64 / 1e9, ..Exponential::default() };
+    /// The counts of `histogram`, whose sum may be unknown.
+    pub fn of(histogram: &Histogram, sum_ns: Option<u128>) -> Exponential {
+        let sum_s = sum_ns.map(|ns| ns as f64 / 1e9);
+        let mut all = Exponential { sum_s, ..Exponential::default() };
         for bucket in histogram.buckets() {
             let place = if bucket.to_ns == 0 {
                 &mut all.zero
@@ -62,6 +64,10 @@ fn index(value_ns: u64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn exponential(histogram: &Histogram) -> Exponential {
+        Exponential::of(histogram, Some(histogram.sum_ns()))
+    }
     use evidence::histogram::RELATIVE_ERROR;
     use proptest::prelude::*;
 
@@ -78,7 +84,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_value_lies_in_its_bucket_or_less_than_a_bucket_of_ours_below(value in 1u64..) {
-            let all = Exponential::of(&of(&[value]));
+            let all = exponential(&of(&[value]));
             let (index, count) = all.buckets.first_key_value().unwrap();
             let value_s = value as f64 / 1e9;
             let rounding = 1.0 + 1e-12;
@@ -94,8 +100,8 @@ mod tests {
         ) {
             let mut merged = of(&a);
             merged.merge(&of(&b));
-            let merged = Exponential::of(&merged);
-            let (one, other) = (Exponential::of(&of(&a)), Exponential::of(&of(&b)));
+            let merged = exponential(&merged);
+            let (one, other) = (exponential(&of(&a)), exponential(&of(&b)));
             prop_assert_eq!(merged.count, (a.len() + b.len()) as u64);
             prop_assert_eq!(merged.zero + merged.buckets.values().sum::<u64>(), merged.count);
             prop_assert_eq!(merged.zero, one.zero + other.zero);
@@ -120,15 +126,15 @@ mod tests {
     #[test]
     fn a_bucket_across_a_bound_goes_up_whole() {
         // Ours of 1/512 s begins below it and ends above: 1,952,768 ns to 1,953,791 ns or so.
-        let all = Exponential::of(&of(&[1_953_125]));
+        let all = exponential(&of(&[1_953_125]));
         assert_eq!(all.buckets, BTreeMap::from([(-9 * 32 + 1, 1)]));
         assert_eq!((all.up_to(-9), all.up_to(-8)), (0, 1));
     }
 
     #[test]
     fn no_time_at_all_has_a_bucket_of_its_own_and_a_nanosecond_another() {
-        let all = Exponential::of(&of(&[0, 0, 1]));
-        assert_eq!((all.zero, all.count, all.sum_s), (2, 3, 1e-9));
+        let all = exponential(&of(&[0, 0, 1]));
+        assert_eq!((all.zero, all.count, all.sum_s), (2, 3, Some(1e-9)));
         assert_eq!(all.buckets.len(), 1);
         assert_eq!((all.up_to(ZERO_OCTAVE), all.up_to(ZERO_OCTAVE + 1)), (2, 3));
     }

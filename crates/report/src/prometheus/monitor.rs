@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures of `isolator monitor`: a program's loop, row by row, since each row began.
 
+use evidence::Summary;
 use evidence::histogram::Histogram;
 use evidence::manifest::RowKey;
 use evidence::row::Row;
@@ -14,8 +15,12 @@ pub struct MonitoredRow {
     pub key: RowKey,
     /// Its times.
     pub latency: Histogram,
+    /// Sum of its times; absent where their source does not report it.
+    pub sum_ns: Option<u128>,
     /// The limit that judges it.
     pub limit_ns: Option<u64>,
+    /// Its times above the limit.
+    pub over_limit: u64,
     /// Periods missed; of the loop's own row alone.
     pub missed: Option<u64>,
     /// Cycles lost; of the loop's own row alone.
@@ -28,8 +33,10 @@ impl MonitoredRow {
         let key = row.entry.key.clone();
         MonitoredRow {
             latency: row.series.latency.clone(),
+            sum_ns: row.mean_ns().map(|_| row.series.latency.sum_ns()),
             limit_ns: row.entry.limit_ns,
-            missed: key.period_ns.is_some().then(|| row.missed()),
+            over_limit: row.over_limit().0,
+            missed: Summary::of(row).stated_missed(),
             lost: None,
             key,
         }
@@ -54,7 +61,7 @@ pub fn monitor(name: &str, rows: &[MonitoredRow]) -> Vec<Family> {
     let each = |value: &dyn Fn(&MonitoredRow) -> Option<f64>| -> Vec<(Labels, f64)> {
         rows.iter().filter_map(|row| Some((labels(row), value(row)?))).collect()
     };
-    let times = rows.iter().map(|row| (labels(row), Exponential::of(&row.latency))).collect();
+    let times = rows.iter().map(|row| (labels(row), Exponential::of(&row.latency, row.sum_ns))).collect();
     vec![
         Family {
             name: "isolator_latency_seconds",
@@ -65,8 +72,7 @@ pub fn monitor(name: &str, rows: &[MonitoredRow]) -> Vec<Family> {
             name: "isolator_late_cycles_total",
             help: "Late cycles: above the row's limit, or missed.",
             samples: MetricSamples::Counters(each(&|row| {
-                let late = row.latency.above(row.limit_ns?).saturating_add(row.missed.unwrap_or(0));
-                Some(late as f64)
+                Some(row.limit_ns.map(|_| row.over_limit.saturating_add(row.missed.unwrap_or(0)))? as f64)
             })),
         },
         Family {

@@ -62,7 +62,7 @@ fn metric(labels: &[(&str, String)], field: u64, value: &[u8]) -> Vec<u8> {
 fn histogram(value: &Exponential) -> Vec<u8> {
     let mut out = Vec::new();
     number(&mut out, 1, value.count);
-    double(&mut out, 2, value.sum_s);
+    double(&mut out, 2, value.sum_s.unwrap_or(f64::NAN));
     for octave in CLASSIC {
         let mut bucket = Vec::new();
         number(&mut bucket, 1, value.up_to(octave));
@@ -137,7 +137,7 @@ mod tests {
             protobuf(families).iter().map(|byte| format!("{byte:02x}")).collect()
         };
         let buckets = BTreeMap::from([(-3, 5), (-2, 1), (7, 9)]);
-        let times = Exponential { zero: 2, buckets, count: 17, sum_s: 0.5 };
+        let times = Exponential { zero: 2, buckets, count: 17, sum_s: Some(0.5) };
         let labels = vec![("a", "b".to_string())];
         let family =
             Family { name: "t", help: "h", samples: MetricSamples::Histograms(vec![(labels, times)]) };

@@ -55,7 +55,7 @@ fn histogram(out: &mut String, name: &str, labels: &Labels, value: &Exponential)
         line(out, &bucket, labels, Some(&bound), value.up_to(octave) as f64);
     }
     line(out, &bucket, labels, Some("+Inf"), count);
-    line(out, &format!("{name}_sum"), labels, None, value.sum_s);
+    value.sum_s.iter().for_each(|sum_s| line(out, &format!("{name}_sum"), labels, None, *sum_s));
     line(out, &format!("{name}_count"), labels, None, count);
 }
 
@@ -86,7 +86,7 @@ mod tests {
     fn a_histogram_has_a_bucket_an_octave_that_counts_all_below_it() {
         let mut seen = Histogram::new();
         [0, 900, 2_500_000_000, 100_000].iter().for_each(|value| seen.record(*value));
-        let samples = vec![(vec![("load", "idle".to_string())], Exponential::of(&seen))];
+        let samples = vec![(vec![("load", "idle".to_string())], Exponential::of(&seen, Some(seen.sum_ns())))];
         let text = text(&[Family { name: "t", help: "Times.", samples: MetricSamples::Histograms(samples) }]);
         for line in [
             "# TYPE t histogram",

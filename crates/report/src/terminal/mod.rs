@@ -209,10 +209,9 @@ fn beside(out: &mut String, which: &str, parts: &VerdictParts, style: Style) {
     let VerdictParts { held: _, outcome: _, kept: _, limit_ns, reasons: _, claim, taints, purpose, cycles } =
         parts;
     use_line(out, &format!("use {which}: "), purpose.as_ref(), style);
-    let (late, due) = (cycles.late(), cycles.due());
     if limit_ns.is_some() {
-        let line = format!("{} of {} cycles", late.write(Sign::Plain), due.write(Sign::Plain));
-        let paint = if late.most() > 0 { ResultPaint::Unsure } else { ResultPaint::Quiet };
+        let line = format!("{} cycles", cycles.late_of_due());
+        let paint = if cycles.late().most() > 0 { ResultPaint::Unsure } else { ResultPaint::Quiet };
         wrapped(out, &format!("late {which}: "), &line, paint, style);
         if let Some(claim) = claim {
             let line = claim.write(Sign::Plain);
@@ -308,6 +307,7 @@ fn folded(rows: &[Summary], shown: &[usize]) -> String {
 
 fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColumn> {
     let us = |ns: u64| text::figure(ns as f64);
+    let or_dash = |known: Option<String>| known.unwrap_or("-".to_string());
     let load_width = if width < 100 { 12 } else { 24 };
     let periods: BTreeSet<_> = rows.iter().map(|row| row.key.period_ns).collect();
     let several_probes = rows.iter().any(|row| row.key.probe != rows[0].key.probe);
@@ -321,22 +321,16 @@ fn columns(rows: &[Summary], missed: &'static str, width: usize) -> Vec<TextColu
         TextColumn::of("period", if several_periods { 1 } else { 9 }, rows, |row| {
             row.key.period_ns.map_or("-".to_string(), |ns| Time::round(ns).write(Sign::Plain))
         }),
-        TextColumn::of("samples", 5, rows, |row| text::count(row.count)),
+        TextColumn::of("samples", 5, rows, |row| or_dash(row.stated_count().map(text::count))),
         TextColumn::of("late", 2, rows, |row| {
             row.limit_ns.map_or("-".to_string(), |_| row.late_cycles().write(Sign::Plain))
         }),
-        TextColumn::of(missed, 4, rows, |row| {
-            if row.key.period_ns.is_some() || row.missed > 0 {
-                text::count(row.missed)
-            } else {
-                "-".to_string()
-            }
-        }),
-        TextColumn::of("min", 7, rows, |row| row.min_ns.map_or("-".to_string(), us)),
-        TextColumn::of("mean", 6, rows, |row| row.mean_ns.map_or("-".to_string(), text::figure)),
-        TextColumn::of("p99.9", 4, rows, |row| row.p99_9_ns.map_or("-".to_string(), us)),
-        TextColumn::of("max", 0, rows, |row| us(row.max_ns)),
-        TextColumn::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),
+        TextColumn::of(missed, 4, rows, |row| or_dash(row.stated_missed().map(text::count))),
+        TextColumn::of("min", 7, rows, |row| or_dash(row.min_ns.map(us))),
+        TextColumn::of("mean", 6, rows, |row| or_dash(row.mean_ns.map(text::figure))),
+        TextColumn::of("p99.9", 4, rows, |row| or_dash(row.p99_9_ns.map(us))),
+        TextColumn::of("max", 0, rows, |row| or_dash(row.stated_max_ns().map(us))),
+        TextColumn::of("limit", 8, rows, |row| or_dash(row.limit_ns.map(us))),
         TextColumn::text("", 0, rows, mark),
     ];
     if rows.iter().any(|row| row.key.thread_name.is_some()) {

@@ -288,7 +288,7 @@ fn oslat(line: &str, unit_ns: u64, threads: Threads, found: &mut ImportedFile) -
         let cpu = cpu(thread.cpu, found).unwrap_or(number);
         let mut column = thread.column(RowKind::Spin, cpu, unit_ns);
         column.width = width_ns.map_or(1, |width_ns| (width_ns / unit_ns).max(1));
-        oslat::settle(&mut column, found);
+        oslat::settle(&mut column, None, found);
         found.columns.push(column);
     }
     if let Some(command) = &command {

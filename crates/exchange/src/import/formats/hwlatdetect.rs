@@ -105,6 +105,14 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
         let column = ImportedSeries::new(RowKind::Hardware, cpu, 1_000);
         found.columns.push(ImportedSeries { buckets, min, max, ..column });
     }
+    // What ends before its results says nothing of gaps.
+    if recorded.is_none() && listed == 0 && !figures.contains_key("Max Latency") {
+        let cpus = found.columns.drain(..).map(|column| column.cpu).collect::<Vec<_>>();
+        for cpu in cpus {
+            let reason = format!("the file has no result of cpu {cpu}: it was cut short");
+            found.not_run(RowKind::Hardware.name(), reason);
+        }
+    }
     // Which CPU they were on is not said: they count where gaps were longest.
     if let Some(column) = found.columns.iter_mut().max_by_key(|column| column.max) {
         column.unplaced = unlisted;
@@ -113,7 +121,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
         }
         if unlisted > 0 {
             column.min = column.min.min(threshold_us).or(threshold_us);
-            column.max = column.max.max(threshold_us);
+            column.max = us("Max Latency").and(column.max);
         }
     }
     Ok(())

@@ -131,6 +131,7 @@ fn into_rows(threads: BTreeMap<&str, LinuxcncThread>, found: &mut ImportedFile) 
             period_ns: thread.period_ns,
             // Jitter is between two runs: there were at least so many.
             overflow: 2,
+            counts_no_samples: true,
             max: Some(thread.worst_ns),
             ..ImportedSeries::new(RowKind::Wakeup, number, 1)
         });

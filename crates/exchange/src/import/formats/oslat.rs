@@ -46,8 +46,8 @@ pub(in crate::import) const SYNTAX: Syntax = Syntax {
     names: &[("bucket-width", 'W'), ("duration", 'D'), ("rtprio", 'f')],
 };
 
-/// Puts labels right and sets the last bucket's overflow apart.
-pub(in crate::import) fn settle(column: &mut ImportedSeries, found: &mut ImportedFile) {
+/// Puts labels right and sets the overflow apart that is in the bucket `open`, or in the last one.
+pub(in crate::import) fn settle(column: &mut ImportedSeries, open: Option<u64>, found: &mut ImportedFile) {
     column.buckets.retain(|bucket| bucket.1 > 0);
     // The table alone counts; without it the minimum and the maximum are two samples, and more are not known.
     let cpu = column.cpu;
@@ -62,11 +62,11 @@ pub(in crate::import) fn settle(column: &mut ImportedSeries, found: &mut Importe
         found
             .note(format!("spin on cpu {cpu}: oslat labelled its buckets 1 us too high, which is put right"));
     }
-    if let (Some(last), Some(max)) = (column.buckets.last().copied(), column.max)
-        && max > last.0.saturating_add(column.width - 1)
-    {
+    let Some((last, count)) = column.buckets.last().copied() else { return };
+    let is_open = column.max.map_or(Some(last) == open, |max| max > last.saturating_add(column.width - 1));
+    if is_open {
         column.buckets.pop();
-        (column.overflow, column.overflow_from) = (last.1, Some(last.0));
+        (column.overflow, column.overflow_from) = (count, Some(last));
     }
 }
 
@@ -93,7 +93,7 @@ fn number<T: std::str::FromStr>(table: &Table, name: &str, column: usize) -> Res
 }
 
 fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
-    let mut table = Table::default();
+    let (mut table, mut open) = (Table::default(), None);
     while let Some(line) = scan.next()? {
         if let Some(version) = line.strip_prefix("oslat V ") {
             found.manifest.written_by.version = Some(version.trim().to_string());
@@ -103,6 +103,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
         let name = name.trim();
         if let Some(label) = name.strip_suffix(" (us)") {
             let label = line.number(label.trim())?;
+            open = open.or(rest.contains("including overflows").then_some(label));
             table.row(&line, label, words)?;
         } else if let Some(figure) = FIGURES.iter().find(|figure| **figure == name) {
             table.figures(figure, words)?;
@@ -136,7 +137,7 @@ fn read(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
             max: number(&table, "Maximum", place)?,
             ..ImportedSeries::new(RowKind::Spin, cpu, 1_000)
         };
-        settle(&mut column, found);
+        settle(&mut column, open, found);
         found.columns.push(column);
     }
     let is_seconds = table.word("Total runtime", 1) == Some("seconds");
