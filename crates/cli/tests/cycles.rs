@@ -57,7 +57,7 @@ fn taint(document: &Value, code: &str) -> Option<String> {
     Some(taint["reason"].as_str().unwrap().to_string())
 }
 
-/// Whether these loops took the time of the run between them: a period that changed was taken for none that was
+/// Whether these loops took the time of the run between them: a changed period was taken for none that was
 /// missed. The machine itself may make the loop miss some.
 fn took_ms(document: &Value, loops: &[[u64; 3]], ms: u64) -> bool {
     const ABOUT_MS: u64 = 80;

@@ -30,7 +30,7 @@ impl Coarse {
         self.resolution_ns.saturating_sub(self.unit_ns.max(1))
     }
 
-    /// How many values are only counted. Of those beyond the buckets one is the maximum, where that is stated.
+    /// How many values are only counted. Of those beyond the buckets one is the maximum, if that is stated.
     pub fn hidden(&self) -> u64 {
         self.overflow_count.saturating_sub(u64::from(self.max_known))
     }

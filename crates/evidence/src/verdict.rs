@@ -97,8 +97,8 @@ pub struct RowVerdict {
     pub count: u64,
     /// At 95 % confidence the rate of late cycles is below this, if they are independent.
     pub miss_rate_below: f64,
-    /// Late episodes: late cycles without a quiet time of `horizon_ns` between them count once. At most so many
-    /// where the source does not say when cycles were late.
+    /// Late episodes: late cycles without a quiet time of `horizon_ns` between them count once. At most so
+    /// many where the source does not say when cycles were late.
     #[serde(default)]
     pub late_episodes: u64,
     /// Why it is not known whether the limit was kept, and what would tell; absent where that is known.

@@ -39,7 +39,7 @@ impl BootLoader for GrubBls {
         // the menu lies on the EFI system partition.
         let menu = crate::system::text(system, &format!("{}/grub.cfg", asked.boot.folder));
         let once = menu.map_or(true, |menu| menu.contains("next_entry"));
-        // Many a machine's id begins with a digit, and GRUB would take the entry's for the number of an entry.
+        // Many a machine's id begins with a digit: GRUB would take the trial's for the number of an entry.
         let variables = format!("{}/grubenv", asked.boot.folder);
         let armed = if once { arm(system, &variables, TRIAL_TITLE)? } else { None };
         if let Some(arm) = armed {
