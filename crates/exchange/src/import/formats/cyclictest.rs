@@ -232,9 +232,9 @@ fn read_histogram(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), Strin
     table.check_width(width)?;
     // Of the figures below the table, these two never have a column for the sum.
     let threads = [MIN, AVG].iter().find_map(|name| table.cells(name)).map(<[&str]>::len);
-    let threads = threads.unwrap_or_else(|| match table.cells(MAX) {
+    let threads = threads.unwrap_or_else(|| match table.cells(MAX).or_else(|| table.cells(OVERFLOWS)) {
         // Neither is there where an export does not know them.
-        Some(max) if table.rows.is_empty() => max.len(),
+        Some(each) if table.rows.is_empty() => each.len(),
         _ if ends_in_sum(&table) => width - 1,
         _ => width,
     });
