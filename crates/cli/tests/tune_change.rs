@@ -237,18 +237,17 @@ fn refuses_a_hostile_plan_before_anything_runs() {
     let root = root.path();
     plan(root);
     let text = fs::read_to_string(root.join("plan.json")).unwrap();
-    let mut hostile: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let mut action = hostile["actions"][0].clone();
+    let mut hostile = ::tune::plan::Plan::read(&text).unwrap();
+    let mut action = serde_json::to_value(&hostile.actions[0]).unwrap();
     for (kind, target, value) in
         [("slice", "--host=attacker", "0"), ("limits", "/etc/cron.d/x", "* * * * * root id\n")]
     {
         action["kind"] = kind.into();
         action["target"] = target.into();
         action["value"] = value.into();
-        hostile["actions"].as_array_mut().unwrap().push(action.clone());
-        let mut plan: ::tune::plan::Plan = serde_json::from_value(hostile.clone()).unwrap();
-        plan = plan.sealed();
-        fs::write(root.join("hostile.json"), serde_json::to_string(&plan).unwrap()).unwrap();
+        hostile.actions.push(serde_json::from_value(action.clone()).unwrap());
+        hostile = hostile.sealed();
+        fs::write(root.join("hostile.json"), serde_json::to_string(&hostile).unwrap()).unwrap();
         for verb in ["apply hostile.json", "apply hostile.json --dry-run", "verify hostile.json"] {
             let line = tune(root, verb).line();
             assert!(line.contains("'--host=attacker' is not a target of the kind slice"), "{verb}: {line}");

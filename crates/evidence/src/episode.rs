@@ -237,7 +237,7 @@ fn extremal_index(gaps: &[u64]) -> f64 {
 }
 
 /// The upper bound of a Poisson mean of which `seen` were seen, at confidence 1 - `alpha`: the exact one, and
-/// of more than [`EXACT`] Chernoff's, which is above it by less than a thousandth.
+/// of more than a million Chernoff's, which is above it by less than a thousandth.
 pub fn fewer_than(seen: u64, alpha: f64) -> f64 {
     let (of_none, mean) = (-alpha.ln(), seen as f64);
     let at_most_that = mean + of_none + (of_none * of_none + 2.0 * mean * of_none).sqrt();

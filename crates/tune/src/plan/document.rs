@@ -119,13 +119,13 @@ impl TryFrom<PlanDocument> for Plan {
     /// The plan of a document: its line is that of its actions, its digest that of its content, and this
     /// program makes all of its actions. There is no other plan.
     fn try_from(document: PlanDocument) -> Result<Plan, PlanRefusal> {
+        document.check_unchanged()?;
         if BootLine::of(&document.actions).to_string() != document.boot_line {
             return Err(PlanRefusal {
                 reason: "the plan's boot line is not that of its actions".to_string(),
                 cure: "plan on this machine, with this program".to_string(),
             });
         }
-        document.check_unchanged()?;
         allowed::actions(&document.actions)?;
         let PlanDocument { schema_version, made_for, intent, isolated, real_time, housekeeping, .. } =
             document;
