@@ -48,6 +48,12 @@ impl PiConfig {
         })
     }
 
+    /// Whether it has a section of this name.
+    pub fn has_section(&self, name: &str) -> bool {
+        let section = |body: &str| body.strip_prefix('[')?.strip_suffix(']').map(str::to_lowercase);
+        self.statements().filter_map(section).any(|section| section.trim() == name)
+    }
+
     /// The files that it includes, each once.
     pub fn includes(&self) -> impl Iterator<Item = &str> {
         let files: std::collections::BTreeSet<&str> =
@@ -85,6 +91,7 @@ mod tests {
         assert_eq!(config.values("cmdline").collect::<Vec<_>>(), [("pi5", "five.txt")]);
         assert_eq!(config.values("dtparam").collect::<Vec<_>>(), [("all", "audio=on")]);
         assert_eq!(config.text(), text);
+        assert!(config.has_section("cm4") && !config.has_section("tryboot"));
         config.add_for_all("cmdline", "trial.txt");
         assert_eq!(config.text(), format!("{text}\n[all]\ncmdline=trial.txt\n"));
     }

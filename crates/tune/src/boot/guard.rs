@@ -248,7 +248,7 @@ fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
     if says_memory(asked.running.unwrap_or_default()) || in_memory {
         return Err(Error::new(
             "change the boot line",
-            "this system runs from an overlay in RAM, so the record of a change would be gone with the next boot",
+            "this system runs from an overlay in RAM, or on a folder out of sight, so the record of a change would be gone with the next boot",
             "switch the overlay off (raspi-config, overlayroot), boot and plan again; a live system has to be installed",
         ));
     }
@@ -256,7 +256,8 @@ fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
 }
 
 /// Whether the file system that holds `path` is in memory: a tmpfs, a RAM disk, or an overlay whose changes
-/// are on one.
+/// are on one. Of the root itself it has to be seen that they are not: the initial RAM disk of a live system
+/// leaves them where no path leads (Ubuntu's `/cow/upper`).
 fn in_memory(system: &dyn System, mounts: &str, path: &str) -> bool {
     let is_memory = |fields: &[&str]| {
         let disk = fields
@@ -267,10 +268,15 @@ fn in_memory(system: &dyn System, mounts: &str, path: &str) -> bool {
     let holds = |path: &str| mount_of(mounts, 1, path).unwrap_or_default();
     let mount = holds(path);
     let [_, _, "overlay", options, ..] = mount[..] else { return is_memory(&mount) };
-    // Within a container, or after the initial RAM disk, that folder may be out of sight.
     let upper = options.split(',').find_map(|option| option.strip_prefix("upperdir="));
-    upper.filter(|path| system.stat(path).is_ok()).is_some_and(|path| is_memory(&holds(path)))
+    upper.is_some_and(|path| match system.stat(path) {
+        Ok(_) => is_memory(&holds(path)),
+        Err(_) => mount[1] == "/",
+    })
 }
+
+/// File systems that no mount makes writable.
+const NEVER_WRITTEN: [&str; 5] = ["squashfs", "erofs", "iso9660", "cramfs", "romfs"];
 
 /// Refuses to arm anything of which the record, or a file, would be gone or another one after the boot, and
 /// file systems that cannot be written.
@@ -299,7 +305,11 @@ pub(super) fn outlives_boot(system: &dyn System, asked: &BootSpec<'_>, steps: &[
             return Err(Error::new(
                 what(),
                 format!("{point} is mounted read-only"),
-                format!("make it writable, `mount -o remount,rw {point}`, and try again"),
+                if NEVER_WRITTEN.contains(&kind) {
+                    format!("a {kind} is an image: build the words into it with the tool that makes it")
+                } else {
+                    format!("make it writable, `mount -o remount,rw {point}`, and try again")
+                },
             ));
         }
     }

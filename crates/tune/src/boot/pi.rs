@@ -25,9 +25,10 @@ impl BootLoader for RaspberryPi {
         let line = text(system, entry)?;
         let mut config = PiConfig::read(&text(system, &format!("{folder}/config.txt"))?);
         let there = |name: &str| system.stat(&format!("{folder}/{name}")).is_ok();
-        if prefixed(system, folder, &config, DEPTH) || there("tryboot.txt") || there("autoboot.txt") {
+        if tries_boots(system, folder, &config, DEPTH) || there("tryboot.txt") || there("autoboot.txt") {
             return Ok(BootMethod::Instructions {
-                why: "another program tries boots here (os_prefix, tryboot.txt or autoboot.txt)".into(),
+                why: "another program tries boots here (os_prefix, [tryboot], tryboot.txt or autoboot.txt)"
+                    .into(),
                 lines: vec![
                     format!("add to the one line of {entry}: {}", asked.words.join(" ")),
                     "reboot".into(),
@@ -87,11 +88,13 @@ impl BootLoader for RaspberryPi {
     }
 }
 
-/// Whether `config.txt`, or a file that it includes, names a folder for kernels and lines.
-fn prefixed(system: &dyn System, folder: &str, config: &PiConfig, depth: usize) -> bool {
+/// Whether `config.txt`, or a file that it includes, names a folder for kernels and lines, or has settings that
+/// hold for a trial alone: those would hold for ours too, with another kernel or line than those that run.
+fn tries_boots(system: &dyn System, folder: &str, config: &PiConfig, depth: usize) -> bool {
     let included = |path: &str| {
         let text = text(system, &format!("{folder}/{path}"));
-        text.is_ok_and(|text| depth > 0 && prefixed(system, folder, &PiConfig::read(&text), depth - 1))
+        text.is_ok_and(|text| depth > 0 && tries_boots(system, folder, &PiConfig::read(&text), depth - 1))
     };
-    config.values("os_prefix").next().is_some() || config.includes().any(included)
+    let here = config.values("os_prefix").next().is_some() || config.has_section("tryboot");
+    here || config.includes().any(included)
 }

@@ -110,6 +110,7 @@ fn nothing_is_armed_whose_record_would_be_gone() {
                 "(overlay) is in RAM",
             ),
             ("/dev/sda3 /var ext4 ro,noatime 0 0\n", &[], "/var is mounted read-only"),
+            ("/dev/loop0 /var squashfs ro 0 0\n", &[], "a squashfs is an image"),
             ("", &["/etc/rauc/system.conf"], "(slots A and B) of RAUC"),
             ("", &["/etc/mender/mender.conf"], "(slots A and B) of Mender"),
             ("", &["/etc/swupdate.cfg"], "of SWUpdate"),

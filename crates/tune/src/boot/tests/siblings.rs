@@ -199,6 +199,11 @@ fn no_loader_is_asked_where_nothing_would_last() {
             ("boot=live", "/dev/sda2 / ext4 rw 0 0\n", "runs from an overlay in RAM"),
             ("", "none / tmpfs rw 0 0\n", "runs from an overlay in RAM"),
             ("", "o / overlay rw,upperdir=/rw/up,workdir=/rw/w 0 0\nt /rw tmpfs rw 0 0\n", "overlay in RAM"),
+            (
+                "",
+                "/cow / overlay rw,lowerdir=/a.squashfs,upperdir=/cow/upper,workdir=/cow/w 0 0\n",
+                "out of sight",
+            ),
         ] {
             let (mut system, boot) = machine(name);
             system.put("/proc/self/mounts", mounts.as_bytes());
