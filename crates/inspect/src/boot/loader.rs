@@ -190,7 +190,11 @@ fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<DetectedLoader> {
     for partition in PARTITIONS {
         let conf = format!("{partition}/loader/loader.conf");
         let program = format!("{partition}/EFI/systemd");
-        let here = tree.exists(&conf) && (says || tree.exists(&program));
+        // Without its settings systemd-boot boots too; what names the RAM disk as it does has its files.
+        let here = match tree.exists(&conf) {
+            true => says || tree.exists(&program),
+            false => (says || booted == Booted::Stub) && tree.exists(&program),
+        };
         let images = format!("{partition}/EFI/Linux");
         let unified = tree.hint_names(&images).iter().any(|name| name.to_lowercase().ends_with(".efi"));
         let typed = PARTITIONS.iter().find(|other| has_entries(tree, &format!("{other}/loader/entries")));

@@ -116,7 +116,8 @@ fn has_variables(system: &dyn System, asked: &BootSpec<'_>) -> bool {
 /// Whether the entry that comes first is booted: neither a file nor a variable names a default.
 fn by_order(system: &dyn System, asked: &BootSpec<'_>) -> Result<bool> {
     let conf = asked.boot.seen.first().cloned().unwrap_or_default();
-    let chosen = EntryFile::read(&text(system, &conf)?).values("default").next().is_some();
+    let settings = system.stat(&conf).map_or(Ok(String::new()), |_| text(system, &conf))?;
+    let chosen = EntryFile::read(&settings).values("default").next().is_some();
     let stored = "/sys/firmware/efi/efivars/LoaderEntryDefault-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
     Ok(!chosen && system.stat(stored).is_err())
 }

@@ -295,7 +295,11 @@ fn a_pi_takes_the_line_of_its_own_section() {
     let line = std::fs::read_to_string(root.path().join("boot/firmware/cmdline-isolator.txt")).unwrap();
     assert!(line.starts_with("console=tty1 root=PARTUUID=aa-02 rootwait isolcpus="), "{line}");
     // Another program tries boots: nothing is armed beside it.
-    for (path, text) in [("autoboot.txt", "[all]\ntryboot_a_b=1\n"), ("tryboot.txt", "")] {
+    for (path, text) in [
+        ("autoboot.txt", "[all]\ntryboot_a_b=1\n"),
+        ("tryboot.txt", ""),
+        ("config.txt", "arm_64bit=1\n[TryBoot]\nkernel=other.img\n"),
+    ] {
         let made = boots::pi("Raspberry Pi 5 Model B Rev 1.0", "", PI_LINE)
             .file("boot/firmware/cmdline.txt", PI_LINE)
             .file(&format!("boot/firmware/{path}"), text);
@@ -474,6 +478,22 @@ fn an_image_that_runs_beside_entries_gets_instructions() {
     let machine = inspect::boot::read(entry("arch.conf").lay_out().path());
     let default = machine.default_entry().map(|entry| entry.id.as_str());
     assert_eq!((machine.entries.len(), default), (1, Some("arch")));
+}
+
+#[test]
+fn systemd_boot_without_its_settings_gets_a_trial() {
+    let options = format!("{ROOT} ro quiet");
+    let folder = format!("/{MACHINE}/{RT}");
+    let made = boots::made(RT, 4, &format!("initrd={}\\initrd {options}", folder.replace('/', "\\")))
+        .file(
+            &format!("boot/efi/loader/entries/{MACHINE}-{RT}.conf"),
+            &format!("title RT\noptions {options}\nlinux {folder}/linux\ninitrd {folder}/initrd\n"),
+        )
+        .file(&format!("boot/efi{folder}/linux"), "")
+        .file(&format!("boot/efi{folder}/initrd"), "")
+        .file("boot/efi/EFI/systemd/systemd-bootx64.efi", "");
+    let (root, done) = wet(&made);
+    assert!(root.path().join("boot/efi/loader/entries/isolator-trial+1.conf").is_file(), "{done:?}");
 }
 
 #[test]
