@@ -5,7 +5,8 @@
 //! line, or is not there yet, it gives the whole line. A test follows each to the letter
 //! (`boot/tests/literal.rs`).
 
-use machine::boot::line::{BootWord, kernel_words, with_words};
+use inspect::boot::extlinux::Extlinux;
+use machine::boot::line::{BootWord, all_words, with_words};
 use machine::boot::{BootEntry, Keeper, Loader};
 
 use super::spec::{BootLoader, BootMethod, BootSpec};
@@ -48,7 +49,7 @@ impl BootLoader for ByHand {
                     format!("run: {} -o {folder}/grub.cfg", mkconfig(system, folder)),
                 ],
             ),
-            (None, Loader::Extlinux) => extlinux(asked),
+            (None, Loader::Extlinux) => extlinux(system, asked),
             (None, Loader::UnifiedKernelImage) => (
                 "the boot line is within a kernel image, which may be signed".to_string(),
                 image::lines(system, asked),
@@ -85,10 +86,10 @@ fn by_keeper(system: &dyn System, asked: &BootSpec<'_>, keeper: &Keeper) -> Vec<
     keeper.steps.iter().map(step).collect()
 }
 
-/// The line that runs, without what its loader put in, and our words.
+/// The line that runs, those words for init among it, without what its loader put in, and with our words.
 fn whole_line(asked: &BootSpec<'_>) -> String {
     let own = |word: &BootWord<'_>| !matches!(word.name, "BOOT_IMAGE" | "initrd");
-    let runs = kernel_words(asked.running.unwrap_or_default()).filter(own);
+    let runs = all_words(asked.running.unwrap_or_default()).filter(own);
     with_words(&runs.map(|word| word.raw).collect::<Vec<_>>().join(" "), asked.words)
 }
 
@@ -104,11 +105,16 @@ fn in_place(path: &str, old: &str, new: &str) -> String {
 }
 
 /// A copy of the default label, so that the old one stays to be chosen.
-fn extlinux(asked: &BootSpec<'_>) -> (String, Vec<String>) {
+fn extlinux(system: &dyn System, asked: &BootSpec<'_>) -> (String, Vec<String>) {
     let path = format!("{}/extlinux.conf", asked.boot.folder);
     let why = "extlinux boots nothing only once, and this file is made by another program".to_string();
     let Some(entry) = asked.entry() else {
-        return (why, vec![format!("add to the append line of {path}: {}", asked.words.join(" "))]);
+        let file = Extlinux::read(&system::text(system, &path).unwrap_or_default());
+        let place = match file.whole("INCLUDE") {
+            Some(included) => format!("the label that is booted, in {included} (which {path} includes)"),
+            None => path,
+        };
+        return (why, vec![format!("add to the append line of {place}: {}", asked.words.join(" "))]);
     };
     let line = format!("append {}", with_words(&entry.options, asked.words));
     let copy = format!(

@@ -45,7 +45,12 @@ impl BootLoader for UBoot {
             }
         }
         let why = match system.stat("/etc/fw_env.config") {
-            Err(_) => "U-Boot boots nothing only once here".to_string(),
+            Err(_) => {
+                if lines.is_empty() {
+                    lines = by_script(system, asked);
+                }
+                "U-Boot boots nothing only once here".to_string()
+            }
             Ok(_) => match environment(system, asked.words) {
                 Ok((name, old)) => {
                     let refusal = ("U-Boot boots nothing else by itself", "set altbootcmd and bootlimit");
@@ -68,6 +73,26 @@ impl BootLoader for UBoot {
     fn fallback(&self, _: &dyn System, _: &BootSpec<'_>, _: &[Step]) -> Option<String> {
         Some("altbootcmd, after bootlimit failures".into())
     }
+}
+
+/// The steps where no file of variables is seen: the script sets the line, and is made of another file.
+fn by_script(system: &dyn System, asked: &BootSpec<'_>) -> Vec<String> {
+    let words = asked.words.join(" ");
+    let script = asked.boot.seen.first().map_or("/boot/boot.scr", String::as_str);
+    let bare = script.trim_end_matches(".uimg");
+    let Some(made_of) = bare.strip_suffix(".scr").map(|path| format!("{path}.cmd")) else {
+        return vec![format!("add to the line that sets bootargs in {script}: {words}")];
+    };
+    if system.stat(&made_of).is_err() {
+        return vec![format!(
+            "add to the line that sets bootargs in the file of which {script} was made, and make it anew (mkimage -T script): {words}"
+        )];
+    }
+    vec![
+        format!("run: cp {script} {script}.before-isolator, to put it back if the next boot fails"),
+        format!("add to the line that sets bootargs in {made_of}: {words}"),
+        format!("run: mkimage -C none -T script -d {made_of} {script}"),
+    ]
 }
 
 /// The variable with our words; without a value its command takes the variable away.

@@ -411,3 +411,37 @@ fn the_firmware_gets_a_second_entry() {
     let steps = instructions(&mut system, &boot, running);
     assert!(steps[0].contains("efibootmgr -v") && steps[1].contains("-l LOADER"), "{steps:?}");
 }
+
+#[test]
+fn the_file_that_sets_the_line_is_named() {
+    let extlinux = ("/boot/extlinux/extlinux.conf", "DEFAULT a\nINCLUDE /extlinux/more.conf\n");
+    type Files<'a> = &'a [(&'a str, &'a str)];
+    let cases: &[(Files<'_>, &str, &[&str])] = &[
+        (&[("/boot/boot.scr", "")], RUNS, &["in the file of which /boot/boot.scr was made"]),
+        (
+            &[("/boot/boot.scr", ""), ("/boot/boot.cmd", "")],
+            RUNS,
+            &[
+                "run: cp /boot/boot.scr /boot/boot.scr.before-isolator",
+                "in /boot/boot.cmd: isolcpus=",
+                "-d /boot/boot.cmd /boot/boot.scr",
+            ],
+        ),
+        (&[("/boot/boot.ini", "")], RUNS, &["in /boot/boot.ini: isolcpus="]),
+        (
+            &[extlinux],
+            RUNS,
+            &["in /extlinux/more.conf (which /boot/extlinux/extlinux.conf includes): isolcpus="],
+        ),
+        (
+            &UKI,
+            "root=/dev/vda2 ro -- single",
+            &["root=/dev/vda2 ro isolcpus=managed_irq,domain,2-3 irqaffinity=0-1 skew_tick=1 -- single"],
+        ),
+    ];
+    for (files, running, said) in cases {
+        let (mut system, boot) = made(files);
+        let steps = instructions(&mut system, &boot, running).join("\n");
+        assert!(said.iter().all(|said| steps.contains(said)), "{files:?}: {steps}");
+    }
+}
