@@ -32,6 +32,10 @@ const MAKERS: &[(&str, &str)] = &[
     ("KubeVirt", "kvm"),
     ("Google Compute Engine", "kvm"),
     ("Amazon EC2", "kvm"),
+    ("Alibaba Cloud", "kvm"),
+    ("Tencent Cloud", "kvm"),
+    ("DigitalOcean", "kvm"),
+    ("Hetzner", "kvm"),
 ];
 
 /// The hypervisor's name, where the machine is virtual.
@@ -75,8 +79,13 @@ fn by_device_tree(tree: &mut Tree) -> Option<&'static str> {
 }
 
 fn by_dmi(tree: &mut Tree) -> Option<&'static str> {
+    let mut text = |name: &str| tree.text(&format!("sys/class/dmi/id/{name}"));
+    // A cloud's whole machines have its vendor too, and say so (`c7g.metal`, `m7gd.metal-24xl`).
+    if text("product_name").is_some_and(|product| product.contains(".metal")) {
+        return None;
+    }
     ["product_name", "sys_vendor", "board_vendor", "bios_vendor"].iter().find_map(|name| {
-        let text = tree.text(&format!("sys/class/dmi/id/{name}"))?;
+        let text = text(name)?;
         MAKERS.iter().find(|(start, _)| text.starts_with(start)).map(|(_, kind)| *kind)
     })
 }
@@ -156,6 +165,23 @@ mod tests {
             (&[GUEST, ("proc/sys/kernel/osrelease", "5.15.90.1-microsoft-standard-WSL2")], Some("wsl")),
             (&[ARM], None),
             (&[ARM, ("sys/class/dmi/id/sys_vendor", "QEMU\n")], Some("qemu")),
+            (&[ARM, ("sys/class/dmi/id/product_name", "Alibaba Cloud ECS\n")], Some("kvm")),
+            (
+                &[
+                    ARM,
+                    ("sys/class/dmi/id/sys_vendor", "Hetzner\n"),
+                    ("sys/class/dmi/id/product_name", "vServer\n"),
+                ],
+                Some("kvm"),
+            ),
+            (
+                &[
+                    ARM,
+                    ("sys/class/dmi/id/sys_vendor", "Amazon EC2\n"),
+                    ("sys/class/dmi/id/product_name", "c7g.metal\n"),
+                ],
+                None,
+            ),
             (&[ARM, ("proc/device-tree/hypervisor/compatible", "linux,kvm\0")], Some("kvm")),
             (&[ARM, ("proc/device-tree/compatible", "linux,dummy-virt\0")], Some(UNKNOWN)),
             (&[], None),
