@@ -136,3 +136,17 @@ fn an_option_newer_than_the_kernel_is_no_failure() {
         }
     }
 }
+
+#[test]
+fn a_known_loader_is_not_called_unsupported() {
+    let root = machines::made("6.1.112", 8, "root=/dev/sda1").file("boot/boot.scr", "").lay_out();
+    let report = crate::common::examined(&inspect::read_whole(root.path()), Periodic);
+    for id in ["boot-cmdline-drift", "boot-default-entry"] {
+        let (result, says, _) = outcome_of(&report, id);
+        assert_eq!(
+            (result, says.contains("what U-Boot boots next cannot be told")),
+            (Unknown, true),
+            "{says}"
+        );
+    }
+}

@@ -112,10 +112,15 @@ fn no_loader(facts: &CheckFacts) -> Conclusion {
             "run isolator doctor on the host",
         );
     }
-    if facts.inventory.whole {
-        Conclusion::unknown(FILES, "no supported boot loader was found", "look at the loader's own files")
-    } else {
-        not_captured(FILES)
+    let boot = &facts.inventory.boot;
+    let cure = "look at the loader's own files";
+    match boot.loader {
+        _ if !facts.inventory.whole => not_captured(FILES),
+        Loader::Unknown => Conclusion::unknown(FILES, "no supported boot loader was found", cure),
+        loader => {
+            let says = format!("what {} boots next cannot be told from its files", loader.facts().name);
+            Conclusion::unknown(boot.seen.join(", "), says, cure)
+        }
     }
 }
 
