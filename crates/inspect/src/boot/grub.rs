@@ -201,6 +201,15 @@ pub fn default_of(menu: &str) -> Option<String> {
     Some(if last.1.contains("saved_entry") { "saved".to_string() } else { last.1.clone() })
 }
 
+/// Whether a menu boots `next_entry` where that is set: no later statement names another default.
+pub fn boots_next_entry(menu: &str) -> bool {
+    let all = settings(menu);
+    let names = |(name, value, _): &(String, String, bool)| name == "default" && value.contains("next_entry");
+    all.iter()
+        .rposition(names)
+        .is_some_and(|at| !all[at..].iter().any(|(name, _, sure)| name == "default" && *sure))
+}
+
 /// Which word of a statement names the kernel that an entry boots; `read` is the entry as far as it was read.
 fn kernel_word(statement: &Statement<'_>, read: &BootEntry) -> Option<usize> {
     let at = match statement.key() {
@@ -408,6 +417,14 @@ mod tests {
             (&vec!["/i".to_string()], Some("/xen.gz"))
         );
         assert_eq!(seen[1].entry.script.as_deref(), Some("/etc/grub.d/20_linux_xen"));
+    }
+
+    #[test]
+    fn a_later_default_stands_above_the_next_entry() {
+        assert!(boots_next_entry(MENU));
+        assert!(!boots_next_entry(&format!("{MENU}set default=rt\n")));
+        assert!(boots_next_entry(&format!("{MENU}if [ -e /x ]; then\n set default=rt\nfi\n")));
+        assert!(!boots_next_entry("menuentry a {\n linux /v\n}\n"));
     }
 
     #[test]

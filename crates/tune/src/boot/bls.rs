@@ -7,7 +7,7 @@
 //! `/etc/default/grub`.
 
 use inspect::boot::bls::EntryFile;
-use inspect::boot::grub::GrubEnvironment;
+use inspect::boot::grub::{self, GrubEnvironment};
 use machine::boot::BootEntry;
 use machine::boot::line::with_words;
 
@@ -38,7 +38,7 @@ impl BootLoader for GrubBls {
         // A handwritten menu may never ask for the entry, and would not clear it then. On some machines
         // the menu lies on the EFI system partition.
         let menu = crate::system::text(system, &format!("{}/grub.cfg", asked.boot.folder));
-        let once = menu.map_or(true, |menu| menu.contains("next_entry"));
+        let once = menu.map_or(true, |menu| grub::boots_next_entry(&menu));
         // Many a machine's id begins with a digit: GRUB would take the trial's for the number of an entry.
         let variables = format!("{}/grubenv", asked.boot.folder);
         let armed = if once { arm(system, &variables, TRIAL_TITLE)? } else { None };

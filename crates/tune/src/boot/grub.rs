@@ -23,7 +23,19 @@ use crate::{Error, Result};
 pub(super) struct GrubDebian;
 
 impl BootLoader for GrubDebian {
-    fn find<'a>(&self, _: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
+    fn find<'a>(&self, system: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
+        // The menu reads this file last.
+        let custom = format!("{}/custom.cfg", asked.boot.folder);
+        let own = crate::system::text(system, &custom).unwrap_or_default();
+        if grub::settings(&own).iter().any(|(name, _, _)| name == "default") {
+            return Err(Error::new(
+                format!("find the entry that {} boots", asked.boot.folder),
+                format!("{custom} sets default, above GRUB_DEFAULT and what is armed for one boot"),
+                format!(
+                    "take that out of {custom}, set GRUB_DEFAULT instead, run update-grub and plan again"
+                ),
+            ));
+        }
         let wanted = asked.boot.default_entry().and(asked.entry());
         wanted.filter(|entry| entry.kernel.is_some()).ok_or_else(|| {
             Error::new(
@@ -40,7 +52,7 @@ impl BootLoader for GrubDebian {
         let menu = text(system, &menu_path)?;
         let found = self.find(system, asked)?;
         not_lost(system, asked.words)?;
-        let once = menu.contains("next_entry") && menu.contains("custom.cfg");
+        let once = grub::boots_next_entry(&menu) && menu.contains("custom.cfg");
         let entry = grub::menu(&menu, &menu_path).into_iter().find(|entry| entry.entry.id == found.id);
         let armed = arm(system, &format!("{folder}/grubenv"), TRIAL)?.filter(|_| once);
         if let (Some(arm), Some(entry)) = (armed, entry) {

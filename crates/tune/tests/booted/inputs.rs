@@ -108,6 +108,8 @@ fn a_default_of_another_kernel_is_found_however_it_is_named() {
         &["/6.11.5-arch1/linux", "6.12.9-arch1", "bootctl set-default"],
     );
     assert!(wet(&made("arch-6.12*")).1.is_ok());
+    let preferred = made("").file("boot/loader/loader.conf", "default arch-6.12*\npreferred arch-6.11*\n");
+    refused("preferred", &preferred, &["/6.11.5-arch1/linux", "bootctl set-default"]);
 }
 
 #[test]
