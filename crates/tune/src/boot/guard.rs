@@ -256,8 +256,8 @@ fn lasts_at_all(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
 }
 
 /// Whether the file system that holds `path` is in memory: a tmpfs, a RAM disk, or an overlay whose changes
-/// are on one. Of the root itself it has to be seen that they are not: the initial RAM disk of a live system
-/// leaves them where no path leads (Ubuntu's `/cow/upper`).
+/// are on one. The initial RAM disk of a live system leaves them where no path leads (Ubuntu's
+/// `/cow/upper`), as containers do; a root whose lower layer is an image then tells the live system.
 fn in_memory(system: &dyn System, mounts: &str, path: &str) -> bool {
     let is_memory = |fields: &[&str]| {
         let disk = fields
@@ -268,10 +268,16 @@ fn in_memory(system: &dyn System, mounts: &str, path: &str) -> bool {
     let holds = |path: &str| mount_of(mounts, 1, path).unwrap_or_default();
     let mount = holds(path);
     let [_, _, "overlay", options, ..] = mount[..] else { return is_memory(&mount) };
-    let upper = options.split(',').find_map(|option| option.strip_prefix("upperdir="));
-    upper.is_some_and(|path| match system.stat(path) {
+    let value = |name: &str| options.split(',').find_map(|option| option.strip_prefix(name));
+    let of_image = || {
+        let mut layers = value("lowerdir=").unwrap_or_default().split(':');
+        let is_image =
+            |layer: &str| [".squashfs", ".sfs", ".erofs", ".img"].iter().any(|end| layer.ends_with(end));
+        mount[1] == "/" && layers.any(|layer| is_image(layer.trim_end_matches('/')))
+    };
+    value("upperdir=").is_some_and(|path| match system.stat(path) {
         Ok(_) => is_memory(&holds(path)),
-        Err(_) => mount[1] == "/",
+        Err(_) => of_image(),
     })
 }
 

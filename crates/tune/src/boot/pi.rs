@@ -88,8 +88,8 @@ impl BootLoader for RaspberryPi {
     }
 }
 
-/// Whether `config.txt`, or a file that it includes, names a folder for kernels and lines, or has settings for
-/// a trial alone: those would hold for ours too, with another kernel or line than those that run.
+/// Whether `config.txt`, or a file that it includes, names a folder for kernels and lines, or has settings
+/// for a trial alone: those would hold for ours too, with another kernel or line than those that run.
 fn tries_boots(system: &dyn System, folder: &str, config: &PiConfig, depth: usize) -> bool {
     let included = |path: &str| {
         let text = text(system, &format!("{folder}/{path}"));

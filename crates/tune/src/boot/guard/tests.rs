@@ -67,3 +67,17 @@ fn an_entry_of_another_kernel_needs_a_ram_disk_that_knows_its_modules_or_a_drive
     system.put("/lib/modules/6.1.0-18-amd64/modules.builtin", b"kernel/drivers/nvme/host/module.ko\n");
     assert!(first(&mut system, &asked(&boot, &words)).is_ok());
 }
+
+#[test]
+fn an_overlay_out_of_sight_is_judged_by_its_image() {
+    let system = MemoryMachine::default();
+    for (layers, expected) in [
+        ("lowerdir=/a.squashfs:/b.squashfs,upperdir=/cow/upper", true),
+        ("lowerdir=/image.erofs/,upperdir=/gone/u", true),
+        ("lowerdir=/,upperdir=/gone/u", false),
+        ("lowerdir=/a.squashfs", false),
+    ] {
+        let mounts = format!("none / overlay rw,{layers} 0 0\n");
+        assert_eq!(super::in_memory(&system, &mounts, "/"), expected, "{layers}");
+    }
+}
