@@ -240,13 +240,14 @@ fn extremal_index(gaps: &[u64]) -> f64 {
 /// of more than a million Chernoff's, which is above it by less than a thousandth.
 pub fn fewer_than(seen: u64, alpha: f64) -> f64 {
     let (of_none, mean) = (-alpha.ln(), seen as f64);
-    let at_most_that = mean + of_none + (of_none * of_none + 2.0 * mean * of_none).sqrt();
-    match seen {
-        0 => return of_none,
-        1..=EXACT => {}
-        _ => return at_most_that,
+    if seen == 0 {
+        return of_none;
     }
-    let (mut low, mut high) = (mean, at_most_that);
+    let chernoff = mean + of_none + (of_none * of_none + 2.0 * mean * of_none).sqrt();
+    if seen > EXACT {
+        return chernoff;
+    }
+    let (mut low, mut high) = (mean, chernoff);
     for _ in 0..100 {
         let middle = (low + high) / 2.0;
         if at_most(seen, middle) > alpha { low = middle } else { high = middle }

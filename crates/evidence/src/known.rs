@@ -91,13 +91,13 @@ impl Row {
 
     /// The smallest sample; `None` without samples, and where the source does not report it.
     pub fn min_ns(&self) -> Option<u64> {
-        let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.min_known);
+        let is_known = self.states(|coarse| coarse.min_known);
         (is_known && self.series.latency.count() > 0).then(|| self.series.latency.min_ns())
     }
 
     /// Arithmetic mean; `None` without samples, and where the source does not report it.
     pub fn mean_ns(&self) -> Option<f64> {
-        let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.mean_known);
+        let is_known = self.states(|coarse| coarse.mean_known);
         (is_known && self.series.latency.count() > 0).then(|| self.series.latency.mean_ns())
     }
 
@@ -133,7 +133,7 @@ impl Row {
 
     /// The largest latency; `None` without samples, and where the source does not state it.
     pub fn stated_max_ns(&self) -> Option<u64> {
-        let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.max_known);
+        let is_known = self.states(|coarse| coarse.max_known);
         (is_known && self.series.latency.count() > 0).then(|| self.largest_ns())
     }
 

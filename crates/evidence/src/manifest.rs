@@ -451,7 +451,7 @@ pub struct Coarse {
 }
 
 /// The value that an older file means by its absence.
-fn is_known() -> bool {
+pub(crate) fn is_known() -> bool {
     true
 }
 
@@ -459,7 +459,7 @@ fn is_not(value: &bool) -> bool {
     !*value
 }
 
-fn is_true(value: &bool) -> bool {
+pub(crate) fn is_true(value: &bool) -> bool {
     *value
 }
 

@@ -34,10 +34,14 @@ impl Row {
         self.series.missed().saturating_add(stated)
     }
 
+    /// Whether its source states that figure: our own rows have all.
+    pub(crate) fn states(&self, figure: impl FnOnce(&Coarse) -> bool) -> bool {
+        self.entry.coarse.as_ref().is_none_or(figure)
+    }
+
     /// Its samples; `None` where the source does not say how many there were.
     pub fn stated_count(&self) -> Option<u64> {
-        let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.count_known);
-        is_known.then(|| self.series.latency.count())
+        self.states(|coarse| coarse.count_known).then(|| self.series.latency.count())
     }
 
     /// Its cycles that were due: those with a sample, and those whose period was missed.

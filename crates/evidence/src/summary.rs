@@ -5,7 +5,7 @@ use machine::quantity::{Count, Cycles};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::{Followed, Granted, RowKey};
+use crate::manifest::{Followed, Granted, RowKey, is_known, is_true};
 use crate::row::Row;
 use crate::weakly_hard::WeaklyHard;
 
@@ -19,12 +19,12 @@ pub struct Summary {
     /// Samples: wakeups, or iterations of the spin loop.
     pub count: u64,
     /// False where an imported file does not say how many samples there were: `count` is the least.
-    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    #[serde(default = "is_known", skip_serializing_if = "is_true")]
     pub count_known: bool,
     /// Periods missed: cycles that were due while the thread was still late.
     pub missed: u64,
     /// False where the tool passed over missed periods without counting them.
-    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    #[serde(default = "is_known", skip_serializing_if = "is_true")]
     pub missed_known: bool,
     /// Late cycles: samples above the limit, at least, and missed periods.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct Summary {
     /// Largest; at least, where an imported file cuts it to whole units.
     pub max_ns: u64,
     /// False without samples, and where an imported file does not state it: `max_ns` is the least.
-    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    #[serde(default = "is_known", skip_serializing_if = "is_true")]
     pub max_known: bool,
     /// The same at most; absent where `max_ns` is exact, and where nothing bounds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,15 +88,6 @@ pub struct Summary {
     pub load_did: Option<String>,
     /// The kernel's grants to the measuring thread.
     pub granted: Granted,
-}
-
-/// The value that an older document means by its absence.
-fn yes() -> bool {
-    true
-}
-
-fn is_so(value: &bool) -> bool {
-    *value
 }
 
 impl Summary {
@@ -162,7 +153,7 @@ impl Summary {
             count: latency.count(),
             count_known: row.stated_count().is_some(),
             missed: row.missed(),
-            missed_known: row.entry.coarse.as_ref().is_none_or(|coarse| coarse.missed_known),
+            missed_known: row.states(|coarse| coarse.missed_known),
             late: late_cycles,
             late_share: has_share.then(|| late_cycles as f64 / due as f64),
             weakly_hard: None,

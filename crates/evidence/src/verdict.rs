@@ -253,7 +253,7 @@ impl JudgedRow {
 fn unseen(row: &Row, bundle: &Bundle) -> Option<Sentence> {
     let limit_ns = row.entry.limit_ns?;
     let (key, limit) = (&row.entry.key, Time::exact(limit_ns));
-    if row.entry.coarse.as_ref().is_some_and(|coarse| !coarse.missed_known) {
+    if !row.states(|coarse| coarse.missed_known) {
         let why = ": a sample was later than a period, and missed periods are not counted, so that ";
         return Some(sentence![key, why, limit, " is undecided"]);
     }
