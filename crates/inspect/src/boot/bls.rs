@@ -33,6 +33,12 @@ impl EntryFile {
         self.lines.iter().filter_map(of_key).map(|(_, rest)| rest.trim_end())
     }
 
+    /// Of systemd-boot's settings, which have the same form: the pattern of the entry that it boots. systemd
+    /// 258 has a key that stands above.
+    pub fn default_pattern(&self) -> Option<&str> {
+        self.values("preferred").chain(self.values("default")).next()
+    }
+
     /// The whole line of options.
     pub fn options(&self) -> String {
         self.values("options").collect::<Vec<_>>().join(" ")

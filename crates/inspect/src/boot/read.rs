@@ -260,12 +260,7 @@ pub(super) fn systemd_boot(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     let conf = boot.seen.first().map(|path| path.trim_start_matches('/').to_string()).unwrap_or_default();
     let conf = tree.whole_text(&conf).unwrap_or_default();
     let conf = EntryFile::read(&conf);
-    // systemd 258 has one that stands above.
-    let pattern = conf
-        .values("preferred")
-        .chain(conf.values("default"))
-        .next()
-        .map(|pattern| pattern.trim_end_matches(".conf").to_string());
+    let pattern = conf.default_pattern().map(|pattern| pattern.trim_end_matches(".conf").to_string());
     let matches = |entry: &BootEntry, pattern: &str| {
         let (id, pattern): (Vec<char>, Vec<char>) = (entry.id.chars().collect(), pattern.chars().collect());
         fits(&id, &pattern)

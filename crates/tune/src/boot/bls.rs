@@ -11,7 +11,7 @@ use inspect::boot::grub::{self, GrubEnvironment};
 use machine::boot::BootEntry;
 use machine::boot::line::with_words;
 
-use super::grubenv::arm;
+use super::grubenv::{arm, custom_default};
 use super::spec::{BootLoader, BootMethod, BootSpec, file, first_line_with, lasts, text, untouched};
 use crate::places::{TRIAL, TRIAL_TITLE};
 use crate::record::Step;
@@ -24,7 +24,8 @@ use crate::{Error, Result};
 pub(super) struct GrubBls;
 
 impl BootLoader for GrubBls {
-    fn find<'a>(&self, _: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
+    fn find<'a>(&self, system: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
+        custom_default(system, &asked.boot.folder)?;
         let folder = asked.boot.seen.first().map_or("/boot/loader/entries", String::as_str);
         asked.entry().ok_or_else(|| {
             Error::new("change the boot line", format!("{folder} has no entry"), "install a kernel")

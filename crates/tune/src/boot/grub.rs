@@ -9,7 +9,7 @@
 use inspect::boot::grub;
 use machine::boot::BootEntry;
 
-use super::grubenv::arm;
+use super::grubenv::{arm, custom_default};
 use super::spec::{BootLoader, BootMethod, BootSpec, file, lasts, text, untouched};
 use crate::generator::{self, LossReason};
 use crate::places::{DROP_IN, TRIAL, TRIAL_TITLE};
@@ -24,18 +24,7 @@ pub(super) struct GrubDebian;
 
 impl BootLoader for GrubDebian {
     fn find<'a>(&self, system: &dyn System, asked: &BootSpec<'a>) -> Result<&'a BootEntry> {
-        // The menu reads this file last.
-        let custom = format!("{}/custom.cfg", asked.boot.folder);
-        let own = crate::system::text(system, &custom).unwrap_or_default();
-        if grub::settings(&own).iter().any(|(name, _, _)| name == "default") {
-            return Err(Error::new(
-                format!("find the entry that {} boots", asked.boot.folder),
-                format!("{custom} sets default, above GRUB_DEFAULT and what is armed for one boot"),
-                format!(
-                    "take that out of {custom}, set GRUB_DEFAULT instead, run update-grub and plan again"
-                ),
-            ));
-        }
+        custom_default(system, &asked.boot.folder)?;
         let wanted = asked.boot.default_entry().and(asked.entry());
         wanted.filter(|entry| entry.kernel.is_some()).ok_or_else(|| {
             Error::new(

@@ -117,8 +117,7 @@ fn has_variables(system: &dyn System, asked: &BootSpec<'_>) -> bool {
 fn by_order(system: &dyn System, asked: &BootSpec<'_>) -> Result<bool> {
     let conf = asked.boot.seen.first().cloned().unwrap_or_default();
     let settings = system.stat(&conf).map_or(Ok(String::new()), |_| text(system, &conf))?;
-    let settings = EntryFile::read(&settings);
-    let chosen = ["default", "preferred"].iter().any(|key| settings.values(key).next().is_some());
+    let chosen = EntryFile::read(&settings).default_pattern().is_some();
     let stored = "/sys/firmware/efi/efivars/LoaderEntryDefault-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
     Ok(!chosen && system.stat(stored).is_err())
 }

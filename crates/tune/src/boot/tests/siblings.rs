@@ -219,20 +219,24 @@ fn no_loader_is_asked_where_nothing_would_last() {
 #[test]
 fn a_default_above_the_armed_entry_is_refused() {
     let words = boot_words();
-    for (menu, custom, said) in [
-        ("", "set default=mine\n", Some("/boot/grub/custom.cfg sets default")),
+    let cases = [
+        ("", "set default=mine\n", Some("/custom.cfg sets default")),
         ("", "menuentry mine {\n linux /v root=b\n}\n", None),
         ("set default=0\n", "", Some("")),
-    ] {
-        let (mut system, boot) = machine("debian");
-        let text = crate::system::text(&system, "/boot/grub/grub.cfg").unwrap();
-        system.put("/boot/grub/grub.cfg", format!("{text}{menu}").as_bytes());
-        system.put("/boot/grub/custom.cfg", custom.as_bytes());
-        let method = first(&mut system, &asked(&boot, &words));
-        let is_trial = matches!(method, Ok(BootMethod::Trial { .. }));
-        assert_eq!(is_trial, said.is_none(), "{menu}{custom}: {method:?}");
-        if let Err(error) = method {
-            assert!(error.to_string().contains(said.unwrap()), "{error}");
+    ];
+    let loaders = [("debian", "/boot/grub"), ("fedora", "/boot/grub2")];
+    for (name, folder) in loaders {
+        for (menu, custom, said) in cases {
+            let (mut system, boot) = machine(name);
+            let text = crate::system::text(&system, &format!("{folder}/grub.cfg")).unwrap();
+            system.put(&format!("{folder}/grub.cfg"), format!("{text}{menu}").as_bytes());
+            system.put(&format!("{folder}/custom.cfg"), custom.as_bytes());
+            let method = first(&mut system, &asked(&boot, &words));
+            let is_trial = matches!(method, Ok(BootMethod::Trial { .. }));
+            assert_eq!(is_trial, said.is_none(), "{menu}{custom}: {method:?}");
+            if let Err(error) = method {
+                assert!(error.to_string().contains(said.unwrap()), "{error}");
+            }
         }
     }
 }
