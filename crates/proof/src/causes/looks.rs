@@ -41,7 +41,7 @@ pub fn interrupted(
     let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
     // The loop's work on a gap hides other interruptions: it writes only two numbers.
     let (mut send, mut gaps) = samples::sample_ring(THRESHOLD_NS);
-    thread::set_affinity(&[0])?;
+    run::control::stay_on(&[0].into_iter().collect())?;
     // Before any program runs on that CPU.
     explainer.calibrate(&asked.cpus);
     // An ordinary loop would have to share its CPU with them.

@@ -3,8 +3,8 @@
 //!
 //! One thread reads the clock without pause on the watched CPU; each late read is a gap. Another one
 //! interrupts it at random times (`source`), beside bystanders that no gap may name. A round counts as named
-//! if a gap that overlaps it has the cause of the round. Runs in a guest only ([`in_guest`]), with a guest
-//! for each kind of interruption; [`run`] starts the guests and writes the tables.
+//! if a gap that overlaps it has the cause of the round. Runs in a guest only ([`in_guest`]), one after the
+//! other in a guest for each boot line; [`run`] starts the guests and writes the tables.
 
 pub mod cost;
 mod looks;
@@ -12,6 +12,7 @@ mod outcome;
 mod source;
 pub mod trials;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
@@ -90,11 +91,20 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
     for (name, kernel, collector) in
         PARTS.iter().filter(|(name, ..)| names.is_empty() || names.contains(name))
     {
+        eprintln!("proof-causes: {name}");
+        let mut told = BTreeMap::new();
+        for is_other in [false, true] {
+            let sources: Vec<_> = source::ALL.iter().filter(|source| source.is_other == is_other).collect();
+            told.extend(in_a_guest([isolator, guest], kernel, collector, rounds, &sources)?.0);
+        }
         let mut outcomes = Vec::new();
         for source in source::ALL {
-            eprintln!("proof-causes: {name}, {}", source.name);
-            let outcome = in_a_guest([isolator, guest], kernel, collector, rounds, source)?;
-            outcome.wrong.iter().for_each(|gap| eprintln!("proof-causes: not right: {gap}"));
+            let outcome = match told.remove(source.name) {
+                Some(outcome) => outcome,
+                // The guest ended before it, or with it.
+                None => alone([isolator, guest], kernel, collector, rounds, source)?,
+            };
+            outcome.wrong.iter().for_each(|gap| eprintln!("proof-causes: {}: not right: {gap}", source.name));
             outcomes.push(outcome);
         }
         let table = table(&outcomes);
@@ -118,32 +128,45 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
     }
 }
 
-/// The outcome of one source; without one, the reason of the guest's failure.
+/// The outcomes of these sources, which take one boot line, by their names; and the last words of the guest.
 fn in_a_guest(
     [isolator, guest]: [&Path; 2],
     kernel: &str,
     collector: &str,
     rounds: usize,
-    source: &source::Interruption,
-) -> Result<InterruptionResult, Box<dyn Error>> {
+    sources: &[&source::Interruption],
+) -> Result<(BTreeMap<String, InterruptionResult>, String), Box<dyn Error>> {
     let mut command = guests::program(isolator, kernel, guests::architecture()?);
     // The boot line for a CPU with a program that spins; an isolated one gets no packets, and few per-CPU
     // batches.
-    let boot = if source.is_other { "none" } else { "full" };
+    let boot = if sources.iter().any(|source| source.is_other) { "none" } else { "full" };
     command.args(["--boot", boot, "--time-limit", "20m"]);
-    command.arg(guest).args(["causes-guest", collector, &rounds.to_string(), source.name]);
+    command.arg(guest).args(["causes-guest", collector, &rounds.to_string()]);
+    command.args(sources.iter().map(|source| source.name));
     let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stdout);
-    if let Some(outcome) = said.lines().find_map(|line| line.strip_prefix("outcome ")) {
-        return Ok(serde_json::from_str(outcome)?);
+    let mut told = BTreeMap::new();
+    for outcome in said.lines().filter_map(|line| line.strip_prefix("outcome ")) {
+        let outcome: InterruptionResult = serde_json::from_str(outcome)?;
+        told.insert(outcome.name.clone(), outcome);
     }
     let words = [said, String::from_utf8_lossy(&output.stderr)].concat();
-    let why =
-        words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").replace('|', "/");
-    Ok(InterruptionResult {
-        skipped: Some(format!("no outcome: {why}")),
-        ..InterruptionResult::of(source, &[], &[])
-    })
+    let last = words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Ok((told, last.replace('|', "/")))
+}
+
+/// The outcome of one source in a guest of its own; without one, the reason of the guest's failure.
+fn alone(
+    programs: [&Path; 2],
+    kernel: &str,
+    collector: &str,
+    rounds: usize,
+    source: &source::Interruption,
+) -> Result<InterruptionResult, Box<dyn Error>> {
+    let (mut told, why) = in_a_guest(programs, kernel, collector, rounds, &[source])?;
+    let skipped = Some(format!("no outcome: {why}"));
+    let none = || InterruptionResult { skipped, ..InterruptionResult::of(source, &[], &[]) };
+    Ok(told.remove(source.name).unwrap_or_else(none))
 }
 
 /// The shortfalls of an outcome.
