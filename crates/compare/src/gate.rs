@@ -25,17 +25,17 @@
 
 mod figure;
 mod outcome;
+mod reason;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::likeness::{self, Difference};
 use crate::runs::{self, ComparedRun};
-use evidence::document::VerdictParts;
 use evidence::manifest::{NotRun, RowKey, SCHEMA_VERSION};
 use evidence::reader::Bundle;
 use evidence::verdict::VerdictOutcome;
@@ -44,6 +44,8 @@ use evidence::{Error, Judge, Result};
 use self::figure::{Blind, GatePair};
 use self::outcome::length;
 pub use self::outcome::{FigureOutcome, GateFigure, GatedRow, Judged, NotJudged};
+use self::reason::VerdictFails;
+pub use self::reason::{GateError, GateReason};
 use crate::resample;
 
 pub use crate::resample::{ALPHA, FEWEST_SECONDS};
@@ -76,17 +78,19 @@ impl Default for GateOptions {
 }
 
 /// `isolator gate --json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Gated {
     /// Version of this document.
     pub schema_version: u32,
     /// Whether it could be judged, and nothing got worse.
     pub held: bool,
     /// The worsened figures, a line each, worst first.
-    pub reasons: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub reasons: Vec<GateReason>,
     /// The reasons why the gate cannot pass, a line each: damaged bundles, and all that could not be judged.
     /// Empty if everything was judged.
-    pub errors: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub errors: Vec<GateError>,
     /// The runs that the candidate is held against.
     pub baselines: Vec<ComparedRun>,
     /// The run that is judged.
@@ -121,52 +125,16 @@ pub struct Gated {
     pub caveats: Vec<String>,
 }
 
-/// The candidate's verdict against the judge's own limit or claim, where it does not hold.
-enum Given {
-    Exceeded(String),
-    Open(String),
-}
-
-/// How the error begins that is an open verdict by the judge's own options.
-const OPEN: &str = "by the limit or claim that was given";
-
-/// The words of the reason on a limit of the judge's own.
-const NOT_KEPT: &str = "the limit that was given does not hold";
-
-/// A limit or claim of the judge's own is asked of the candidate, whatever the baselines are.
-fn as_given(verdict: &VerdictParts, choice: &GateOptions) -> Option<Given> {
-    let why = verdict.reasons.first().cloned().unwrap_or_default();
-    match verdict.outcome {
-        VerdictOutcome::Exceeded if choice.limit_given => {
-            Some(Given::Exceeded(format!("{VERDICT}{NOT_KEPT}: {why}")))
-        }
-        VerdictOutcome::Unproven if choice.claim_given || choice.limit_given && verdict.kept.is_none() => {
-            Some(Given::Open(format!("{OPEN} the candidate is unproven: {why}")))
-        }
-        _ => None,
-    }
-}
-
-/// How the reason begins that is a verdict which no longer holds.
-const VERDICT: &str = "verdict: ";
-
 impl Gated {
     /// Whether nothing got worse, and the candidate does not keep the limit that the judge gave.
     pub fn fails_its_limit_alone(&self) -> bool {
-        let is_limit =
-            |reason: &str| reason.strip_prefix(VERDICT).is_some_and(|why| why.starts_with(NOT_KEPT));
-        matches!(&self.reasons[..], [reason] if is_limit(reason))
+        matches!(&self.reasons[..], [GateReason::Limit(_)])
     }
 
     /// The reason that is a verdict which does not hold, or no longer.
-    pub fn verdict_changed(&self) -> Option<&str> {
-        self.reasons.iter().map(String::as_str).find(|reason| reason.starts_with(VERDICT))
+    pub fn verdict_changed(&self) -> Option<&GateReason> {
+        self.reasons.iter().find(|reason| reason.is_verdict())
     }
-}
-
-/// The reason that is a row which is no longer measured.
-pub fn gone(key: &RowKey) -> String {
-    format!("{key}: measured before, not now")
 }
 
 const CAVEATS: [&str; 3] = [
@@ -222,23 +190,20 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     let mut reasons = Vec::new();
     // That a damaged bundle is unproven is no news of the machine.
     let is_news = errors.is_empty() || (can_be_judged && after.verdict.outcome == VerdictOutcome::Exceeded);
-    if is_news && sides.iter().all(|side| rank(side.verdict.outcome) < rank(after.verdict.outcome)) {
-        reasons.push(verdict_changed(&sides, &after));
-    } else if is_news {
-        match as_given(&after.verdict, choice) {
-            Some(Given::Exceeded(why)) => reasons.push(why),
-            Some(Given::Open(why)) => errors.push(why),
-            None => {}
-        }
+    let of_baselines = sides.iter().map(|side| &side.verdict);
+    match reason::of_verdict(of_baselines, &after.verdict, choice).filter(|_| is_news) {
+        Some(VerdictFails::Worse(why)) => reasons.push(why),
+        Some(VerdictFails::Open(why)) => errors.push(why),
+        None => {}
     }
-    reasons.extend(not_measured.iter().map(gone));
-    reasons.extend(worse.iter().map(ToString::to_string));
-    errors.extend(not_judged.iter().map(ToString::to_string));
+    reasons.extend(not_measured.iter().cloned().map(GateReason::NotMeasured));
+    reasons.extend(worse.into_iter().cloned().map(GateReason::Worse));
+    errors.extend(not_judged.iter().cloned().map(GateError::NotJudged));
     // A load that the machine cannot run is not asked of it.
     let needed = not_run.iter().filter(|row| !row.optional);
-    errors.extend(needed.map(did_not_run));
+    errors.extend(needed.cloned().map(GateError::NotRun));
     if errors.is_empty() && figures.is_empty() && reasons.is_empty() {
-        errors.push("they have no row in common".to_string());
+        errors.push(GateError::NothingInCommon);
     }
     Ok(Gated {
         schema_version: SCHEMA_VERSION,
@@ -263,23 +228,17 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> 
     })
 }
 
-/// The reason that is a load which did not run.
-fn did_not_run(row: &NotRun) -> String {
-    format!("{} under {} did not run: {}", row.probe, row.load, row.reason)
-}
-
 /// Missing or damaged parts of a bundle, which make its figures uncertain.
-fn damaged(which: &str, bundle: &Bundle) -> Vec<String> {
-    let path = bundle.path.display();
-    bundle.missing.iter().map(|why| format!("{which} {path} is damaged: {why}")).collect()
+fn damaged(which: &'static str, bundle: &Bundle) -> Vec<GateError> {
+    let path = bundle.path.display().to_string();
+    let damaged = |why: &String| GateError::Damaged { which, bundle: path.clone(), why: why.clone() };
+    bundle.missing.iter().map(damaged).collect()
 }
 
 impl Gated {
     /// The errors that are of no row, figure or load.
-    pub fn faults(&self) -> impl Iterator<Item = &String> {
-        let open = self.not_judged.iter().map(ToString::to_string);
-        let of_rows: BTreeSet<String> = open.chain(self.not_run.iter().map(did_not_run)).collect();
-        self.errors.iter().filter(move |why| !of_rows.contains(*why))
+    pub fn faults(&self) -> impl Iterator<Item = &GateError> {
+        self.errors.iter().filter(|why| why.is_fault())
     }
 
     /// Why it can neither pass nor fail; `None` where it does.
@@ -297,7 +256,9 @@ impl Gated {
                 "take the bundle again from where it was written, or measure again".to_string()
             }
             Some(seconds) => format!("measure both alike, each row for {} or longer", length(seconds)),
-            None if why.starts_with(OPEN) => "measure longer, or judge by another limit or claim".to_string(),
+            None if matches!(why, GateError::Unproven(_)) => {
+                "measure longer, or judge by another limit or claim".to_string()
+            }
             None => "measure both alike, with the same rows".to_string(),
         };
         Some(Error::on("judge", &self.candidate.bundle, format!("{why}{more}"), cure))
@@ -460,22 +421,4 @@ fn latencies(bundle: &Bundle) -> Result<()> {
     }
     let why = "the lab counted, and kept no latencies";
     Err(Error::on("judge", bundle.path.display(), why, "for counts use isolator lab gate"))
-}
-
-fn rank(outcome: VerdictOutcome) -> u8 {
-    match outcome {
-        VerdictOutcome::Held => 0,
-        VerdictOutcome::Unproven => 1,
-        VerdictOutcome::Exceeded => 2,
-    }
-}
-
-fn verdict_changed(baselines: &[ComparedRun], after: &ComparedRun) -> String {
-    let before = baselines.iter().map(|side| side.verdict.outcome).max_by_key(|outcome| rank(*outcome));
-    let why = after.verdict.reasons.first().cloned().unwrap_or_default();
-    format!(
-        "{VERDICT}{} before, {} now: {why}",
-        before.unwrap_or(VerdictOutcome::Held).name(),
-        after.verdict.outcome.name()
-    )
 }

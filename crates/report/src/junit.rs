@@ -9,7 +9,7 @@
 
 use std::fmt::Write;
 
-use compare::gate::{Gated, gone};
+use compare::gate::{GateReason, Gated};
 use evidence::document::VerdictParts;
 use evidence::fitness::UseVerdict;
 use evidence::manifest::RowKey;
@@ -27,10 +27,13 @@ pub fn junit(gate: &Gated) -> String {
         let accepted = if taint.accepted { "accepted " } else { "" };
         suite.property(&format!("baseline's {accepted}taint"), &taint.to_string());
     }
-    gate.faults().for_each(|why| suite.case("isolator", "judged", Some((CaseKind::Error, why))));
+    for why in gate.faults() {
+        suite.case("isolator", "judged", Some((CaseKind::Error, &why.to_string())));
+    }
     // A verdict without a baseline has no entry.
     if gate.faults().next().is_none() {
-        suite.case("isolator", "verdict", gate.verdict_changed().map(|why| (CaseKind::Failure, why)));
+        let why = gate.verdict_changed().map(ToString::to_string);
+        suite.case("isolator", "verdict", why.as_deref().map(|why| (CaseKind::Failure, why)));
     }
     for one in gate.figures.iter().filter(|one| one.judged) {
         let why = one.to_string();
@@ -44,7 +47,8 @@ pub fn junit(gate: &Gated) -> String {
         suite.passed(&class(&row.key), "limit", &row.to_string());
     }
     for key in &gate.not_measured {
-        suite.case(&class(key), "measured", Some((CaseKind::Failure, &gone(key))));
+        let why = GateReason::NotMeasured(key.clone()).to_string();
+        suite.case(&class(key), "measured", Some((CaseKind::Failure, &why)));
     }
     for row in &gate.not_judged {
         let name = row.figure.map_or("judged", |figure| figure.label());

@@ -45,6 +45,10 @@ fn gate(before: &Bundle, after: &Bundle, tolerance: f64) -> Gated {
     judge(std::slice::from_ref(before), after, &GateOptions { tolerance, ..GateOptions::default() }).unwrap()
 }
 
+fn lines<T: ToString>(of: &[T]) -> Vec<String> {
+    of.iter().map(ToString::to_string).collect()
+}
+
 fn worse(gated: &Gated) -> Vec<GateFigure> {
     gated.figures.iter().filter(|one| one.worse).map(|one| one.figure).collect()
 }
@@ -235,7 +239,8 @@ fn a_longer_tail_alone_is_named_by_what_is_longer() {
     let found = worse(&gated);
     assert!(found.contains(&GateFigure::P99_9) && found.contains(&GateFigure::SecondMax), "{found:?}");
     assert!(!found.contains(&GateFigure::P50) && !gated.held);
-    let line = gated.reasons.iter().find(|line| line.contains("p99.9")).unwrap();
+    let lines = lines(&gated.reasons);
+    let line = lines.iter().find(|line| line.contains("p99.9")).unwrap();
     assert!(line.starts_with("wakeup under idle on cpu 1 every 1,000 us: p99.9: "), "{line}");
     assert!(line.contains(" us before, ") && line.contains(" us now (between "), "{line}");
 }
@@ -265,7 +270,7 @@ fn a_verdict_that_no_longer_holds_fails_by_itself() {
     let gated = gate(&before, &after, 0.1);
     let held = "verdict: held before, exceeded now: wakeup under idle on cpu 1 every 1,000 us: maximum 150 us exceeds \
                 100 us (1 late of 20,001)";
-    assert_eq!(gated.reasons, [held]);
+    assert_eq!(lines(&gated.reasons), [held]);
     assert!(gate(&after, &before, 0.1).held, "and one that holds again is no harm");
 }
 
@@ -306,7 +311,7 @@ fn what_was_measured_before_and_is_not_now_fails() {
     more.entry.key.load = "cpu".into();
     let both = Bundle { rows: vec![before.rows[0].clone(), more], ..before.clone() };
     let gated = gate(&both, &after, 0.1);
-    assert_eq!(gated.reasons, ["wakeup under cpu on cpu 1 every 1,000 us: measured before, not now"]);
+    assert_eq!(lines(&gated.reasons), ["wakeup under cpu on cpu 1 every 1,000 us: measured before, not now"]);
     after.rows.clear();
     after.manifest.state = RunState::Interrupted;
     assert!(!gate(&before, &after, 0.1).held);
@@ -387,7 +392,9 @@ fn the_same_bundles_and_seed_give_the_same_document_and_json_keeps_it() {
     assert_ne!(gated.figures, other.figures);
     let json = serde_json::to_value(&gated).unwrap();
     assert_eq!((&json["seed"], &json["figures"][0]["figure"]), (&1.into(), &"p50_ns".into()));
-    assert_eq!(serde_json::from_value::<Gated>(json).unwrap(), gated);
+    assert_eq!(json["reasons"], serde_json::json!(lines(&gated.reasons)));
+    let figures: Vec<Judged> = serde_json::from_value(json["figures"].clone()).unwrap();
+    assert_eq!((figures, gated.reasons.len()), (gated.figures, 4));
 }
 
 #[test]
@@ -440,10 +447,10 @@ fn a_damaged_bundle_is_neither_candidate_nor_baseline() {
     ] {
         let gated =
             judge(&baselines, candidate, &GateOptions { force: true, ..GateOptions::default() }).unwrap();
-        assert_eq!(gated.errors, [format!("{which} is damaged: the rest was cut off")]);
+        assert_eq!(lines(&gated.errors), [format!("{which} is damaged: the rest was cut off")]);
         assert!(!gated.held && gated.figures.is_empty() && gated.reasons.is_empty(), "{gated:?}");
         let line = gated.refusal().unwrap().to_string();
-        assert!(line.contains(&gated.errors[0]) && line.ends_with("or measure again"), "{line}");
+        assert!(line.contains(&gated.errors[0].to_string()) && line.ends_with("or measure again"), "{line}");
     }
     let spikes = |run: &Bundle| Bundle { missing: vec!["spikes.jsonl is missing".into()], ..run.clone() };
     let gated = gate(&spikes(&whole), &spikes(&worse), TOLERANCE);

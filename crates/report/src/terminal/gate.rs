@@ -37,10 +37,10 @@ pub fn gated(gate: &Gated, style: Style) -> String {
         wrapped(&mut out, "not run: ", &text::clean(&line), paint, style);
     }
     for line in gate.faults() {
-        wrapped(&mut out, "not judged: ", &text::clean(line), ResultPaint::Unsure, style);
+        wrapped(&mut out, "not judged: ", &text::clean(&line.to_string()), ResultPaint::Unsure, style);
     }
     for reason in &gate.reasons {
-        wrapped(&mut out, "- ", &text::clean(reason), ResultPaint::Bad, style);
+        wrapped(&mut out, "- ", &text::clean(&reason.to_string()), ResultPaint::Bad, style);
     }
     let line = match (gate.reasons.len(), gate.errors.len()) {
         _ if gate.fails_its_limit_alone() => banner("==> THE LIMIT DOES NOT HOLD", "late", style),
