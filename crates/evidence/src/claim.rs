@@ -189,18 +189,19 @@ pub struct RowClaim {
     pub is_too_short: bool,
     /// Late cycles in an episode, or why that is unknown.
     pub factor: Result<ClusterFactor, NoFactor>,
-    /// Cycles that were due.
-    pub due: u64,
+    /// Cycles that were due; `None` where the source does not state how many samples there were.
+    pub due: Option<u64>,
 }
 
 impl RowClaim {
     /// The claims that a row supports.
     pub fn of(row: &Row) -> RowClaim {
-        let due = row.due().most();
+        let due = row.stated_count().map(|_| row.due().most());
         let seconds = &row.series.seconds;
-        let in_periods = row.entry.key.period_ns.map(|period_ns| due.saturating_mul(period_ns));
         let in_seconds = seconds.last().map_or(0, |last| (u64::from(last.second) + 1) * 1_000_000_000);
-        let length_ns = row.stated_count().map_or(0, |_| in_periods.unwrap_or(in_seconds));
+        let length_ns = due.map_or(0, |due| {
+            row.entry.key.period_ns.map_or(in_seconds, |period_ns| due.saturating_mul(period_ns))
+        });
         let clustering = Clustering::of(seconds, &row.series.latency, length_ns);
         let seen = clustering.late_episodes(seconds, row.entry.limit_ns);
         let late = row.over_limit().1.saturating_add(row.missed());
@@ -235,12 +236,20 @@ impl RowClaim {
     /// The rate of late cycles that is excluded, by the cluster factor at its upper end; `None` where there
     /// is no factor, or cycles were late.
     pub fn rate_below(&self, per: ClaimPer) -> Option<f64> {
-        let factor = self.factor_by(per).filter(|_| self.episodes == 0 && self.due > 0)?;
-        Some((THREE * factor.high / self.due as f64).min(1.0))
+        let factor = self.factor_by(per).filter(|_| self.episodes == 0)?;
+        let due = self.due.filter(|due| *due > 0)?;
+        Some((THREE * factor.high / due as f64).min(1.0))
     }
 
     /// Why a row without a late cycle does not support a claim of that rate; `None` where it does.
     pub(crate) fn falls_short(&self, claim: f64, per: ClaimPer) -> Option<String> {
+        let what = if per == ClaimPer::Episode { "episodes" } else { "cycles" };
+        let Some(had) = self.due else {
+            return Some(format!(
+                "the file does not state how many samples there were, so that no rate of late {what} can be \
+                 claimed; measure with a tool that counts them"
+            ));
+        };
         let factor = match (per, self.factor) {
             (ClaimPer::Cycle, Err(none)) => {
                 return Some(format!(
@@ -262,9 +271,7 @@ impl RowClaim {
             ));
         }
         let needed = (THREE * factor / claim).ceil();
-        (self.due > 0 && THREE * factor / self.due as f64 > claim).then(|| {
-            let had = self.due;
-            let what = if per == ClaimPer::Episode { "episodes" } else { "cycles" };
+        (had > 0 && THREE * factor / had as f64 > claim).then(|| {
             let more = self.more_ns(needed).map(|ns| format!("; run {} more", spelled(ns)));
             format!(
                 "{had} samples cannot support a rate of late {what} below {claim}; {needed} without a late one \
@@ -276,9 +283,9 @@ impl RowClaim {
 
     /// How much longer it has to run for so many cycles, at the rate at which they came.
     pub fn more_ns(&self, cycles: f64) -> Option<u64> {
-        let each_ns = self.length_ns as f64 / self.due as f64;
-        let more_ns = ((cycles - self.due as f64) * each_ns).ceil();
-        (more_ns > 0.0 && self.due > 0 && self.length_ns > 0).then(|| enough(more_ns as u64))
+        let due = self.due.filter(|due| *due > 0 && self.length_ns > 0)? as f64;
+        let more_ns = ((cycles - due) * self.length_ns as f64 / due).ceil();
+        (more_ns > 0.0).then(|| enough(more_ns as u64))
     }
 }
 
@@ -289,7 +296,8 @@ mod tests {
     fn row(episodes: u64, length_s: u64, factor: Result<ClusterFactor, NoFactor>) -> RowClaim {
         let length_ns = length_s * 1_000_000_000;
         let horizon_ns = length_ns / episode::PARTS;
-        RowClaim { length_ns, horizon_ns, episodes, is_too_short: false, factor, due: length_s * 1_000 }
+        let due = Some(length_s * 1_000);
+        RowClaim { length_ns, horizon_ns, episodes, is_too_short: false, factor, due }
     }
 
     const FOUR: ClusterFactor = ClusterFactor { low: 2.0, estimate: 3.0, high: 4.0 };
@@ -330,7 +338,7 @@ mod tests {
         {
             let short = row(0, length_s, Err(NoFactor::Far));
             let more_ns = short.more_ns((THREE / claim).ceil()).unwrap();
-            let due = short.due + more_ns / 1_000_000;
+            let due = short.due.map(|due| due + more_ns / 1_000_000);
             let told = short.falls_short(claim, ClaimPer::Episode).unwrap();
             assert!(told.ends_with(&format!("; run {} more", spelled(more_ns))), "{told}");
             assert_eq!(enough(more_ns), more_ns);

@@ -203,7 +203,7 @@ impl JudgedRow {
             late,
             late_at_most,
             count: row.series.latency.count(),
-            miss_rate_below: miss_rate_below(late_at_most, row.due().most()),
+            miss_rate_below: claim.due.map_or(1.0, |due| miss_rate_below(late_at_most, due)),
             late_episodes,
             unknown: None,
             horizon_ns: claim.horizon_ns,

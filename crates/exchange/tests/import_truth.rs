@@ -166,6 +166,12 @@ fn no_share_or_claim_is_made_of_unknown_numbers() {
     assert!(document.rows.iter().all(|row| row.late_share.is_none() && row.stated_count().is_none()));
     assert_eq!(document.parts().cycles.due(), None);
     assert_eq!(verdict.claim.map(|claim| (claim.per, claim.per_ns)), Some(("run".to_string(), None)));
+    // Nor is one made of its minimum and maximum, where all is within the limit.
+    let (_, verdict) = judged(&text("linuxcnc-latency-test.txt"), 1_000);
+    let told = verdict.reasons.iter().filter(|why| why.contains("does not state how many samples"));
+    assert!(verdict.outcome == VerdictOutcome::Unproven && told.count() == 2, "{:?}", verdict.reasons);
+    assert!(verdict.rows.iter().all(|row| row.held && row.miss_rate_below == 1.0), "{:?}", verdict.rows);
+    assert!(!verdict.reasons.iter().any(|why| why.contains("2 samples")), "{:?}", verdict.reasons);
     // A file without times may have as many episodes as late cycles.
     let (_, verdict) = judged(&SUMMARY.replace("100000", "200"), 100);
     let row = &verdict.rows[0];
