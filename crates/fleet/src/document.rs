@@ -77,7 +77,7 @@ pub struct FleetMachine {
     pub missed: u64,
     /// 99.9 % of all cycles, from buckets.
     pub p99_9_ns: Option<u64>,
-    /// Largest.
+    /// Largest; absent where an imported file does not state it.
     pub max_ns: Option<u64>,
     /// The strictest limit.
     pub limit_ns: Option<u64>,

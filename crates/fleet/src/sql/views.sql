@@ -22,12 +22,15 @@ CREATE TEMP MACRO bucket_end(from_ns, to_ns, hidden_from_ns) AS CASE WHEN from_n
 -- least() passes over what is unknown.
 CREATE TEMP MACRO at_most(ns, max_ns) AS CASE WHEN ns IS NULL THEN NULL ELSE least(ns, max_ns) END;
 
+-- The largest of rows or cells; unknown where one with samples does not state its own.
+CREATE TEMP MACRO largest(samples, max_ns) AS CASE WHEN bool_or(samples > 0 AND max_ns IS NULL) THEN NULL ELSE max(max_ns) END;
+
 -- A cell is a probe under a load at a period, all measured CPUs together. Gaps are no cycles: they are not scored.
 CREATE TEMP TABLE cells AS
 WITH counted AS (
     SELECT bundle, cell, any_value(probe) AS probe, any_value(load) AS load, any_value(period_ns) AS period_ns,
            sum(samples)::BIGINT AS samples, sum(late)::BIGINT AS late, sum(missed)::BIGINT AS missed,
-           max(max_ns) AS max_ns, min(limit_ns) AS limit_ns
+           largest(samples, max_ns) AS max_ns, min(limit_ns) AS limit_ns
     FROM rows WHERE cyclic = 1 AND samples + missed > 0 GROUP BY bundle, cell
 ), seen AS (
     SELECT bundle, cell, from_ns, to_ns,
@@ -84,7 +87,7 @@ WITH merged AS (
     FROM seen GROUP BY bundle
 ), counted AS (
     SELECT bundle, sum(samples)::BIGINT AS samples, sum(late)::BIGINT AS late, sum(missed)::BIGINT AS missed,
-           max(max_ns) AS max_ns, min(limit_ns) AS limit_ns
+           largest(samples, max_ns) AS max_ns, min(limit_ns) AS limit_ns
     FROM cells GROUP BY bundle
 )
 SELECT latest.*, counted.* EXCLUDE (bundle), at_most(p99_9_ns, max_ns) AS p99_9_ns, score, worst_cell, worst_ratio

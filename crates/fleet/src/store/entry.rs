@@ -75,8 +75,10 @@ pub(crate) struct EntryRow {
     pub missed: u64,
     /// Absent where the source does not report the mean.
     pub sum_ns: Option<u64>,
-    pub min_ns: u64,
-    pub max_ns: u64,
+    /// Absent without samples, and where the source does not state it.
+    pub min_ns: Option<u64>,
+    /// The same.
+    pub max_ns: Option<u64>,
     pub spikes: u64,
 }
 
@@ -194,8 +196,8 @@ fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, RowPla
             late: judged.late,
             missed: row.missed(),
             sum_ns: row.mean_ns().map(|_| u64::try_from(latency.sum_ns()).unwrap_or(u64::MAX)),
-            min_ns: latency.min_ns(),
-            max_ns: latency.max_ns(),
+            min_ns: row.min_ns(),
+            max_ns: row.stated_max_ns(),
             spikes: row.entry.spikes,
         });
     }
