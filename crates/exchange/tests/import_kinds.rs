@@ -50,7 +50,14 @@ fn a_limit_within_a_wide_bucket_is_exceeded_by_the_maximum() {
             5_000_000,
         ),
         // Its worst latency lies within the bucket from 12 to 13 us.
-        (xenomai, 12_500, 1, 12_690),
+        (xenomai.clone(), 12_500, 1, 12_690),
+        // One that contradicts the bucket decides nothing within it.
+        (
+            xenomai.replace("0.084|      1.741|     12.690", "0.000|      1.741|      9.690"),
+            12_500,
+            1,
+            12_999,
+        ),
         (latmus, 20_000, 2, 27_904),
     ] {
         let (bundle, verdict) = judged(&text, limit_ns);

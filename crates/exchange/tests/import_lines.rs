@@ -256,3 +256,10 @@ fn one_line_of_a_format_is_not_enough() {
         format!("# RTLA timerlat histogram\nhwlatdetect: was not run\n12:34:56\n{}12:40:00\n", two_threads());
     assert_eq!(figures(&text).len(), 2);
 }
+
+#[test]
+fn samples_that_are_stated_and_not_listed_are_missing() {
+    let lost = lines("xenomai-3-histogram.txt", |line| !line.starts_with("HSD|    avg|   1 -"));
+    let why = "10000 samples are stated and 3980 listed: lines are missing";
+    assert_eq!(read(&lost).missing, [why]);
+}

@@ -195,7 +195,8 @@ impl ImportedSeries {
             let reach = self.last().map(|last| last.saturating_add(self.width - 1));
             let reach = reach.map_or(highest, |reach| ns(reach).max(highest));
             let (min_ns, max_ns) = (self.min.map_or(lowest, ns), stated_max_ns.unwrap_or(reach));
-            if max_ns < highest || (overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
+            let is_below = max_ns < highest;
+            if is_below || (overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
                 note("its maximum contradicts its buckets");
             }
             if min_ns >= lowest.saturating_add(ns(self.width)) {
@@ -204,7 +205,8 @@ impl ImportedSeries {
             if self.min.zip(self.max).is_some_and(|(min, max)| min > max) {
                 note("its minimum is above its maximum");
             }
-            let max_ns = max_ns.max(highest);
+            // A bucket above it ends where it would without one.
+            let max_ns = if is_below { reach } else { max_ns };
             // A bucket of several units begins below the smallest sample in it.
             latency.set_extremes(if self.min.is_some() { min_ns.min(max_ns) } else { lowest }, max_ns);
         }

@@ -258,7 +258,7 @@ impl Rows {
 
 fn read_table(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
     let (mut heading, mut table, mut stated) = (None::<Heading>, Rows::default(), Heading::default());
-    let mut listed: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut listed, mut samples) = (BTreeMap::<u64, u64>::new(), None);
     while let Some(line) = scan.next()? {
         if is_row(&line) {
             table.take(&line)?;
@@ -269,6 +269,8 @@ fn read_table(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
         } else if let Some(bucket) = line.strip_prefix("HSD|") {
             let (from, count) = bucket_of_samples(bucket).ok_or_else(|| line.unreadable())?;
             second_run_if(count > 0 && listed.insert(from, count).is_some())?;
+        } else if let Some(count) = line.strip_prefix("HSS|    avg|") {
+            samples = Some(line.number(count.split('|').next().unwrap_or_default().trim())?);
         } else if let Some(period) = line.strip_prefix("== Sampling period:") {
             stated.take("sampling period", period.trim());
         } else if let Some(context) = line.strip_prefix("== Test mode:") {
@@ -287,6 +289,11 @@ fn read_table(scan: &mut Scan, found: &mut ImportedFile) -> Result<(), String> {
         column.overflow = table.samples(column.period_ns, found);
     } else {
         put_buckets(&mut column, listed)?;
+        let listed = column.listed().saturating_add(column.overflow);
+        if samples.is_some_and(|stated: u64| stated != listed) {
+            let stated = samples.unwrap_or(0);
+            found.lacks(format!("{stated} samples are stated and {listed} listed: lines are missing"));
+        }
     }
     found.columns.push(column);
     Ok(())
