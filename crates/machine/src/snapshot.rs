@@ -288,6 +288,17 @@ impl Snapshot {
         self.container.as_deref() == Some(KUBERNETES)
     }
 
+    /// Whether the kernel stops real-time threads that reach `kernel.sched_rt_runtime_us`: since Linux 6.12
+    /// only with RT group scheduling, where each group has a limit of its own, too. Without it a server for
+    /// ordinary threads took its place. `None` where that is not known.
+    pub fn limits_real_time(&self) -> Option<bool> {
+        match (self.kernel.at_least(6, 12), self.scheduler.rt_group_scheduling) {
+            (Some(true), Some(false)) => Some(false),
+            (Some(false), _) | (_, Some(true)) => Some(true),
+            _ => None,
+        }
+    }
+
     /// The CPUs that are online.
     pub fn online(&self) -> CpuSet {
         self.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect()

@@ -277,12 +277,15 @@ impl<'a> Place<'a> {
         rows.peek().is_some() && rows.all(|row| is_so(&row.granted))
     }
 
-    /// Real-time threads leave a share of each second to ordinary ones: since Linux 6.12 by a server of each
+    /// Real-time threads leave a share of each second to ordinary ones: by a limit, or by a server of each
     /// CPU.
     fn throttled(&self) -> Advice {
         let Place { set, aim, .. } = self;
         let what = "the thread left no time to ordinary threads: let it sleep, or ";
-        if aim.machine.kernel.at_least(6, 12) == Some(true) {
+        let is_limited = aim.machine.limits_real_time();
+        if is_limited == Some(false)
+            || is_limited.is_none() && aim.machine.kernel.at_least(6, 12) == Some(true)
+        {
             return match SettingId::FairServer.can_be_set(aim, set) && !SettingId::FairServer.is_so(aim, set)
             {
                 true => SettingId::FairServer.advice_on(aim, set).after(what),
@@ -293,7 +296,12 @@ impl<'a> Place<'a> {
         }
         match SettingId::RtRuntime.is_so(aim, set) {
             true => Manual::Program.advice("the thread left no time to ordinary threads: let it sleep"),
-            false => SettingId::RtRuntime.advice_to(aim, "-1").after(what),
+            false => {
+                let has_groups = aim.machine.scheduler.rt_group_scheduling == Some(true);
+                let group = "; its control group may have less than the machine (cpu.rt_runtime_us)";
+                let advice = SettingId::RtRuntime.advice_to(aim, "-1").after(what);
+                if has_groups { advice.then(group) } else { advice }
+            }
         }
     }
 

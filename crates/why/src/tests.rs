@@ -271,3 +271,29 @@ fn what_took_the_most_in_many_parts_is_the_main_cause_and_has_the_advice() {
     let share = shares(&spike.causes)[0];
     assert_eq!((share.parts, share.ns, share.begin_ns), (400, 360_000, 0));
 }
+
+#[test]
+fn real_time_threads_are_limited_as_the_kernel_does() {
+    let advised = |release: &str, groups| {
+        let limit = Cause::timed(CauseKind::Throttled, evidence::cause::RT_LIMIT, 0, 9_000);
+        let mut bundle = bundle(vec![spike(3, "idle", 10_000, vec![limit])]);
+        bundle.manifest.machine.kernel.release = Some(release.to_string());
+        bundle.manifest.machine.scheduler.rt_group_scheduling = groups;
+        ask(&bundle).by_cause[0].advice.clone().unwrap()
+    };
+    // (kernel, RT group scheduling, whether a limit stops the thread and no server for ordinary ones).
+    for (release, groups, is_limit) in [
+        ("6.6.0", None, true),
+        ("6.12.1", Some(true), true),
+        ("6.12.1", Some(false), false),
+        ("7.2.0", None, false),
+    ] {
+        let advice = advised(release, groups);
+        assert_eq!(advice.contains("sched_rt_runtime_us"), is_limit, "{release} {groups:?}: {advice}");
+        assert_eq!(
+            advice.contains("cpu.rt_runtime_us"),
+            groups == Some(true),
+            "{release} {groups:?}: {advice}"
+        );
+    }
+}

@@ -83,13 +83,8 @@ fn runtime(facts: &CheckFacts) -> CheckResult {
         .threads
         .iter()
         .any(|thread| !thread.kernel && thread.policy == ThreadPolicy::Deadline);
-    let throttles = match (facts.at_least(6, 12), limits.rt_group_scheduling) {
-        (Some(true), Some(false)) => Some(false),
-        (Some(false), _) | (_, Some(true)) => Some(true),
-        _ => None,
-    };
     let set = |value| SettingId::RtRuntime.advice_to(&facts.aim(), value);
-    Ok(match (runtime, throttles) {
+    Ok(match (runtime, facts.machine.limits_real_time()) {
         (-1, _) if deadline => {
             Conclusion::warn(read, "no limit: SCHED_DEADLINE admits threads without a test", set("950000"))
         }

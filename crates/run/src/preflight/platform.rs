@@ -37,10 +37,10 @@ fn real_time(machine: &Snapshot) -> Option<PreflightFinding> {
     Some(PreflightFinding::new(Taint, taint::NOT_REAL_TIME_KERNEL, told.reason, cure))
 }
 
-/// Since Linux 6.12 only kernels with RT group scheduling throttle; the fair server took its place.
+/// A kernel of an unknown version may.
 fn throttling(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFinding> {
     let limits = &machine.scheduler;
-    let throttles = machine.kernel.at_least(6, 12) != Some(true) || limits.rt_group_scheduling == Some(true);
+    let throttles = machine.limits_real_time() == Some(true) || machine.kernel.at_least(6, 12).is_none();
     if !throttles || !request.spec.policy.has_priority() {
         return None;
     }

@@ -130,9 +130,7 @@ fn about(facts: &PlanFacts, intent: &Intent, choice: &CpuChoice, device: Option<
             ),
         }
     }
-    let stops =
-        machine.kernel.at_least(6, 12) == Some(false) || machine.scheduler.rt_group_scheduling == Some(true);
-    if intent.profile == Profile::Poll && stops {
+    if intent.profile == Profile::Poll && machine.limits_real_time() == Some(true) {
         said.push(
             "this kernel stops real-time threads for 50 ms of each second (kernel.sched_rt_runtime_us): run the polling loop \
              under SCHED_OTHER on its own CPU, or set -1 and keep two CPUs for housekeeping"
