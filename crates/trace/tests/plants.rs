@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that provoke an event in every 16th cycle: it is found there, with the thread that caused it.
 
+use evidence::cause::{Cause, CauseKind, WENT_OFFLINE};
 use trace::cycle::LoopCycle;
 use trace::wait::Wait;
 
@@ -73,6 +74,9 @@ fn names_each_provoked_event() {
         ("eventfd", "pipe"),
         ("absolute", "fsync"),
         ("absolute", "stop"),
+        ("absolute", "freeze"),
+        ("absolute", "freeze-2"),
+        ("absolute", "rt-limit"),
         ("deadline", "exhaust"),
         ("absolute", "call"),
         ("absolute", "signal"),
@@ -89,6 +93,38 @@ fn names_each_provoked_event() {
             _ => {}
         }
     }
+}
+
+/// The CPU that a program of its own puts offline, which is none of CPU 0.
+struct Unplugged;
+
+impl Drop for Unplugged {
+    fn drop(&mut self) {
+        let _ = std::fs::write("/sys/devices/system/cpu/cpu1/online", "1");
+    }
+}
+
+#[test]
+fn names_the_cpu_that_went_offline() {
+    // As `lab::job::JOB`: a machine that others measure on keeps its CPUs.
+    let is_guest = std::path::Path::new("/job.json").exists();
+    let is_there = std::path::Path::new("/sys/devices/system/cpu/cpu1/online").exists();
+    if !is_guest || !is_there {
+        println!("skipped: it puts CPU 1 offline, in a guest of the lab that can do that");
+        return;
+    }
+    let _online_again = Unplugged;
+    let plant = Some("unplug");
+    let case = Case { language: Language::C, style: "absolute", plant, period_us: 2_000, cycles: 600 };
+    let threads = watch(&case).map_err(|why| println!("skipped: {why}"));
+    let Some(thread) = threads.ok().and_then(|mut threads| threads.pop()) else { return };
+    let cycle = thread.planted().find_map(|(_, cycle)| cycle).expect("the cycle is found");
+    let causes = thread.seen.causes(thread.truth.id, cycle);
+    let is_it = |cause: &Cause| {
+        let left = format!("cpu 1 {WENT_OFFLINE}");
+        cause.kind == CauseKind::Migration && cause.detail.as_deref() == Some(&left)
+    };
+    assert!(causes.iter().any(is_it), "{causes:#?}");
 }
 
 #[test]

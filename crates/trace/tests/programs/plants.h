@@ -11,7 +11,10 @@
  *   overrun         the cycle takes one and a half periods
  *   fsync           a file's data go to the disk
  *   stop            another process stops this one for a while
+ *   freeze          the same by the freezer of control groups, version 1 or 2: GROUP is the folder of its group
  *   exhaust         a DEADLINE thread uses up its runtime
+ *   rt-limit        the runtime that the control group GROUP gives to real-time threads is used up
+ *   unplug          once: the loop's CPU, CPU 1, goes offline
  *   call            the kernel works for a long time in a system call
  *   signal          the thread handles a signal
  *
@@ -35,12 +38,12 @@ static struct helper {
 	volatile uint64_t from, to;
 } helper;
 
+static int pinned = -1;
+
 /* The CPU of pinned threads. */
 static int pinned_cpu(void)
 {
-	static int cpu = -1;
-
-	return cpu = cpu < 0 ? sched_getcpu() : cpu;
+	return pinned = pinned < 0 ? sched_getcpu() : pinned;
 }
 
 /* A thread, pinned to one CPU or free, by SCHED_FIFO where that is allowed. */
@@ -257,20 +260,59 @@ static void sync_file(struct loop *loop)
 		write_down(loop, "fsync", from, now_ns(), loop->stamps.thread);
 }
 
+/* A file of the control group that the test made for this process; -1 where there is none. */
+static int file_of_group(const char *name)
+{
+	const char *folder = getenv("GROUP");
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", folder ? folder : "", name);
+	return folder ? open(path, O_WRONLY) : -1;
+}
+
+static void enter_group(void)
+{
+	int file = file_of_group("cgroup.procs");
+
+	need(file >= 0 && write(file, "0", 1) == 1 && !close(file), "enter the control group");
+}
+
+/* Stops the parent, or lets it go on: by the freezer of either version where it has one. */
+static void hold(const int freezer[2], int is_held)
+{
+	const char *state = is_held ? "FROZEN" : "THAWED";
+
+	if (freezer[0] >= 0)
+		need(write(freezer[0], state, 6) == 6, "freezer.state");
+	else if (freezer[1] >= 0)
+		need(write(freezer[1], is_held ? "1" : "0", 1) == 1, "cgroup.freeze");
+	else
+		kill(getppid(), is_held ? SIGSTOP : SIGCONT);
+}
+
+/* When the stopper last let this process go on. */
+static volatile uint64_t *let_go;
+
 /* The process that stops this one; asked by a byte. */
 static void start_stopper(void)
 {
 	struct sched_param param = { .sched_priority = LOOP_PRIORITY + 10 };
+	int freezer[2];
 	char byte;
 
+	let_go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	need(let_go != MAP_FAILED, "a shared page");
 	if (fork())
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sched_setscheduler(0, SCHED_FIFO, &param);
+	freezer[0] = file_of_group("freezer.state");
+	freezer[1] = file_of_group("cgroup.freeze");
 	while (read(helper.pipe[0], &byte, 1) == 1) {
-		kill(getppid(), SIGSTOP);
+		hold(freezer, 1);
 		usleep(PLANT_NS / 1000);
-		kill(getppid(), SIGCONT);
+		*let_go = now_ns();
+		hold(freezer, 0);
 	}
 	_exit(0);
 }
@@ -282,7 +324,8 @@ static void be_stopped(struct loop *loop)
 	need(write(helper.pipe[1], "", 1) == 1, "write to the stopper");
 	while ((now = now_ns()) - last < PLANT_NS / 2 && now - begin < loop->period)
 		last = now;
-	if (now - last >= PLANT_NS / 2)
+	/* A host may have the CPU for as long. */
+	if (now - last >= PLANT_NS / 2 && *let_go > last)
 		write_down(loop, "stop", last, now, loop->stamps.thread);
 }
 
@@ -345,15 +388,49 @@ static void be_signalled(struct loop *loop)
 	write_down(loop, "signal", from, now_ns(), loop->stamps.thread);
 }
 
-/* It has a quarter of its period, which many kernels check at their ticks. */
-static void exhaust(struct loop *loop)
+/* Runs until it is kept from that, which many kernels decide at their ticks. */
+static void use_up(struct loop *loop, const char *kind, uint64_t most)
 {
 	uint64_t begin = now_ns(), last = begin, now;
 
-	while ((now = now_ns()) - last < loop->period / 4 && now - begin < 5 * loop->period)
+	while ((now = now_ns()) - last < loop->period / 4 && now - begin < most)
 		last = now;
 	if (now - last >= loop->period / 4)
-		write_down(loop, "exhaust", last, now, loop->stamps.thread);
+		write_down(loop, kind, last, now, loop->stamps.thread);
+}
+
+/* It has a quarter of its period. */
+static void exhaust(struct loop *loop)
+{
+	use_up(loop, "exhaust", 5 * loop->period);
+}
+
+static void reach_limit(struct loop *loop)
+{
+	use_up(loop, "rt-limit", 15 * loop->period);
+}
+
+static void *unplugger(void *argument)
+{
+	char name[] = "/sys/devices/system/cpu/cpu1/online";
+	int file = open(name, O_WRONLY);
+
+	(void)argument;
+	asked("unplugger");
+	need(file >= 0 && write(file, "0", 1) == 1, name);
+	return NULL;
+}
+
+static void be_unplugged(struct loop *loop)
+{
+	uint64_t from = now_ns();
+
+	if (loop->stamps.plants || loop->stamps.cycles < loop->count / 2)
+		return;
+	ask(loop, from);
+	while (sched_getcpu() == pinned_cpu())
+		;
+	write_down(loop, "unplug", from, now_ns(), helper.thread);
 }
 
 /* In user mode, and now and then asleep. */
@@ -405,11 +482,15 @@ static void plant_prepare(struct loop *loop, const char *kind)
 		{ "overrun", overrun, NULL, 0 },
 		{ "fsync", sync_file, NULL, 0 },
 		{ "stop", be_stopped, NULL, 0 },
+		{ "freeze", be_stopped, NULL, 0 },
 		{ "exhaust", exhaust, NULL, 0 },
+		{ "rt-limit", reach_limit, NULL, 0 },
+		{ "unplug", be_unplugged, unplugger, LOOP_PRIORITY + 10 },
 		{ "call", call_long, NULL, 0 },
 		{ "signal", be_signalled, NULL, 0 },
 	};
 	pthread_mutexattr_t attributes;
+	int asks;
 
 	pthread_mutexattr_init(&attributes);
 	if (!strncmp(kind, "pi-", 3))
@@ -426,11 +507,16 @@ static void plant_prepare(struct loop *loop, const char *kind)
 		loop->plant = plants[n].plant;
 		if (loop->plant == call_long)
 			prepare_long_read();
-		loop->ask_plant = plants[n].helper && plants[n].plant != be_preempted && !helper.signals ? ask : NULL;
+		asks = plants[n].plant != be_preempted && plants[n].plant != be_unplugged && !helper.signals;
+		loop->ask_plant = plants[n].helper && asks ? ask : NULL;
+		if (loop->plant == be_unplugged)
+			pinned = 1;
 		if (plants[n].helper)
 			start(plants[n].helper, NULL, plants[n].plant == be_preempted, plants[n].priority);
 		if (loop->plant == be_stopped)
 			start_stopper();
+		if (getenv("GROUP"))
+			enter_group();
 		start_bystanders();
 		return;
 	}

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::MutexGuard;
 
 use cause::names::Names;
-use evidence::cause::{Cause, CauseKind, RESERVATION};
+use evidence::cause::{Cause, CauseKind, RESERVATION, RT_LIMIT};
 use trace::blame::CycleCauses;
 use trace::code::ProgramCode;
 use trace::cycle::LoopCycle;
@@ -165,6 +165,7 @@ impl Plant {
             }
             ("stop", CauseKind::Stopped) => [is_long, true, true],
             ("exhaust", CauseKind::Throttled) => [is_most() && cause.name == RESERVATION, true, true],
+            ("rt-limit", CauseKind::Throttled) => [is_most() && cause.name == RT_LIMIT, true, true],
             ("call", CauseKind::Syscall) => {
                 [cause.name == "read" && is_most(), true, cause.function.is_some()]
             }

@@ -5,6 +5,7 @@
 
 mod blamed;
 pub mod build;
+mod group;
 pub mod run;
 pub mod stamps;
 

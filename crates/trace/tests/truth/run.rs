@@ -17,6 +17,7 @@ use trace::cycle::CycleCutter;
 use trace::model::{FEWEST, infer};
 use trace::record::{Stay, ThreadEvent, ThreadRecord};
 
+use super::group::Group;
 use super::{Seen, Truth, Watched, build, stamps};
 
 /// The language of a program.
@@ -86,7 +87,8 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     if let (Some("pi-spin-higher"), Some(what)) = (case.plant, unseen) {
         return Err(what.clone());
     }
-    let (mut child, file) = start(case)?;
+    let group = Group::of(case.plant)?;
+    let (mut child, file) = start(case, group.as_ref())?;
     let (attached_ns, records, code) = records(&mut bpf, &mut child, case.plant == Some("call"));
     bpf.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
     let text = stamps_of(child, &file);
@@ -109,7 +111,7 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
 #[allow(dead_code, reason = "an example compares it")]
 pub fn alone(case: &Case) -> Result<Vec<Truth>, String> {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut child, file) = start(case)?;
+    let (mut child, file) = start(case, None)?;
     // Reads until it has ended.
     let output = child.stdout.take().expect("the output is a pipe");
     BufReader::new(output).lines().for_each(drop);
@@ -117,11 +119,12 @@ pub fn alone(case: &Case) -> Result<Vec<Truth>, String> {
 }
 
 /// The program, started, and the file that it writes its stamps to.
-fn start(case: &Case) -> Result<(Child, PathBuf), String> {
+fn start(case: &Case, group: Option<&Group>) -> Result<(Child, PathBuf), String> {
     let file = std::env::temp_dir().join(format!("isolator-trace-{}", std::process::id()));
     let mut command = build::program(case.language)?;
     command.arg(case.style).args([case.period_us, case.cycles].map(|number| number.to_string()));
-    command.arg(&file).args(case.plant).stdout(Stdio::piped());
+    command.arg(&file).args(case.plant.map(|plant| plant.trim_end_matches("-2"))).stdout(Stdio::piped());
+    command.envs(group.map(|group| ("GROUP", group.folder())));
     let child = command.spawn().map_err(|error| format!("{command:?} does not start ({error})"))?;
     Ok((child, file))
 }

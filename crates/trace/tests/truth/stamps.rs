@@ -87,7 +87,7 @@ impl Plant {
             "fsync" => cycle.blocked.iter().any(|blocked| matches!(blocked.on, Wait::Other(_))),
             // After that it may wait for its CPU.
             "stop" => cycle.blocked.iter().any(|part| part.on == Wait::Stopped && part.ns > 100_000),
-            "exhaust" => cycle.preempted.iter().any(|part| part.ns * 2 > self.ns),
+            "exhaust" | "rt-limit" => cycle.preempted.iter().any(|part| part.ns * 2 > self.ns),
             "call" | "signal" => cycle.execution_ns >= self.ns / 2,
             "overrun" => cycle.ended_ns - cycle.began_ns >= self.ns,
             _ => false,
