@@ -100,6 +100,8 @@ pub struct Elf {
     pub is_stripped: bool,
     /// Its USDT probes, one entry for each place.
     pub probes: Vec<UsdtProbe>,
+    /// Whether it is a program or library of Go, whose linker writes down what it was built from.
+    pub is_go: bool,
     /// The build ID, which identifies its separate file of debug information.
     pub build_id: Option<Vec<u8>>,
 }
@@ -145,6 +147,7 @@ pub fn read<F: Read + Seek>(file: F, allowance: &Allowance) -> Option<Elf> {
         }
     }
     elf.build_id = build_id(&sections);
+    elf.is_go = sections.named(".go.buildinfo").is_some();
     elf.probes = probes(&sections).unwrap_or_default();
     Some(elf)
 }

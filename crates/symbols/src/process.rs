@@ -64,6 +64,12 @@ impl ProcessCode {
         let _ = self.read_maps();
     }
 
+    /// Whether its program is one of Go: the first file of code, which lies below the libraries.
+    pub fn is_go(&mut self) -> bool {
+        let program = self.mappings.iter().find(|mapping| mapping.is_executable && mapping.is_of_file());
+        program.and_then(|mapping| self.files.code(mapping)).is_some_and(|code| code.elf.is_go)
+    }
+
     /// The call stack of a thread with these registers and a copy of its stack from `sp` on: the current
     /// address, then its callers, each by an address within the call. It ends at the end of the copy, or
     /// where no caller is found.

@@ -63,6 +63,18 @@ fn reads_an_undamaged_binary() {
     assert!(elf::read(Cursor::new(bytes), &Allowance::of_a_process(1 << 10)).is_none());
 }
 
+#[test]
+fn knows_a_program_of_go_by_its_section() {
+    let Some(bytes) = program() else { return println!("skipped: it needs cc") };
+    let name = b".note.ABI-tag\0";
+    let Some(at) = bytes.windows(name.len()).position(|part| part == name) else {
+        return println!("skipped: cc makes no section of that length");
+    };
+    let mut of_go = bytes.to_vec();
+    of_go[at..at + name.len()].copy_from_slice(b".go.buildinfo\0");
+    assert_eq!([bytes, &of_go].map(|bytes| ask(bytes).unwrap().is_go), [false, true]);
+}
+
 /// A file of any length that has these bytes, and a hole after them; it counts what is read.
 struct Hole<'a> {
     bytes: &'a [u8],

@@ -10,6 +10,22 @@ use crate::wait::Wait;
 pub(crate) const BY_PLACES: &str =
     "name the begin of its cycle with --begin, or stamp its cycles with libisolator";
 
+/// Why the threads of a program of Go have no loop of its own, and the next step.
+pub(crate) const TAKES_TURNS: [&str; 2] = [
+    "it is a program of Go, whose runtime runs each goroutine on any of its threads: none of them has a loop of the \
+     program",
+    "lock the goroutine to a thread (runtime.LockOSThread), and give that a real-time priority or name it with --thread; \
+     or stamp its cycles with libisolator",
+];
+
+/// The note on a loop that was found in a program of Go all the same.
+pub(crate) fn in_turns(name: &str) -> String {
+    format!(
+        "{name} is a thread of a program of Go: it has all cycles of a goroutine only if that is locked to it \
+         (runtime.LockOSThread)"
+    )
+}
+
 /// The wait that ends a cycle.
 pub(crate) fn waits_with(model: &Model) -> String {
     match model.places {
@@ -42,7 +58,7 @@ pub(crate) fn notes(name: &str, model: &Model) -> Vec<String> {
     }
     if model.in_ms && matches!(model.wait, Wait::Epoll(_)) {
         notes.push(format!(
-            "{name} waits with a time-out in whole milliseconds: an executor (asyncio, tokio, Go) rounds its own due \
+            "{name} waits with a time-out in whole milliseconds: an executor (asyncio, tokio) rounds its own due \
              times up to them, which no row shows; {BY_PLACES}"
         ));
     }

@@ -122,6 +122,8 @@ struct Search<'a> {
     may_come: bool,
     /// Its code, where that can be read.
     code: Option<ProcessCode>,
+    /// Whether it is a program of Go.
+    is_go: bool,
 }
 
 /// The loops of a process, and its selected threads that run none.
@@ -150,6 +152,7 @@ pub(crate) fn loops(
         bound: None,
         may_come: choice.is_starting,
         code: ProcessCode::open(process).ok(),
+        is_go: false,
     };
     search.bind(bpf)?;
     search.ask(bpf, began)?;
@@ -178,6 +181,10 @@ pub(crate) fn loops(
         if watched_for >= LEAST && (is_known || watched_for >= most || began.elapsed() >= most.max(CHANGES)) {
             break;
         }
+    }
+    if search.takes_turns() {
+        let [why, cure] = described::TAKES_TURNS;
+        return Err(cannot(process, why.to_string(), cure));
     }
     let found = search.found();
     match found.len() {
@@ -284,6 +291,15 @@ impl Search<'_> {
         self.choice.period.map(NonZeroU64::get)
     }
 
+    /// Whether a runtime runs the program's loops on any of its threads, of which none was chosen: by the
+    /// user, or by a real-time priority that others do not have.
+    fn takes_turns(&mut self) -> bool {
+        self.is_go = self.code.as_mut().is_some_and(ProcessCode::is_go);
+        let is_chosen = !self.choice.threads.is_empty() || self.choice.bounds.is_some();
+        let all = std::fs::read_dir(format!("/proc/{}/task", self.process)).map_or(0, Iterator::count);
+        self.is_go && !is_chosen && self.threads.len() >= all
+    }
+
     /// The longest watch of threads that do not change.
     fn most(&self) -> Duration {
         let periods = self.choice.period.map(|period| PERIODS * Duration::from_nanos(period.get()));
@@ -324,7 +340,8 @@ impl Search<'_> {
             let thread = live_thread(Some(thread.process), thread.id)?;
             let last_cpu = self.pasts.get(&thread.id).and_then(|past| past.last_cpu);
             let thread = Thread { last_cpu: last_cpu.or(thread.last_cpu), ..thread };
-            let LoopKind { waits_with, has_grid, due, period, seen_period, notes } = kind;
+            let LoopKind { waits_with, has_grid, due, period, seen_period, mut notes } = kind;
+            notes.extend(self.is_go.then(|| described::in_turns(&thread.name)));
             Some(FollowedLoop {
                 thread,
                 waits_with,

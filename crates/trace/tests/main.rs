@@ -8,3 +8,4 @@ mod plants;
 mod slots;
 mod styles;
 mod truth;
+mod turns;

@@ -46,6 +46,20 @@ pub fn of_32_bits() -> Result<Command, String> {
     built.status.success().then(|| Command::new(&program)).ok_or_else(why)
 }
 
+/// The command of a program of Go; else the reason why it cannot be built here.
+#[allow(dead_code, reason = "an example shares this file")]
+pub fn of_go() -> Result<Command, String> {
+    let program = folder().join("sleeps-go");
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .args([&program, &source("sleeps.go")])
+        .env("GOTOOLCHAIN", "local")
+        .output()
+        .map_err(|error| format!("it needs go ({error})"))?;
+    let why = || format!("go builds nothing: {}", String::from_utf8_lossy(&built.stderr));
+    built.status.success().then(|| Command::new(&program)).ok_or_else(why)
+}
+
 /// A program that does not set a real-time policy itself gets one: else on a busy machine the result would
 /// depend on other programs.
 fn real_time(program: PathBuf) -> Command {
