@@ -6,6 +6,8 @@
 //! `options` and `initrd` may repeat. GRUB's reader also puts variables in (`$kernelopts`), systemd-boot does
 //! not.
 
+use std::cmp::Ordering;
+
 use machine::boot::{BootEntry, line};
 
 use super::lines::{TextLine, joined, lines};
@@ -122,6 +124,7 @@ fn counted(name: &str) -> (&str, Option<u32>) {
 /// name.
 pub fn sort(entries: &mut [(EntryFile, BootEntry)]) {
     let first = |file: &EntryFile, key: &str| file.values(key).next().unwrap_or_default().to_string();
+    let name = |entry: &BootEntry| format!("{}.conf", entry.id);
     entries.sort_by(|(file_a, a), (file_b, b)| {
         let spent = |entry: &BootEntry| entry.tries_left == Some(0);
         let keyed = |file: &EntryFile| first(file, "sort-key");
@@ -129,25 +132,63 @@ pub fn sort(entries: &mut [(EntryFile, BootEntry)]) {
             (false, false) => keyed(file_a)
                 .cmp(&keyed(file_b))
                 .then_with(|| first(file_a, "machine-id").cmp(&first(file_b, "machine-id")))
-                .then_with(|| numbers(&first(file_b, "version")).cmp(&numbers(&first(file_a, "version")))),
+                .then_with(|| by_version(&first(file_b, "version"), &first(file_a, "version"))),
             (one, other) => one.cmp(&other),
         };
-        spent(a).cmp(&spent(b)).then(by_key).then_with(|| numbers(&b.id).cmp(&numbers(&a.id)))
+        let by_tries = || match (a.tries_left, b.tries_left) {
+            (Some(a), Some(b)) => b.cmp(&a),
+            _ => Ordering::Equal,
+        };
+        let by_name = || by_version(&name(b), &name(a));
+        spent(a).cmp(&spent(b)).then(by_key).then_with(by_name).then_with(by_tries)
     });
 }
 
-/// A name cut into texts and numbers, so that 10 comes after 9.
-fn numbers(name: &str) -> Vec<(String, u64)> {
-    let mut parts = Vec::new();
-    let mut rest = name;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let (text, tail) = rest.split_at(digits);
-        let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
-        parts.push((text.to_string(), tail[..end].parse().unwrap_or(u64::MAX)));
-        rest = &tail[end..];
+/// The letters of a kind with which `text` begins, taken off it.
+fn cut<'t>(text: &mut &'t [u8], kind: impl Fn(&u8) -> bool) -> &'t [u8] {
+    let at = text.iter().position(|byte| !kind(byte)).unwrap_or(text.len());
+    let (head, tail) = text.split_at(at);
+    *text = tail;
+    head
+}
+
+/// Two versions, the older one the less. Reference: <https://uapi-group.org/specifications/specs/version_format_specification>
+/// and systemd's `strverscmp_improved`.
+fn by_version(one: &str, other: &str) -> Ordering {
+    let (mut a, mut b) = (one.as_bytes(), other.as_bytes());
+    loop {
+        let known = |byte: &u8| byte.is_ascii_alphanumeric() || b"~-^.".contains(byte);
+        cut(&mut a, |byte| !known(byte));
+        cut(&mut b, |byte| !known(byte));
+        // The text with such a mark is the older one; `~` even where the other one has ended.
+        for mark in b"~-^." {
+            let has = (a.first() == Some(mark), b.first() == Some(mark));
+            if *mark == b'-' && (a.is_empty() || b.is_empty()) {
+                return a.len().cmp(&b.len());
+            }
+            match has {
+                (true, true) => (a, b) = (&a[1..], &b[1..]),
+                (one, other) if one != other => return other.cmp(&one),
+                _ => {}
+            }
+        }
+        let digit = |text: &[u8]| text.first().is_some_and(u8::is_ascii_digit);
+        let order = if digit(a) || digit(b) {
+            let [one, other] = [&mut a, &mut b].map(|text| cut(text, u8::is_ascii_digit));
+            // A number is newer than none.
+            let value = |digits: &[u8]| {
+                let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+                (!digits.is_empty(), digits.len() - zeros, digits[zeros..].to_vec())
+            };
+            value(one).cmp(&value(other))
+        } else {
+            let [one, other] = [&mut a, &mut b].map(|text| cut(text, u8::is_ascii_alphabetic));
+            one.cmp(other)
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
     }
-    parts
 }
 
 #[cfg(test)]
@@ -199,5 +240,37 @@ mod tests {
         sort(&mut entries);
         let order: Vec<&str> = entries.iter().map(|(_, entry)| entry.title.as_str()).collect();
         assert_eq!(order, ["e", "d", "c", "a", "b"]);
+    }
+
+    #[test]
+    fn versions_are_compared_as_specified() {
+        // Of the specification's examples and systemd's tests, each newer than the one before it.
+        for versions in [
+            &[
+                "122.1",
+                "123~rc1-1",
+                "123",
+                "123-a",
+                "123-a.1",
+                "123-1",
+                "123-1.1",
+                "123^post1",
+                "123.a-1",
+                "123.1-1",
+                "123a-1",
+                "124-1",
+            ][..],
+            &["", "~", "9"][1..],
+            &["6.9.1-rt5", "6.10.0~rc1", "6.10.0", "6.10.0-9", "6.10.0-10", "6.10.0-100.fc40"],
+            &["a", "aa", "b", "0", "1"],
+        ] {
+            for pair in versions.windows(2) {
+                assert_eq!(by_version(pair[0], pair[1]), Ordering::Less, "{pair:?}");
+                assert_eq!(by_version(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
+            }
+        }
+        for (one, other) in [("1.09", "1.9"), ("a_1", "a+1"), ("", "")] {
+            assert_eq!(by_version(one, other), Ordering::Equal, "{one} {other}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! without variables systemd blesses none. Lasting: the options of every entry, and `/etc/kernel/cmdline`,
 //! from which the next kernel gets its own.
 
-use inspect::boot::bls::EntryFile;
+use inspect::boot::bls::{self, EntryFile};
 use machine::boot::BootEntry;
 use machine::boot::line::value;
 
@@ -59,8 +59,7 @@ impl BootLoader for SystemdBoot {
             };
             return Ok(BootMethod::Trial { steps: vec![entry, arm], start: "reboot".into() });
         }
-        if by_order(system, asked)? {
-            copy.set("sort-key", "0-isolator");
+        if by_order(system, asked)? && comes_first(system, asked, &mut copy)? {
             let entry = file(system, &path(&format!("{TRIAL}+1")), OwnPart::Counted, |_| copy.text())?;
             return Ok(BootMethod::Trial { steps: vec![entry], start: "reboot".into() });
         }
@@ -90,7 +89,8 @@ impl BootLoader for SystemdBoot {
             })?);
         }
         let refusal = (
-            "loader.conf names a default, so no entry is tried once, and there is no other entry to choose in the menu",
+            "loader.conf names a default or another entry comes first, so none is tried once, and there is no other to \
+             choose in the menu",
             "take `default` out of loader.conf, or keep a second kernel and set `timeout 3`",
         );
         lasts(self, system, asked, (steps, tried), refusal)
@@ -111,6 +111,24 @@ fn has_variables(system: &dyn System, asked: &BootSpec<'_>) -> bool {
     let efi = value(asked.running.unwrap_or_default(), "efi").unwrap_or_default();
     let says = |word: &str| efi.split(',').any(|part| part == word);
     seen || if asked.real_time { says("runtime") } else { !says("noruntime") }
+}
+
+/// Gives the trial a sort key that puts it before all other entries; whether there is one.
+fn comes_first(system: &dyn System, asked: &BootSpec<'_>, trial: &mut EntryFile) -> Result<bool> {
+    let mut others = Vec::new();
+    for entry in &asked.boot.entries {
+        others.push((EntryFile::read(&text(system, &entry.file)?), entry.clone()));
+    }
+    for key in ["0-isolator", "--0-isolator"] {
+        trial.set("sort-key", key);
+        let mut all = others.clone();
+        all.push((trial.clone(), trial.entry(&format!("{TRIAL}+1.conf"))));
+        bls::sort(&mut all);
+        if all.first().is_some_and(|(_, entry)| entry.id == TRIAL) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether the entry that comes first is booted: neither a file nor a variable names a default.
