@@ -5,7 +5,7 @@
 //! line), then the files that only one loader has, the narrowest sign first. A new loader's
 //! sign and reader are here, and its variant and facts in `machine`.
 
-use super::pi::Settings;
+use super::pi::{FIRMWARE, OtherLoader, Settings};
 use machine::boot::{Boot, Loader, line};
 
 use super::read;
@@ -131,6 +131,13 @@ pub(super) fn find(tree: &mut Tree) -> DetectedLoader {
     if let Some(path) = scripts.into_iter().find(|path| tree.exists(path)) {
         return found(Loader::UBoot, &[path], "boot");
     }
+    // Its script or environment lies where no mounted partition shows it.
+    for folder in FIRMWARE {
+        let starts = Settings::read(tree, folder).ok().and_then(|read| read.another_loader);
+        if starts == Some(OtherLoader::UBoot) {
+            return found(Loader::UBoot, &[&format!("{folder}/config.txt")], folder);
+        }
+    }
     found(Loader::Unknown, &[], "boot")
 }
 
@@ -143,13 +150,13 @@ fn board(tree: &mut Tree) -> Option<DetectedLoader> {
     let model =
         tree.hint("proc/device-tree/model").or_else(|| tree.hint("sys/firmware/devicetree/base/model"));
     let a_pi = model.as_deref().map(|model| model.contains("Raspberry Pi"));
-    for folder in ["boot/firmware", "boot"] {
+    for folder in FIRMWARE {
         let [line, config] = ["cmdline.txt", "config.txt"].map(|name| format!("{folder}/{name}"));
         if a_pi == Some(false) || !tree.exists(&config) || (a_pi.is_none() && !tree.exists(&line)) {
             continue;
         }
         let read = Settings::read(tree, folder);
-        if read.as_ref().is_ok_and(|read| read.another_loader) {
+        if read.as_ref().is_ok_and(|read| read.another_loader.is_some()) {
             return None;
         }
         let line = read.map_or(line, |read| format!("{folder}/{}", read.line));

@@ -10,7 +10,10 @@ use super::statement::{Dialect, statements};
 
 mod filter;
 
-pub(super) use filter::Settings;
+pub(super) use filter::{OtherLoader, Settings};
+
+/// Where the firmware's partition is mounted.
+pub(super) const FIRMWARE: [&str; 2] = ["boot/firmware", "boot"];
 
 /// `config.txt`, which can be written back to the byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +84,10 @@ pub fn has_more_lines(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use machine::boot::Loader;
+
     use super::*;
+    use crate::tree::made_of;
 
     #[test]
     fn reads_sections_and_adds_for_all() {
@@ -100,5 +106,27 @@ mod tests {
     fn the_firmware_reads_one_line() {
         assert_eq!(command_line("root=x quiet\n"), "root=x quiet");
         assert!(has_more_lines("root=x\nisolcpus=3\n") && !has_more_lines("root=x\n\n"));
+    }
+
+    #[test]
+    fn another_loader_takes_the_firmwares_line_or_not() {
+        let files = |kernel: &'static str, running: &'static str| {
+            [
+                ("proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.4"),
+                ("boot/firmware/config.txt", kernel),
+                ("boot/firmware/cmdline.txt", "root=a quiet\n"),
+                ("proc/cmdline", running),
+            ]
+        };
+        for (kernel, running, loader, source) in [
+            ("kernel=u-boot.bin\n", "coherent_pool=1M root=a quiet", Loader::UBoot, true),
+            ("kernel=u-boot.bin\n", "root=b", Loader::UBoot, false),
+            ("armstub=RPI_EFI.fd\n", "root=b", Loader::Unknown, false),
+            ("kernel=vmlinuz\n", "coherent_pool=1M root=a quiet", Loader::RaspberryPi, false),
+        ] {
+            let boot = super::super::read_tree(&mut made_of(&files(kernel, running)).1);
+            let has = boot.sources.iter().any(|source| source.file == "/boot/firmware/cmdline.txt");
+            assert_eq!((boot.loader, has), (loader, source), "{kernel}{running}");
+        }
     }
 }

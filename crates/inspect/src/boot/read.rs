@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bls::EntryFile;
 use super::extlinux::Extlinux;
 use super::grub::{self, GrubEnvironment};
+use super::pi::FIRMWARE;
 use super::statement::grub_word;
 use super::{bls, pi};
 use crate::tree::Tree;
-use machine::boot::{Boot, BootEntry, EntrySource, UnclearStatement, line};
+use machine::boot::{Boot, BootEntry, EntrySource, LineChanges, UnclearStatement, line};
 
 pub(super) fn grub_menu(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     let (variables, sources) = generator(tree);
@@ -354,6 +355,18 @@ pub(super) fn u_boot(tree: &mut Tree, boot: &mut Boot, _: &str) {
         let (file, variable) = (format!("/{path}"), Some(key.to_string()));
         boot.sources.push(EntrySource { file, variable, line, ..EntrySource::default() });
     }
+    // On a Raspberry Pi it may hand on the firmware's line: where all of its words run, it does.
+    let running = tree.hint("proc/cmdline").unwrap_or_default();
+    let mut handed_on = Vec::new();
+    for folder in FIRMWARE {
+        if tree.exists(&format!("{folder}/config.txt")) {
+            handed_on.extend(whole_file(tree, &format!("{folder}/cmdline.txt")));
+        }
+    }
+    boot.sources.extend(handed_on.into_iter().filter(|source| {
+        let line = source.line.as_deref().unwrap_or_default();
+        !line.is_empty() && LineChanges::between(line, &running, &[]).lost.is_empty()
+    }));
 }
 
 /// Files of U-Boot's environment that vendors let people edit: armbianEnv.txt, orangepiEnv.txt, uEnv.txt.

@@ -40,9 +40,10 @@ impl BootLoader for UBoot {
         let words = asked.words.join(" ");
         let mut lines: Vec<String> = Vec::new();
         for source in &asked.boot.sources {
-            if let Some(name) = &source.variable {
-                lines.push(format!("add to {name}= in {}: {words}", source.file));
-            }
+            lines.push(match &source.variable {
+                Some(name) => format!("add to {name}= in {}: {words}", source.file),
+                None => format!("add to the one line of {}: {words}", source.file),
+            });
         }
         let why = match system.stat("/etc/fw_env.config") {
             Err(_) => {
@@ -79,6 +80,11 @@ impl BootLoader for UBoot {
 fn by_script(system: &dyn System, asked: &BootSpec<'_>) -> Vec<String> {
     let words = asked.words.join(" ");
     let script = asked.boot.seen.first().map_or("/boot/boot.scr", String::as_str);
+    if script.ends_with("/config.txt") {
+        return vec![format!(
+            "in U-Boot's console find the variable from which bootargs is made (printenv), and add there: {words}"
+        )];
+    }
     let bare = script.trim_end_matches(".uimg");
     let Some(made_of) = bare.strip_suffix(".scr").map(|path| format!("{path}.cmd")) else {
         return vec![format!("add to the line that sets bootargs in {script}: {words}")];

@@ -26,8 +26,15 @@ pub(in crate::boot) struct Settings {
     pub(in crate::boot) kernel: Option<String>,
     /// The initial RAM disk.
     pub(in crate::boot) initrd: Option<String>,
-    /// Whether the firmware starts another loader: U-Boot, or UEFI.
-    pub(in crate::boot) another_loader: bool,
+    /// The loader that the firmware starts in place of Linux.
+    pub(in crate::boot) another_loader: Option<OtherLoader>,
+}
+
+/// A loader that the firmware of a Raspberry Pi starts, which may read the firmware's line or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::boot) enum OtherLoader {
+    UBoot,
+    Uefi,
 }
 
 /// The facts of a board that filters ask for.
@@ -70,14 +77,16 @@ impl Settings {
         };
         let prefix = get("os_prefix")?.unwrap_or_default();
         let line = get("cmdline")?.unwrap_or_else(|| "cmdline.txt".into());
-        let kernel = get("kernel").unwrap_or_default();
-        let loader = |name: Option<String>| {
-            name.is_some_and(|name| {
-                let name = name.to_lowercase();
-                name.contains("u-boot") || name.contains("uboot") || name.ends_with(".fd")
-            })
+        let kernel = get("kernel")?;
+        let loader = |name: &String| {
+            let name = name.to_lowercase();
+            match () {
+                () if name.contains("u-boot") || name.contains("uboot") => Some(OtherLoader::UBoot),
+                () if name.ends_with(".fd") => Some(OtherLoader::Uefi),
+                () => None,
+            }
         };
-        let another_loader = loader(kernel.clone()) || loader(get("armstub").unwrap_or_default());
+        let another_loader = kernel.iter().chain(&get("armstub")?).find_map(loader);
         let below = |name: Option<String>| name.map(|name| format!("{prefix}{name}"));
         let initrd = below(get("initramfs").unwrap_or_default());
         Ok(Settings { line: format!("{prefix}{line}"), kernel: below(kernel), initrd, another_loader })
@@ -319,7 +328,7 @@ mod tests {
             (read.kernel.as_deref(), read.initrd.as_deref()),
             (Some("current/vmlinuz"), Some("current/initrd.img"))
         );
-        assert!(!read.another_loader);
+        assert_eq!(read.another_loader, None);
     }
 
     #[test]
@@ -345,9 +354,15 @@ mod tests {
 
     #[test]
     fn knows_when_the_firmware_starts_another_loader() {
-        for config in ["kernel=u-boot-rpi-4.bin\n", "[pi4]\nkernel=uboot_rpi_4.bin\n", "armstub=RPI_EFI.fd\n"]
-        {
-            assert!(settings(PI4, &[("config.txt", config)]).unwrap().another_loader, "{config}");
+        for (config, loader) in [
+            ("kernel=u-boot-rpi-4.bin\n", OtherLoader::UBoot),
+            ("[pi4]\nkernel=uboot_rpi_4.bin\n", OtherLoader::UBoot),
+            ("armstub=RPI_EFI.fd\n", OtherLoader::Uefi),
+        ] {
+            let read = settings(PI4, &[("config.txt", config)]).unwrap();
+            assert_eq!(read.another_loader, Some(loader), "{config}");
         }
+        let error = settings("", &[("config.txt", "[pi4]\nkernel=uboot_rpi_4.bin\n")]).unwrap_err();
+        assert!(error.starts_with("kernel depends on [pi4]"), "{error}");
     }
 }
