@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod line;
 mod loader;
+pub mod quoting;
 
 pub use loader::{Loader, LoaderFacts};
 

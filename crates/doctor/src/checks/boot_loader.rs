@@ -4,6 +4,7 @@
 use machine::advice::Advice;
 use machine::advice::Manual::{self, BootLine, Kernel, Service};
 use machine::boot::Loader;
+use machine::boot::quoting::{for_grub, in_double_quotes};
 use machine::inventory::Reading;
 
 use super::{ANYWHERE, Check, MIDDLING, SLIGHT};
@@ -194,10 +195,7 @@ fn drift(facts: &CheckFacts) -> CheckResult {
         let (words, stand) =
             (some(&drift.by_hand, 4), if drift.by_hand.len() == 1 { "stands" } else { "stand" });
         let says = format!("{words} {stand} in {file} alone, which the next update-grub writes anew");
-        let default = boot.sources.iter().find(|source| !source.loader && !source.recovery);
-        let place = default.map_or("/etc/default/grub".to_string(), machine::boot::EntrySource::place);
-        let words = drift.by_hand.join(" ");
-        Conclusion::warn(read, says, BootLine.advice(format!("add to {place} and run update-grub: {words}")))
+        Conclusion::warn(read, says, BootLine.advice(told_to_generator(boot, &drift.by_hand)))
     } else if let Some((source, unclear)) = unclear {
         return Err(cannot_compare(source, unclear));
     } else if default.is_none() {
@@ -206,6 +204,19 @@ fn drift(facts: &CheckFacts) -> CheckResult {
         Conclusion::pass(read, "the kernel runs with the configured boot line")
     };
     Ok(found.state(state))
+}
+
+/// How words come to GRUB's generator: its file is a shell's, and what it writes is a script of GRUB's.
+fn told_to_generator(boot: &machine::Boot, words: &[String]) -> String {
+    let default = boot.sources.iter().find(|source| !source.loader && !source.recovery);
+    let file = default.map_or("/etc/default/grub", |source| &source.file);
+    let name = default.and_then(|source| source.variable.as_deref()).unwrap_or("GRUB_CMDLINE_LINUX_DEFAULT");
+    let quoted = words.iter().map(|word| for_grub(word)).collect::<Vec<_>>().join(" ");
+    if quoted == words.join(" ") {
+        return format!("add to {name} of {file} and run update-grub: {quoted}");
+    }
+    let quoted = in_double_quotes(&quoted);
+    format!("write at the end of {file} and run update-grub: {name}=\"${name} {quoted}\"")
 }
 
 /// That a file's statement cannot be read here, and why.

@@ -277,6 +277,8 @@ pub fn grub_word(raw: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use machine::boot::quoting::for_grub;
+
     use super::*;
 
     fn cut(text: &str, dialect: Dialect) -> Vec<Vec<&str>> {
@@ -344,6 +346,9 @@ mod tests {
             ("$kernelopts", "$kernelopts"),
         ] {
             assert_eq!(grub_word(raw), word, "{raw}");
+            if !raw.starts_with('$') {
+                assert_eq!(grub_word(&for_grub(word)), word, "{raw}");
+            }
         }
     }
 }

@@ -6,10 +6,11 @@ use ethercat::segment::{Fate, Segment};
 use inspect::boot::bls::EntryFile;
 use inspect::boot::extlinux::Extlinux;
 use inspect::boot::grub::{GrubEnvironment, default_entry, default_of, menu, settings};
-use inspect::boot::{Variables, pi, shell};
+use inspect::boot::{Variables, pi};
 use inspect::counters::Counters;
 use machine::CpuSet;
 use machine::boot::line::{all_words, kernel_words, value, with_words, without_words};
+use machine::boot::quoting::quoted;
 use machine::registry::{ValueKind, known, list};
 use measure::probes::response::board::Board;
 
@@ -78,7 +79,7 @@ fn variables(text: &str) {
     let _ = variables.parts("A");
     let mut again = Variables::default();
     let value = text.replace(['\n', '\r', '\\', '\0'], " ");
-    again.read(&format!("A={}", shell::quoted(&value)));
+    again.read(&format!("A={}", quoted(&value)));
     assert_eq!(again.get("A"), Some(value.as_str()));
 }
 

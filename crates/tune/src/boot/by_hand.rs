@@ -7,6 +7,7 @@
 
 use inspect::boot::extlinux::Extlinux;
 use machine::boot::line::{BootWord, all_words, with_words};
+use machine::boot::quoting::in_double_quotes;
 use machine::boot::{BootEntry, Keeper, Loader};
 
 use super::spec::{BootLoader, BootMethod, BootSpec};
@@ -79,7 +80,8 @@ fn by_keeper(system: &dyn System, asked: &BootSpec<'_>, keeper: &Keeper) -> Vec<
     let step = |step: &String| match () {
         () if step.contains(&format!("{KERNEL_LINE}: ")) && no_file => new_file(asked, KERNEL_LINE),
         () if step.contains(name) && !set => {
-            format!("write into {file}, where no such line is: {name}=\"{}\"", whole_line(asked))
+            let line = in_double_quotes(&whole_line(asked));
+            format!("write into {file}, where no such line is: {name}=\"{line}\"")
         }
         () => step.replace("WORDS", &words),
     };

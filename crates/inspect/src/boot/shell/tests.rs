@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+use machine::boot::quoting::{in_double_quotes, quoted};
+
 use super::*;
 
 fn read(text: &str) -> Variables {
@@ -127,5 +129,6 @@ fn typographic_quotes_within_plain_ones_are_letters() {
 fn quotes_so_that_it_reads_back() {
     for text in ["a b", "it's", "\"$x\" `y` \\"] {
         assert_eq!(read(&format!("A={}", quoted(text))).get("A"), Some(text));
+        assert_eq!(read(&format!("A=\"{}\"", in_double_quotes(text))).get("A"), Some(text));
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loaders of which the reader knows no entries: Limine, rEFInd, the firmware itself.
 
-use inspect::boot::shell::quoted;
 use machine::boot::line::{BootWord, kernel_words, with_words};
+use machine::boot::quoting::quoted;
 use machine::boot::{LineChanges, Loader};
 
 use super::{in_place, whole_line};
