@@ -160,7 +160,7 @@ impl LineChanges {
     pub fn between(before: &str, after: &str, ours: &[String]) -> LineChanges {
         let words = |text| -> Vec<line::BootWord<'_>> {
             let words = line::all_words(text).filter(|word| !by_loader(word));
-            words.filter(|word| !ours.iter().any(|own| own == word.raw)).collect()
+            words.filter(|word| word.of_init || !ours.iter().any(|own| own == word.raw)).collect()
         };
         let (before, after) = (words(before), words(after));
         let (lost, added) = (beyond(&before, &after), beyond(&after, &before));
@@ -219,26 +219,39 @@ impl Boot {
     /// How `running`, the line of `/proc/cmdline`, differs from what is configured; none where nothing is
     /// known of that.
     pub fn drift(&self, running: &str) -> Option<BootDrift> {
-        let written = self.sources.iter().filter(|source| !source.loader);
-        let lines = written.filter_map(|source| source.line.as_deref());
+        let lines = self.written();
+        let lacks = |line: &str, from: &str| raws(missing(line, from));
         let Some(default) = self.default_entry() else {
-            let lines: Vec<&str> = lines.collect();
-            let not_running = lines.iter().flat_map(|line| missing(line, running)).collect();
+            let not_running = lines.iter().flat_map(|line| lacks(line, running)).collect();
             return (!lines.is_empty()).then(|| BootDrift { not_running, ..BootDrift::default() });
         };
         let mut not_configured =
             if self.loader.facts().firmware_adds { Vec::new() } else { missing(running, &default.options) };
         let by_loader = self.sources.iter().filter(|source| source.loader);
         let by_loader: Vec<&str> = by_loader.filter_map(|source| source.line.as_deref()).collect();
-        not_configured.retain(|raw| !by_loader.iter().any(|line| has(line, raw)));
+        not_configured.retain(|word| !by_loader.iter().any(|line| has(line, word)));
         let ran = self.entries.iter().filter(|entry| !entry.options.is_empty());
         Some(BootDrift {
-            never_generated: lines.flat_map(|line| missing(line, &default.options)).collect(),
-            not_running: missing(&default.options, running),
-            not_configured,
+            never_generated: lines.iter().flat_map(|line| lacks(line, &default.options)).collect(),
+            not_running: lacks(&default.options, running),
+            not_configured: raws(not_configured),
             by_hand: self.by_hand(default),
             running: ran.filter(|e| missing(&e.options, running).is_empty()).map(|e| e.id.clone()).collect(),
         })
+    }
+
+    /// The lines that people write: what stands in variables is put together, as their generator does, so
+    /// that a `--` of one makes the words of the next init's.
+    fn written(&self) -> Vec<String> {
+        let written = self.sources.iter().filter(|source| !source.loader);
+        let (parts, mut lines): (Vec<_>, Vec<_>) = written
+            .filter_map(|source| Some((source.variable.is_some(), source.line.clone()?)))
+            .partition(|(variable, _)| *variable);
+        let parts: Vec<String> = parts.into_iter().map(|(_, part)| part).collect();
+        if !parts.is_empty() {
+            lines.insert(0, (true, parts.join(" ")));
+        }
+        lines.into_iter().map(|(_, line)| line).collect()
     }
 
     /// Words of a generated entry that its generator was not told.
@@ -249,11 +262,12 @@ impl Boot {
         if !generated || !told || self.sources.is_empty() {
             return Vec::new();
         }
-        let told = |raw: &str| {
-            self.sources.iter().any(|source| has(source.line.as_deref().unwrap_or_default(), raw))
-        };
-        let own = |raw: &str| GENERATED.contains(&line::BootWord::new(raw).name);
-        missing(&entry.options, "").into_iter().filter(|raw| !told(raw) && !own(raw)).collect()
+        let by_loader = self.sources.iter().filter(|source| source.loader);
+        let mut lines = self.written();
+        lines.extend(by_loader.filter_map(|source| source.line.clone()));
+        let told = |word: &line::BootWord<'_>| lines.iter().any(|line| has(line, word));
+        let by_hand = missing(&entry.options, "").into_iter();
+        raws(by_hand.filter(|word| !told(word) && !GENERATED.contains(&word.name)).collect())
     }
 
     /// The partition that is not mounted and would hold the files by which this was read, or might hold
@@ -327,16 +341,20 @@ impl Boot {
 /// Words that GRUB's generator puts into an entry by itself.
 const GENERATED: [&str; 8] = ["root", "ro", "rw", "rootflags", "rootfstype", "init", "boot", "panic"];
 
-/// Whether `line` has the word `raw`.
-fn has(line: &str, raw: &str) -> bool {
-    line::all_words(line).any(|word| word.is_same(&line::BootWord::new(raw)))
+/// Whether `line` has the word `of`.
+fn has(line: &str, of: &line::BootWord<'_>) -> bool {
+    line::all_words(line).any(|word| word.is_same(of))
 }
 
 /// Words of one line that another lacks, without those that loaders put in themselves.
-fn missing(of: &str, from: &str) -> Vec<String> {
+fn missing<'a>(of: &'a str, from: &str) -> Vec<line::BootWord<'a>> {
     let there: BTreeSet<_> = line::all_words(from).map(|word| word.meaning()).collect();
-    let of = line::all_words(of).filter(|word| !there.contains(&word.meaning()) && !by_loader(word));
-    of.map(|word| word.raw.to_string()).collect()
+    line::all_words(of).filter(|word| !there.contains(&word.meaning()) && !by_loader(word)).collect()
+}
+
+/// Words as they are written.
+fn raws(words: Vec<line::BootWord<'_>>) -> Vec<String> {
+    words.into_iter().map(|word| word.raw.to_string()).collect()
 }
 
 /// The `root=` words of a line whose value is written out, without quotes.
@@ -411,7 +429,9 @@ mod tests {
             ("a", "a a", "has a"),
             ("console=tty0 console=ttyS0", "console=ttyS0 console=tty0", "reorders console"),
             ("a b=1 b=2", "b=2 a b=1", "reorders b"),
-            ("a -- single", "a single", "lacks --"),
+            ("a -- single", "a single", "lacks -- single, has single"),
+            ("a b -- c", "a -- c b", "lacks b, has b"),
+            ("a -- c", "a -- c isolcpus=3", "has isolcpus=3"),
             ("quiet", "quiet=", "lacks quiet, has quiet="),
             ("memmap=1G$2G", "memmap=1G", "lacks memmap=1G$2G, has memmap=1G"),
         ] {

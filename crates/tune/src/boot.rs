@@ -9,7 +9,7 @@
 //! `grub-reboot`, `grub-set-default`): those write several files one after the other and cannot take it back.
 //! A menu that only a generator can make is printed by that generator, judged, and put in place by us.
 
-use machine::boot::{Boot, Loader};
+use machine::boot::{Boot, Loader, line};
 
 mod bls;
 mod by_hand;
@@ -47,10 +47,33 @@ fn of(boot: &Boot) -> &'static dyn BootLoader {
     }
 }
 
+/// Instructions that keep our words before a `--` of the file that they name: what stands behind it is init's.
+fn before_init(system: &dyn System, method: BootMethod) -> BootMethod {
+    let BootMethod::Instructions { why, mut lines } = method else { return method };
+    let has_end = |path: &str| {
+        let text = crate::system::text(system, path).unwrap_or_default();
+        let said = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        // Quotes here are the file's, around all of the line.
+        let mut words = said.flat_map(|line| line.split([' ', '\t', '"', '\'']));
+        words.any(line::has_words_for_init)
+    };
+    for step in &mut lines {
+        let Some((place, words)) = step.strip_prefix("add to ").and_then(|rest| rest.split_once(": ")) else {
+            continue;
+        };
+        let mut paths = place.split([' ', ',']).filter(|word| word.starts_with('/'));
+        if paths.any(has_end) {
+            *step = format!("put before the -- in {}: {words}", place.replace(" in ", " of "));
+        }
+    }
+    BootMethod::Instructions { why, lines }
+}
+
 /// The method of `apply`.
 pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     guard::admit(system, asked, false)?;
     let method = of(asked.boot).first(system, asked)?;
+    let method = before_init(system, method);
     readback::as_it_runs(asked, &method)?;
     readback::admit(system, asked, &method)?;
     guard::outlives_boot(system, asked, method.steps())?;
@@ -61,6 +84,7 @@ pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod
 pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     guard::admit(system, asked, true)?;
     let method = of(asked.boot).lasting(system, asked, true)?;
+    let method = before_init(system, method);
     readback::admit(system, asked, &method)?;
     Ok(method)
 }

@@ -88,6 +88,22 @@ fn called_unknown<'a>(facts: &CheckFacts<'a>) -> Option<Vec<&'a str>> {
 
 fn unknown(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
+    let of_init = line::all_words(boot_line).filter(|word| word.of_init);
+    let of_init: Vec<&str> = of_init
+        // systemd reads `quiet` wherever it stands.
+        .filter(|word| !word.is("quiet"))
+        .filter(|word| {
+            registry::boot_parameter(word.name).is_some_and(|known| known.kind == SettingKind::Boot)
+        })
+        .map(|word| word.raw)
+        .collect();
+    if !of_init.is_empty() {
+        return Ok(Conclusion::fail(
+            read_in(LINE, of_init.join(" ")),
+            format!("the kernel gives {} to init: a `--` stands before", some(&of_init, 3)),
+            BootLine.advice(format!("move {} before the `--`", of_init.join(" "))),
+        ));
+    }
     let misspelt =
         line::kernel_words(boot_line).filter_map(|word| Some((word.raw, known::meant(word.name)?)));
     let misspelt: Vec<String> =

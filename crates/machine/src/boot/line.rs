@@ -7,6 +7,9 @@
 
 use std::ops::Range;
 
+/// The word behind which words are init's.
+const END: &str = "--";
+
 /// One word of a boot line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootWord<'a> {
@@ -16,10 +19,12 @@ pub struct BootWord<'a> {
     pub name: &'a str,
     /// The text after it, without quotes around it; none where there is no `=`.
     pub value: Option<&'a str>,
+    /// Whether it stands behind a bare `--`, and is init's.
+    pub of_init: bool,
 }
 
 impl<'a> BootWord<'a> {
-    /// A word as it is written, quotes included.
+    /// A word for the kernel as it is written, quotes included.
     pub fn new(raw: &'a str) -> Self {
         let bare = match raw.strip_prefix('"') {
             Some(rest) => rest.strip_suffix('"').unwrap_or(rest),
@@ -29,7 +34,7 @@ impl<'a> BootWord<'a> {
             Some((name, value)) => (name, Some(unquoted(value))),
             None => (bare, None),
         };
-        BootWord { raw, name, value }
+        BootWord { raw, name, value, of_init: false }
     }
 
     /// Whether this word sets the parameter `name`.
@@ -37,14 +42,14 @@ impl<'a> BootWord<'a> {
         same_name(self.name, name)
     }
 
-    /// Whether the kernel takes both for one word.
+    /// Whether the kernel takes both for one word; one for init is none of the kernel's.
     pub fn is_same(&self, other: &BootWord<'_>) -> bool {
-        self.is(other.name) && self.value == other.value
+        self.of_init == other.of_init && self.is(other.name) && self.value == other.value
     }
 
     /// The word as the kernel takes it: two that differ in quotes, or in `-` and `_`, are one.
-    pub fn meaning(&self) -> (String, Option<&'a str>) {
-        (self.name.replace('-', "_"), self.value)
+    pub fn meaning(&self) -> (String, Option<&'a str>, bool) {
+        (self.name.replace('-', "_"), self.value, self.of_init)
     }
 }
 
@@ -56,12 +61,22 @@ pub fn same_name(one: &str, other: &str) -> bool {
 
 /// Every word of `line`, those for init among them.
 pub fn all_words(line: &str) -> impl Iterator<Item = BootWord<'_>> {
-    spans(line).map(|span| BootWord::new(&line[span]))
+    let mut of_init = false;
+    spans(line).map(move |span| {
+        let word = BootWord { of_init, ..BootWord::new(&line[span]) };
+        of_init |= word.raw == END;
+        word
+    })
 }
 
 /// The words for the kernel: those before a bare `--`.
 pub fn kernel_words(line: &str) -> impl Iterator<Item = BootWord<'_>> {
-    all_words(line).take_while(|word| word.raw != "--")
+    all_words(line).take_while(|word| word.raw != END)
+}
+
+/// Whether the kernel's part of `line` ends with a bare `--`: a word put behind the line is init's.
+pub fn has_words_for_init(line: &str) -> bool {
+    all_words(line).any(|word| word.raw == END)
 }
 
 /// The value of the parameter `name`, the last one where there are several; empty for a parameter without
@@ -72,7 +87,7 @@ pub fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 
 /// `line` with `more` after its last word for the kernel; no other byte changes.
 pub fn with_words<S: AsRef<str>>(line: &str, more: &[S]) -> String {
-    let kernel = spans(line).take_while(|span| &line[span.clone()] != "--").last();
+    let kernel = spans(line).take_while(|span| &line[span.clone()] != END).last();
     let any = spans(line).next();
     let mut added = more.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" ");
     let at = match (kernel, any) {
@@ -94,7 +109,7 @@ pub fn with_words<S: AsRef<str>>(line: &str, more: &[S]) -> String {
 /// `line` without the words for the kernel that are written as one of `gone`, each taken along with the space
 /// before it; each of `gone` takes one word, the last one written so.
 pub fn without_words<S: AsRef<str>>(line: &str, gone: &[S]) -> String {
-    let kernel: Vec<Range<usize>> = spans(line).take_while(|span| &line[span.clone()] != "--").collect();
+    let kernel: Vec<Range<usize>> = spans(line).take_while(|span| &line[span.clone()] != END).collect();
     let mut cut: Vec<Range<usize>> = Vec::new();
     for raw in gone {
         let last =

@@ -10,6 +10,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::boot::line::same_name;
 use crate::snapshot::Kernel;
 
 mod boot;
@@ -173,12 +174,6 @@ pub fn of_file(path: &str) -> Option<&'static Setting> {
         if numbered { format!("{start}N") } else { part.to_string() }
     };
     runtime_setting(&path.split('/').map(number).collect::<Vec<_>>().join("/"))
-}
-
-/// Whether two names of boot parameters are one to the kernel.
-pub fn same_name(one: &str, other: &str) -> bool {
-    one.len() == other.len()
-        && one.bytes().zip(other.bytes()).all(|(a, b)| a == b || (b"-_".contains(&a) && b"-_".contains(&b)))
 }
 
 /// Why a setting cannot act on a kernel.

@@ -4,7 +4,7 @@
 //! whose kernel, initial RAM disk and root driver are there.
 
 use machine::Snapshot;
-use machine::boot::{BootEntry, Loader, line, roots};
+use machine::boot::{BootEntry, EntrySource, Loader, line, roots};
 
 use super::spec::{BootSpec, find_file, may_be_same_root, mount_of, mounts};
 use crate::record::Step;
@@ -16,6 +16,7 @@ pub(super) fn admit(system: &dyn System, asked: &BootSpec<'_>, tried: bool) -> R
     check_words(asked)?;
     lasts_at_all(system, asked)?;
     mounted(asked)?;
+    words_for_init(asked)?;
     duplicates(asked)?;
     // Who keeps the files knows which entry boots.
     if asked.boot.keeper.is_some() {
@@ -36,6 +37,23 @@ fn check_words(asked: &BootSpec<'_>) -> Result<()> {
             "set it by hand",
         )),
         None => Ok(()),
+    }
+}
+
+/// GRUB's generator puts its variables one behind the other, and ours behind both: a `--` in one of them gives
+/// our words to init.
+fn words_for_init(asked: &BootSpec<'_>) -> Result<()> {
+    let of_grub = |source: &&EntrySource| {
+        source.variable.as_deref().is_some_and(|name| name.starts_with("GRUB_CMDLINE_LINUX"))
+    };
+    let ends = |source: &&EntrySource| source.line.as_deref().is_some_and(line::has_words_for_init);
+    match asked.boot.sources.iter().filter(of_grub).find(ends) {
+        None => Ok(()),
+        Some(source) => Err(Error::new(
+            "add to the boot line",
+            format!("{} has a `--`, and the kernel gives all words behind it to init", source.place()),
+            "take `--` and what follows out of it, make the menu anew, boot and plan again",
+        )),
     }
 }
 

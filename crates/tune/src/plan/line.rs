@@ -5,6 +5,7 @@
 //! present boot line: tokens there that are not ours are shown beside ours and left alone.
 
 use machine::advice::{Aim, SettingId, WhyNot};
+use machine::boot::line::kernel_words;
 use machine::{Profile, registry};
 
 use super::choose::{CpuChoice, refuse};
@@ -197,9 +198,9 @@ fn fits(facts: &PlanFacts, actions: &[Action]) -> Result<(), PlanRefusal> {
 pub(super) fn foreign(facts: &PlanFacts, actions: &[Action]) -> Vec<String> {
     let present = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
     let mut said = Vec::new();
-    for token in present.split_whitespace().take_while(|token| *token != "--") {
-        let (name, value) = token.split_once('=').unwrap_or((token, ""));
-        let same = |known: &str| machine_name(known) == machine_name(name);
+    for word in kernel_words(present) {
+        let (token, value) = (word.raw, word.value.unwrap_or_default());
+        let same = |known: &str| word.is(known);
         let ours =
             actions.iter().find(|action| action.kind == ActionKind::BootParameter && same(&action.target));
         match ours {
@@ -217,11 +218,6 @@ pub(super) fn foreign(facts: &PlanFacts, actions: &[Action]) -> Vec<String> {
         }
     }
     said
-}
-
-/// `-` and `_` are one to the kernel.
-fn machine_name(name: &str) -> String {
-    name.replace('-', "_")
 }
 
 /// Of the names in [`NEVER`], some are harmless with other values.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Boot parameters: the default entry, the line that was booted, and what the kernel made of it.
 
+use machine::boot::line::{self, same_name};
 use machine::inventory::Inventory;
-use machine::registry::same_name;
 use machine::{CpuSet, Snapshot};
 
 use super::{Observed, ThreePlaces};
@@ -41,12 +41,7 @@ fn configured(name: &str, value: &str, inventory: Option<&Inventory>) -> Observe
 
 /// Whether `line` has the parameter with that value; the last of several counts.
 fn on_line(line: &str, name: &str, value: &str, source: &str) -> Observed {
-    let words = line.split_whitespace().take_while(|word| *word != "--");
-    let found = words.filter_map(|word| {
-        let (its, set) = word.split_once('=').unwrap_or((word, ""));
-        same_name(its, name).then_some(set)
-    });
-    match found.last() {
+    match line::value(line, name) {
         Some(set) => Observed::new(Some(same_value(set, value)), Some(set.to_string()), source),
         None => Observed::new(Some(false), None, source),
     }
