@@ -150,3 +150,39 @@ fn a_known_loader_is_not_called_unsupported() {
         );
     }
 }
+
+fn examined(made: machines::Made, more: &str) -> Report {
+    let root = made.lay_out();
+    let path = root.path().join("proc/cmdline");
+    let line = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(path, format!("{}{more}\n", line.trim().replace("\\$", "$"))).unwrap();
+    crate::common::examined(&inspect::read_whole(root.path()), Periodic)
+}
+
+#[test]
+fn a_word_is_told_to_the_generator_in_its_quotes() {
+    let made = machines::debian(
+        "quiet memmap=1G\\$1G dyndbg=\"file a +p\"",
+        "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n",
+    );
+    let fix = outcome_of(&examined(made, ""), "boot-cmdline-drift").2;
+    let line = fix.strip_prefix("write at the end of /etc/default/grub and run update-grub: ").unwrap();
+    let script =
+        format!("GRUB_CMDLINE_LINUX_DEFAULT=quiet\n{line}\nprintf %s \"$GRUB_CMDLINE_LINUX_DEFAULT\"");
+    let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
+    let written = String::from_utf8(said).unwrap();
+    let menu = format!("menuentry a {{\n linux /v {written}\n}}\n");
+    let entry = &inspect::boot::grub::menu(&menu, "")[0].entry;
+    assert_eq!(entry.options, "quiet memmap=1G$1G \"dyndbg=file a +p\"", "{fix}");
+}
+
+#[test]
+fn words_that_this_kernel_gives_away_are_told() {
+    for (release, line, id, said) in [
+        ("6.12.1", " -- isolcpus=2", "boot-param-unknown", "the kernel gives isolcpus=2 to init"),
+        ("5.15.1", " isolcpus=2-3 nohz_full=3", "boot-param-noop", "nohz_full=3: isolcpus=2-3 comes first"),
+    ] {
+        let (result, says, fix) = outcome_of(&examined(machines::made(release, 4, "root=a"), line), id);
+        assert!(result != Pass && says.contains(said) && !fix.is_empty(), "{line}: {result} {says}");
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use machine::CpuSet;
 use machine::advice::Manual::BootLine;
 use machine::boot::line;
-use machine::registry::{self, CannotAct, Setting, SettingKind, ValueKind, known, list};
+use machine::registry::{self, CannotAct, Setting, SettingKind, ValueKind, cpus, known, list};
 
 use super::kernel::bracketed;
 use super::{ANYWHERE, Check, MIDDLING};
@@ -182,6 +182,15 @@ fn rejected(facts: &CheckFacts) -> CheckResult {
 fn noop(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let mut idle: Vec<(String, String)> = Vec::new();
+    for pair in cpus::dropped(boot_line, &facts.machine.kernel) {
+        let acts = registry::boot_parameter(pair.word.name)
+            .is_some_and(|setting| matches!(effect(facts, &pair.word, setting), ParameterEffect::Acts));
+        if !acts {
+            let why =
+                format!("{} comes first, and this kernel takes both for the same CPUs alone", pair.by.raw);
+            idle.push((pair.word.raw.to_string(), why));
+        }
+    }
     for (word, setting) in settings(boot_line) {
         // A distribution may have taken a parameter over: what its file shows comes before versions and
         // options.

@@ -14,6 +14,7 @@ use crate::boot::line::same_name;
 use crate::snapshot::Kernel;
 
 mod boot;
+pub mod cpus;
 pub mod known;
 pub mod list;
 pub mod options;

@@ -20,6 +20,7 @@ pub(super) fn admit(system: &dyn System, asked: &BootSpec<'_>, tried: bool) -> R
     duplicates(asked)?;
     // Who keeps the files knows which entry boots.
     if asked.boot.keeper.is_some() {
+    cpus(asked)?;
         return Ok(());
     }
     booted(asked)?;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use machine::CpuSet;
 use machine::advice::Aim;
+use machine::registry::cpus;
 
 use super::facts::{Core, PlanFacts};
 use super::intent::{Intent, WantedCpus};
@@ -68,6 +69,16 @@ pub(super) fn choose(
         choice.isolated = choice.isolated.and(&firsts);
         choice.housekeeping = choice.housekeeping.and(&firsts);
         choice.real_time = choice.real_time.and(&firsts);
+    }
+    let present = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
+    if let Some((word, gone)) = cpus::taken_away(present, &choice.isolated).filter(|_| !intent.no_reboot) {
+        let online = facts.online();
+        let all_gone = cpus::taken_away(present, &online).map_or_else(CpuSet::new, |(_, gone)| gone);
+        let stays = online.without(&all_gone);
+        return refuse(
+            format!("{} of the boot line takes cpus {gone} away at the next boot", word.raw),
+            format!("take {} off, or choose from {stays} (--cpus)", word.raw),
+        );
     }
     choice.warnings.extend(warnings(facts, &choice));
     Ok(choice)

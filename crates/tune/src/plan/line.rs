@@ -5,7 +5,8 @@
 //! present boot line: tokens there that are not ours are shown beside ours and left alone.
 
 use machine::advice::{Aim, SettingId, WhyNot};
-use machine::boot::line::kernel_words;
+use machine::boot::line::{kernel_words, with_words};
+use machine::registry::cpus;
 use machine::{Profile, registry};
 
 use super::choose::{CpuChoice, refuse};
@@ -89,6 +90,7 @@ pub(super) fn line(
     });
     let actions: Vec<Action> = tokens.into_iter().map(action).collect();
     fits(facts, &actions)?;
+    agrees(facts, &actions)?;
     Ok(actions)
 }
 
@@ -192,6 +194,25 @@ fn fits(facts: &PlanFacts, actions: &[Action]) -> Result<(), PlanRefusal> {
         );
     }
     Ok(())
+}
+
+/// Refuses a word that this kernel would drop, since the present line has another that says otherwise.
+fn agrees(facts: &PlanFacts, actions: &[Action]) -> Result<(), PlanRefusal> {
+    let present = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
+    let ours = BootLine::of(actions).to_string();
+    let line = with_words(present, &[ours]);
+    let has = |name: &str| actions.iter().any(|action| action.target == name);
+    let pairs = cpus::dropped(&line, &facts.machine.kernel);
+    match pairs.iter().find(|pair| has(pair.word.name) && !has(pair.by.name)) {
+        None => Ok(()),
+        Some(pair) => refuse(
+            format!(
+                "the present boot line has {}, and this kernel takes {} for the same CPUs alone",
+                pair.by.raw, pair.word.name
+            ),
+            format!("take {} off where it came from, boot and plan again, or plan its CPUs", pair.by.raw),
+        ),
+    }
 }
 
 /// The words of another's making on the present boot line that ours would meet.

@@ -240,3 +240,68 @@ fn a_default_above_the_armed_entry_is_refused() {
         }
     }
 }
+
+#[test]
+fn no_word_is_written_that_the_next_boot_would_not_take() {
+    let words = boot_words();
+    for name in WRITTEN {
+        for (more, release, said) in [
+            ("nr_cpus=3", "6.12.0", "takes cpus 3 away"),
+            ("maxcpus=2", "6.12.0", "takes cpus 2-3 away"),
+            ("nr_cpus=4", "6.12.0", ""),
+            ("nohz_full=3", "5.15.0", "drops isolcpus="),
+            ("nohz_full=2-3", "5.15.0", ""),
+            ("nohz_full=3", "6.12.0", ""),
+        ] {
+            let (mut system, boot) = machine(name);
+            let spec = BootSpec { running: Some(more), release: Some(release), ..asked(&boot, &words) };
+            let said_now = guard::admit(&system, &spec, true).err().map_or(String::new(), |e| e.to_string());
+            let is_refused =
+                said_now.contains("the next boot") || said_now.contains("this kernel then drops");
+            assert_eq!(is_refused, !said.is_empty(), "{name} {more}: {said_now}");
+            assert!(said_now.contains(said), "{name} {more}: {said_now}");
+            assert!(said.is_empty() || first(&mut system, &spec).is_err());
+        }
+    }
+}
+
+#[test]
+fn words_behind_those_of_init_are_refused() {
+    for name in ["debian", "fedora"] {
+        let words = boot_words();
+        let (mut system, mut boot) = machine(name);
+        let source = machine::boot::EntrySource {
+            file: "/etc/default/grub".to_string(),
+            variable: Some("GRUB_CMDLINE_LINUX".to_string()),
+            line: Some("quiet -- single".to_string()),
+            ..machine::boot::EntrySource::default()
+        };
+        boot.sources.push(source);
+        let error = first(&mut system, &asked(&boot, &words)).unwrap_err().to_string();
+        assert!(error.contains("GRUB_CMDLINE_LINUX of /etc/default/grub has a `--`"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_trial_comes_before_each_entry_of_systemd_boot() {
+    let words = boot_words();
+    for key in ["0", "0-a", "-", "a"] {
+        let (mut system, boot) = machine("systemd-boot");
+        for entry in &boot.entries {
+            let text = crate::system::text(&system, &entry.file).unwrap();
+            system.put(&entry.file, format!("sort-key {key}\n{text}").as_bytes());
+        }
+        let boot = read_again(&system);
+        let runs = boot.default_entry().unwrap().options.clone();
+        let spec = BootSpec { running: Some(&runs), ..asked(&boot, &words) };
+        let tried = first(&mut system, &spec);
+        let Ok(BootMethod::Trial { steps, .. }) = tried else {
+            assert_eq!(key, "-", "{tried:?}");
+            continue;
+        };
+        let mut record = Record::new("1", RecordKind::Trial, "", "first", &words, steps);
+        transaction::apply(&mut system, &mut record).unwrap();
+        let after = read_again(&system);
+        assert_eq!(after.entries[0].id, TRIAL, "{key}");
+    }
+}
