@@ -29,72 +29,18 @@ fn instructions(system: &mut MemoryMachine, boot: &Boot, running: &str) -> Vec<S
     }
 }
 
-/// Puts words behind a value, within its quotes.
-fn longer(line: &str, words: &str) -> String {
-    match line.strip_suffix(['"', '\'']) {
-        Some(head) if head.contains(['"', '\'']) => format!("{head} {words}{}", &line[head.len()..]),
-        _ => format!("{line} {words}"),
-    }
-}
-
-/// Does what an instruction says, and nothing else; commands are left to the caller.
-fn follow(system: &mut MemoryMachine, step: &str) {
-    let read = |system: &MemoryMachine, path: &str| crate::system::text(system, path).unwrap_or_default();
-    if let Some((path, line)) = step.strip_prefix("write into ").and_then(|rest| rest.split_once(": ")) {
-        let path = path.split([',', ' ']).next().unwrap();
-        let text = read(system, path);
-        return system.put(path, format!("{text}{line}\n").as_bytes());
-    }
-    if let Some((path, line)) =
-        step.strip_prefix("put before the first line of ").and_then(|rest| rest.split_once(": "))
-    {
-        let text = read(system, path);
-        return system.put(path, format!("{line}\n{text}").as_bytes());
-    }
-    if let Some((path, rest)) =
-        step.strip_prefix("in ").and_then(|rest| rest.split_once(", put in place of the "))
-    {
-        let text = read(system, path);
-        if let Some((label, new)) =
-            rest.strip_prefix("append line of the label '").and_then(|rest| rest.split_once("': "))
-        {
-            let mut inside = false;
-            let lines = text.lines().map(|line| {
-                let key = line.trim().to_lowercase();
-                inside = if key.starts_with("label ") { line.trim().ends_with(label) } else { inside };
-                if inside && key.starts_with("append") { new.to_string() } else { line.to_string() }
-            });
-            let text = lines.collect::<Vec<_>>().join("\n");
-            return system.put(path, text.as_bytes());
-        }
-        let (old, new) = rest.strip_prefix("line `").unwrap().split_once("`: ").unwrap();
-        assert!(text.contains(old), "{path} has no line {old}");
-        return system.put(path, text.replacen(old, new, 1).as_bytes());
-    }
-    let Some((place, words)) = step.strip_prefix("add to ").and_then(|rest| rest.split_once(": ")) else {
-        return;
-    };
-    let (name, path) =
-        match place.strip_prefix("the one line of ").or(Some(place).filter(|place| place.starts_with('/'))) {
-            Some(path) => ("", path),
-            None => place.split_once(" in ").unwrap_or_else(|| panic!("{step}")),
-        };
-    let (name, text) = (name.trim_end_matches('='), read(system, path));
-    let mut done = false;
-    let lines = text.lines().map(|line| {
-        let of_name =
-            line.trim_start().strip_prefix(name).is_some_and(|rest| name.is_empty() || rest.starts_with('='));
-        if done || !of_name || line.trim_start().starts_with('#') {
-            return line.to_string();
-        }
-        done = true;
-        longer(line, words)
-    });
-    let mut text = lines.collect::<Vec<_>>().join("\n") + "\n";
-    if !done && !name.is_empty() {
-        text += &format!("{name}=\"{words}\"\n");
-    }
-    system.put(path, text.as_bytes());
+/// The machine after all instructions were followed, but for commands (tools/proofs/boot-follow).
+fn followed(system: &MemoryMachine, steps: &[String]) -> MemoryMachine {
+    let (root, told) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    system.dump(root.path());
+    let applied = told.path().join("applied.json");
+    let lines = serde_json::json!({ "boot": { "lines": steps } });
+    std::fs::write(&applied, lines.to_string()).unwrap();
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/proofs/boot-follow");
+    let mut person = std::process::Command::new("python3");
+    let ran = person.arg(program).args([applied.as_path(), root.path()]).output().unwrap();
+    assert!(ran.status.success(), "{steps:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    MemoryMachine::of_folder(root.path())
 }
 
 fn all(system: &MemoryMachine, folder: &str, end: &str) -> String {
@@ -379,8 +325,7 @@ fn each_instruction_followed_literally_boots() {
         let running = format!("BOOT_IMAGE=/v {RUNS}");
         let steps = instructions(&mut system, &boot, if boot.entries.is_empty() { &running } else { RUNS });
         assert!(steps.last().unwrap().starts_with("reboot"), "{name}: {steps:?}");
-        steps.iter().for_each(|step| follow(&mut system, step));
-        let line = loader(&system);
+        let line = loader(&followed(&system, &steps));
         let changes = LineChanges::between(RUNS, &line, &boot_words());
         assert!(changes.is_none(), "{name}: {steps:?}: the next line {changes}");
         for word in boot_words() {
@@ -444,4 +389,44 @@ fn the_file_that_sets_the_line_is_named() {
         let steps = instructions(&mut system, &boot, running).join("\n");
         assert!(said.iter().all(|said| steps.contains(said)), "{files:?}: {steps}");
     }
+}
+
+#[test]
+fn words_go_before_those_of_init() {
+    let line = "root=/dev/vda2 ro quiet -- single";
+    type Files<'a> = &'a [(&'a str, &'a str)];
+    let cases: &[(Files<'_>, Loader)] = &[
+        (&[("/etc/kernel/cmdline", "root=/dev/vda2 ro quiet -- single\n")], image),
+        (&[("/etc/kernel/uki.conf", "[UKI]\nCmdline=root=/dev/vda2 ro quiet -- single\n")], image),
+        (
+            &[
+                ("/boot/extlinux/extlinux.conf", "label a\n"),
+                ("/etc/default/u-boot", "U_BOOT_PARAMETERS=\"root=/dev/vda2 ro quiet -- single\"\n"),
+            ],
+            sources,
+        ),
+    ];
+    for (files, loader) in cases {
+        let more: Files<'_> = if files[0].0.starts_with("/etc/kernel") { &UKI } else { &[] };
+        let (mut system, boot) = made(&[*files, more].concat());
+        let steps = instructions(&mut system, &boot, line);
+        let next = loader(&followed(&system, &steps));
+        let changes = LineChanges::between(line, &next, &boot_words());
+        let all = boot_words().iter().all(|word| kernel_words(&next).any(|other| other.raw == word));
+        assert!(all && changes.is_none(), "{steps:?}: {next}: {changes}");
+    }
+}
+
+#[test]
+fn a_whole_line_is_quoted_as_its_file_is() {
+    let line = "root=/dev/vda2 \"dyndbg=file a +p\" memmap=1G$1G a=`b\\c";
+    let (mut system, boot) = made(&[("/etc/default/limine", "# nothing\n")]);
+    let steps = instructions(&mut system, &boot, line);
+    let after = followed(&system, &steps);
+    let text = crate::system::text(&after, "/etc/default/limine").unwrap();
+    let script = format!("declare -A KERNEL_CMDLINE\n{text}\nprintf %s \"${{KERNEL_CMDLINE[default]}}\"");
+    let said = std::process::Command::new("bash").args(["-c", &script]).output().unwrap().stdout;
+    let next = String::from_utf8(said).unwrap();
+    let changes = LineChanges::between(line, &next, &boot_words());
+    assert!(changes.is_none(), "{steps:?}: {next}: {changes}");
 }
