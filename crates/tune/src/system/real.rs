@@ -2,11 +2,12 @@
 //! A real machine, or its files below a folder.
 //!
 //! Below a folder no link may lead out of it, and no command runs: what is in the folder is not what runs
-//! here. What is written is reached by its folder's descriptor, and its last name is never followed.
+//! here. All of it is reached by the root's descriptor, what is written by its folder's; its last name is never
+//! followed.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,12 +35,33 @@ const LONGEST: u64 = 64 << 20;
 /// The machine below a root folder; `/` is this one.
 pub struct Real {
     root: PathBuf,
+    /// The root itself: another user may put another folder under its name.
+    folder: OwnedFd,
+}
+
+/// A path, and what is held open of it.
+struct SeenPath {
+    path: PathBuf,
+    _held: Option<OwnedFd>,
+}
+
+impl AsRef<Path> for SeenPath {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn by_descriptor(held: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()))
 }
 
 impl Real {
     /// The machine whose files lie below `root`.
     pub fn new(root: &Path) -> io::Result<Real> {
-        Ok(Real { root: root.canonicalize()? })
+        let root = root.canonicalize()?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(&root, flags, Mode::empty())?;
+        Ok(Real { root, folder })
     }
 
     /// Whether this process may change the machine that runs; below another folder the files' bits decide.
@@ -55,8 +77,7 @@ impl Real {
     /// Keeps programs that change users and groups (lckpwdf(3)) from it while the file is open; none where
     /// the machine has no file for that, and an error where one of them is at work.
     pub fn lock_accounts(&self) -> io::Result<Option<File>> {
-        let path = self.at("/etc/.pwd.lock")?;
-        let file = match File::options().write(true).open(path) {
+        let file = match self.to_write("/etc/.pwd.lock") {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
@@ -69,21 +90,34 @@ impl Real {
         if self.live() { Ok(()) } else { Err(io::Error::other("its tasks do not run here")) }
     }
 
-    /// The path as this process sees it; what exists of it may not lead out of the root by a link.
-    fn at(&self, path: &str) -> io::Result<PathBuf> {
-        let full = self.root.join(path.trim_start_matches('/'));
-        if !self.live() {
-            let mut there = full.clone();
-            while !untrusted::is_there(&there) {
-                if !there.pop() {
-                    break;
-                }
-            }
-            if !there.canonicalize()?.starts_with(&self.root) {
-                return Err(out_of_root());
-            }
+    /// The file or folder at `path`, opened: no link leads out of the root, whatever becomes of it meanwhile.
+    fn within(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        let below = path.trim_start_matches('/');
+        if self.live() {
+            return Ok(rustix::fs::open(self.root.join(below), flags, Mode::empty())?);
         }
-        Ok(full)
+        let below = if below.is_empty() { "." } else { below };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(&self.folder, below, flags, Mode::empty(), resolve) {
+            Ok(found) => Ok(found),
+            Err(Errno::XDEV) => Err(out_of_root()),
+            // Linux before 5.6 has no such call.
+            Err(Errno::NOSYS) => {
+                let full = self.root.join(below).canonicalize()?;
+                let full = Some(full).filter(|full| full.starts_with(&self.root)).ok_or_else(out_of_root)?;
+                Ok(rustix::fs::open(full, flags, Mode::empty())?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The path of what is there as this process sees it.
+    fn at(&self, path: &str) -> io::Result<SeenPath> {
+        if self.live() {
+            return Ok(SeenPath { path: self.root.join(path.trim_start_matches('/')), _held: None });
+        }
+        let held = self.within(path, OFlags::PATH | OFlags::CLOEXEC)?;
+        Ok(SeenPath { path: by_descriptor(&held), _held: Some(held) })
     }
 
     /// The folder of `path`, and the last name in it.
@@ -91,21 +125,7 @@ impl Real {
         let name = path.rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."));
         let name = name.ok_or_else(|| io::Error::other("it names no file"))?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let full = self.at(folder(path))?;
-        if self.live() {
-            return Ok((rustix::fs::open(&full, flags, Mode::empty())?, name));
-        }
-        let real = full.canonicalize()?;
-        let below = real.strip_prefix(&self.root).map_err(|_| out_of_root())?;
-        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-        let root = rustix::fs::open(&self.root, flags, Mode::empty())?;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(&root, below, flags, Mode::empty(), resolve) {
-            Ok(folder) => Ok((folder, name)),
-            // Linux before 5.6 has no such call.
-            Err(Errno::NOSYS) => Ok((rustix::fs::open(&real, flags, Mode::empty())?, name)),
-            Err(error) => Err(error.into()),
-        }
+        Ok((self.within(folder(path), flags)?, name))
     }
 
     /// A regular file that is there, opened to be written over.
@@ -170,13 +190,14 @@ impl System for Real {
     }
 
     fn real_path(&self, path: &str) -> io::Result<String> {
-        let real = self.at(path)?.canonicalize()?;
-        let below = real.strip_prefix(&self.root).map_err(|_| out_of_root())?;
+        let real = self.at(path)?.as_ref().canonicalize()?;
+        let root = if self.live() { self.root.clone() } else { fs::read_link(by_descriptor(&self.folder))? };
+        let below = real.strip_prefix(root).map_err(|_| out_of_root())?;
         Ok(format!("/{}", below.display()))
     }
 
     fn free_bytes(&self, path: &str) -> io::Result<u64> {
-        let stat = rustix::fs::statvfs(self.at(path)?)?;
+        let stat = rustix::fs::statvfs(self.at(path)?.as_ref())?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
@@ -197,7 +218,7 @@ impl System for Real {
 
     fn file_capabilities(&self, path: &str) -> io::Result<Vec<u8>> {
         let mut value = [0; 64];
-        match rustix::fs::getxattr(self.at(path)?, CAPABILITY, &mut value[..]) {
+        match rustix::fs::getxattr(self.at(path)?.as_ref(), CAPABILITY, &mut value[..]) {
             Ok(length) => Ok(value[..length].to_vec()),
             Err(Errno::NODATA | Errno::NOTSUP) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
