@@ -2,6 +2,7 @@
 //! `isolator fleet`: bundles that the program measured or imported, stored and asked.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -92,6 +93,13 @@ fn what_cannot_be_asked_of_an_inventory_is_refused_and_leaves_nothing() {
     let mut without = command(folder.path(), &["fleet", "prove", "-i", "a,"]);
     let ran: Ran = without.env("PATH", folder.path()).output().unwrap().into();
     ran.refused(
+    fs::write(folder.path().join("shared"), "a\n").unwrap();
+    fs::set_permissions(folder.path().join("shared"), fs::Permissions::from_mode(0o666)).unwrap();
+    fleet(&["prove", "-i", "shared"]).refused(
+        "cannot use the inventory shared: it may be changed by other users; Ansible runs what it says: use one of your own, or \
+         --force",
+    );
+    fs::remove_file(folder.path().join("shared")).unwrap();
         "cannot run ansible-inventory: it is not installed; install it: pip install ansible-core, or your \
          distribution's package",
     );

@@ -103,7 +103,7 @@ pub struct AnsibleJob {
     pub reboot: bool,
     /// Change nothing.
     pub check: bool,
-    /// Go on though the inventory has a machine twice.
+    /// Go on though the inventory has a machine twice, or another user can change it.
     pub force: bool,
     /// Words for `prove`; those of the inventory where absent.
     pub prove: Option<String>,
@@ -152,6 +152,11 @@ pub fn run(job: &AnsibleJob) -> Result<FleetRunDocument> {
 fn lay_out(job: &AnsibleJob) -> Result<PathBuf> {
     // What Ansible runs lies here: no other user may have a say in it.
     let ours = |path: &Path| {
+    // Ansible finds it again by its name.
+    untrusted::private(&job.folder).map_err(|error| {
+        let cure = "choose a folder within folders of your own";
+        Error::on("run Ansible in", job.folder.display(), error::reason(&error), cure)
+    })?;
         untrusted::Folder::ours(path).map_err(|error| Error::io("write to the folder", path, &error))
     };
     ours(&job.folder)?;

@@ -69,6 +69,22 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
+/// An error where another user may change the regular file or the folder at `path`, or put another into its
+/// place: for a path that another program is given.
+pub fn private(path: &Path) -> io::Result<()> {
+    let path = path.canonicalize()?;
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let entry = statat(private_folder(above)?, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    match FileType::from_raw_mode(entry.st_mode) {
+        FileType::RegularFile | FileType::Directory => {}
+        _ => return Err(io::Error::other("it is neither a file nor a folder")),
+    }
+    match open_to_others(&entry) {
+        None => Ok(()),
+        Some(why) => Err(io::Error::new(ErrorKind::PermissionDenied, format!("it {why}"))),
+    }
+}
+
 /// The present path of an open folder.
 pub(crate) fn path_of(folder: &OwnedFd) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))

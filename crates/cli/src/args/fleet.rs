@@ -89,7 +89,7 @@ pub struct FleetHosts {
     /// An option for ansible-playbook, such as --ansible=--ask-become-pass
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub ansible: Vec<String>,
-    /// Continue if two names of the inventory are one machine
+    /// Continue if two names of the inventory are one machine, or another user can change the inventory
     #[arg(long)]
     pub force: bool,
     /// Folder for evidence, plans and Ansible's log [default: evidence/TIME]

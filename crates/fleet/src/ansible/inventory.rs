@@ -14,6 +14,13 @@ pub fn hosts(job: &AnsibleJob) -> Result<Vec<String>> {
     if !untrusted::is_there(&job.inventory) && !job.inventory.to_string_lossy().contains(',') {
         return Err(Error::on("read the inventory", &on, "no such file or directory", "check the path"));
     }
+    // It names commands, and may be one: they run with the rights of this user.
+    if !job.force && untrusted::is_there(&job.inventory) {
+        untrusted::private(&job.inventory).map_err(|error| {
+            let cure = "Ansible runs what it says: use one of your own, or --force";
+            Error::on("use the inventory", &on, error::reason(&error), cure)
+        })?;
+    }
     let mut command = ansible("ansible-inventory", job);
     command.arg("--list");
     let ran = command.output().map_err(|error| not_there("ansible-inventory", &error))?;
