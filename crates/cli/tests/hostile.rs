@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::common::*;
+use crate::tune_change::machine_in;
 
 /// The most memory of a verb.
 const MEMORY_KIB: u64 = 256 << 10;
@@ -29,7 +30,7 @@ const MEMORY_KIB: u64 = 256 << 10;
 const HANGS: Duration = Duration::from_secs(120);
 
 /// Verbs that root runs in the other user's folder, on his files.
-const ON_FILES: [&str; 26] = [
+const ON_FILES: [&str; 31] = [
     "load cpu --duration 50ms",
     "load storage --duration 50ms",
     "prove -o out --loads idle --causes off --policy other --duration 50ms --warm-up 0s",
@@ -56,6 +57,33 @@ const ON_FILES: [&str; 26] = [
     "tune verify plan.json --root tree",
     "tune status --root tree",
     "setup-user --root tree --dry-run daemon",
+    "fleet prove -i inventory -o out",
+    "fleet plan -i a, -o out",
+    "fleet apply -i a, -o out --force",
+    "fleet verify -i inventory -o out --force",
+    "fleet rollback -i a, -o ../root/out",
+];
+
+/// Verbs that root runs one after the other on the files of a machine, which are the other user's.
+const ON_MACHINES: [&str; 8] = [
+    "tune plan --root tree --cores 1 --json=plan.json",
+    "tune apply plan.json --root tree --dry-run",
+    "tune apply plan.json --root tree",
+    "tune status --root tree",
+    "tune verify --root tree",
+    "tune confirm --root tree",
+    "tune export plan.json --as tuned -o profile",
+    "tune rollback --root tree",
+];
+/// Folders of his in which he works then, and what of root's he puts links to in their places.
+const LINKED: [(&str, &str); 7] = [
+    ("", ""),
+    ("tree", "etc"),
+    ("tree/etc/default", "etc/default/grub"),
+    ("tree/boot", "boot/grub"),
+    ("tree/boot/grub", "boot/grub/grub.cfg"),
+    ("tree/var/lib", "var/lib"),
+    ("tree/proc/irq/9", "proc/irq/9/smp_affinity_list"),
 ];
 
 /// Verbs that root runs about a process of the other user, whose number follows: on the machine itself, and
@@ -111,10 +139,22 @@ fn prepared() -> tempfile::TempDir {
     fs::write(root.join("victim"), "root's secret configuration\n").unwrap();
     fs::set_permissions(root.join("victim"), fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(root.join("kept/other"), "readable\n").unwrap();
+    programs(&outer.path().join("bin"));
     let home = outer.path().join("home");
     fs::create_dir(&home).unwrap();
     fill(&home);
     outer
+}
+
+/// Programs of Ansible's names: a playbook that is run in the other user's folder changes things of root's.
+fn programs(bin: &Path) {
+    fs::create_dir(bin).unwrap();
+    let hosts = "printf '{\"all\": {\"hosts\": [\"a\"]}}'";
+    let playbook = "case $* in *../root/out/*) ;; *) touch \"${0%/*}/../root/ran\" ;; esac";
+    for (name, does) in [("ansible-inventory", hosts), ("ansible-playbook", playbook)] {
+        fs::write(bin.join(name), format!("#!/bin/sh\n{does}\n")).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
 
 /// The things of the other user, made anew: a race may have destroyed it.
@@ -137,6 +177,7 @@ fn fill(home: &Path) {
     lay_out(&home.join("tree"), &tree);
     fs::write(home.join("scenario.toml"), "name = \"x\"\n").unwrap();
     fs::write(home.join("plan.json"), "{}\n").unwrap();
+    fs::write(home.join("inventory"), "a\n").unwrap();
     give(home);
 }
 
@@ -169,7 +210,8 @@ fn seen(path: &Path) -> BTreeMap<PathBuf, (u32, u32, i64, i64, Vec<u8>)> {
 /// Runs a verb to its end, and fails where it hangs, dies or takes too much memory.
 fn run(home: &Path, words: &[&str]) -> Ran {
     let mut child = command(home, words);
-    let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let path = format!("{}/../bin:{}", home.display(), std::env::var("PATH").unwrap_or_default());
+    let mut child = child.env("PATH", path).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = child.stderr.take().unwrap();
     let said = std::thread::spawn(move || {
         let mut text = String::new();
@@ -278,6 +320,46 @@ fn on_files() {
         }
         drop(hostile);
     }
+}
+
+#[test]
+fn root_tunes_the_machine_of_a_hostile_user_and_changes_nothing_of_its_own() {
+    skip_if!(skipped_here());
+    in_namespaces("hostile::root_tunes_the_machine_of_a_hostile_user_and_changes_nothing_of_its_own", || {
+        let outer = prepared();
+        let (home, root) = (outer.path().join("home"), outer.path().join("root"));
+        // Files of the same names: a link to them would be as good as his own.
+        machine_in(&root, "debian");
+        fs::create_dir_all(root.join("var/lib/isolator")).unwrap();
+        let before = seen(&root);
+        for race in 0..races() {
+            fill(&home);
+            machine_in(&home.join("tree"), "debian");
+            fs::create_dir_all(home.join("tree/var/lib")).unwrap();
+            give(&home);
+            // In one race of four he waits until the plan is applied.
+            let applied = if race % 4 == 0 { 3 } else { 0 };
+            let words = |verb: &str| -> Vec<String> { verb.split(' ').map(str::to_string).collect() };
+            let run_all = |verbs: &[&str]| {
+                for verb in verbs {
+                    let words = words(verb);
+                    run(&home, &words.iter().map(String::as_str).collect::<Vec<_>>());
+                    assert_eq!(seen(&root), before, "{verb}, race {race}");
+                }
+            };
+            run_all(&ON_MACHINES[..applied]);
+            let at_work: Vec<Hostile> = LINKED
+                .iter()
+                .map(|(folder, victim)| {
+                    let [own, victim] =
+                        [home.join(folder), root.join(victim)].map(|path| path.display().to_string());
+                    Hostile::start(outer.path(), &["files", &own, &victim])
+                })
+                .collect();
+            run_all(&ON_MACHINES[applied..]);
+            drop(at_work);
+        }
+    });
 }
 
 #[test]

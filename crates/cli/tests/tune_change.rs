@@ -27,10 +27,16 @@ fn copy(from: &Path, to: &Path) {
 /// A machine of four CPUs with the boot files of `name`.
 fn machine(name: &str) -> TempDir {
     let root = folder();
-    copy(&fixtures().join(name), root.path());
+    machine_in(root.path(), name);
+    root
+}
+
+/// The same below `root`.
+pub fn machine_in(root: &Path, name: &str) {
+    copy(&fixtures().join(name), root);
     for cpu in 0..4 {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list");
-        lay_out(root.path(), &[(&path, &format!("{cpu}\n"))]);
+        lay_out(root, &[(&path, &format!("{cpu}\n"))]);
     }
     let files = [
         ("sys/devices/system/cpu/present", "0-3\n"),
@@ -46,8 +52,7 @@ fn machine(name: &str) -> TempDir {
         ("proc/irq/9/smp_affinity_list", "0-3\n"),
         ("etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
     ];
-    lay_out(root.path(), &files);
-    root
+    lay_out(root, &files);
 }
 
 fn files(root: &Path) -> BTreeMap<PathBuf, String> {
