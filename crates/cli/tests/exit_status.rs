@@ -83,7 +83,7 @@ fn a_verb_that_shows_a_verdict_ends_with_it() {
 #[test]
 fn fleet_report_ends_with_2_where_machines_fail() {
     let folder = folder();
-    skip_if!(skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli"));
+    skip_if!(skipped(!installed("duckdb"), "it needs duckdb: tools/bootstrap test"));
     judged(folder.path());
     for (bundles, status) in [(&["held"][..], 0), (&["held", "unproven"], 2), (&["exceeded"], 2)] {
         let _ = fs::remove_dir_all(folder.path().join("store"));

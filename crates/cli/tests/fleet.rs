@@ -11,7 +11,7 @@ use crate::common::*;
 use crate::judge::{run, stored};
 use fleet::synthetic::{FleetSize, write};
 
-const ANSIBLE: &str = "it needs Ansible: pip install ansible-core";
+const ANSIBLE: &str = "it needs Ansible: tools/bootstrap test";
 
 const SMALL: FleetSize = FleetSize { cpus: 2, loads: 1, seconds: 8 };
 
@@ -49,7 +49,7 @@ fn a_measured_bundle_is_stored_with_its_host_and_an_import_without_one_is_said()
         Some("isolator: cannot fill store: no bundle could be read")
     );
     store(&["nothing"]).refused("cannot open nothing: no such file or directory; check the path");
-    skip_if!(skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli"));
+    skip_if!(skipped(!installed("duckdb"), "it needs duckdb: tools/bootstrap test"));
     let document = isolator(folder.path(), &["fleet", "report", "store", "--json", "-"]).judged();
     let (status, document) = (document.status, document.json());
     conforms(&document, "fleet");
@@ -69,8 +69,11 @@ fn without_duckdb_the_line_says_how_to_get_it() {
     let mut report = command(folder.path(), &["fleet", "report", "store"]);
     let ran: Ran = report.env("PATH", folder.path()).output().unwrap().into();
     ran.refused(
-        "cannot run duckdb: it is not installed; install it: pip install duckdb-cli, or from https://duckdb.org",
+        "cannot run duckdb: it is not installed; install it: pip install --require-hashes -r fleet/requirements.txt in a \
+         clone of Isolator, or from https://duckdb.org",
     );
+    let help = isolator(folder.path(), &["fleet", "--help"]);
+    assert!(help.stdout.contains(fleet::INSTALL), "{}", help.stdout);
     isolator(folder.path(), &["fleet", "report", "bundles"])
         .refused("cannot open the store bundles: it has no part-0001; fill one with isolator fleet store");
     isolator(folder.path(), &["fleet", "query", "nothing"]).refused(
@@ -90,9 +93,6 @@ fn what_cannot_be_asked_of_an_inventory_is_refused_and_leaves_nothing() {
     fleet(&["apply", "-i", "a,", "--batches", "1,0%"]).refused(
         "cannot use '0%' for --batches: neither a number of machines nor a share of them; write 3 or 10%",
     );
-    let mut without = command(folder.path(), &["fleet", "prove", "-i", "a,"]);
-    let ran: Ran = without.env("PATH", folder.path()).output().unwrap().into();
-    ran.refused(
     fs::write(folder.path().join("shared"), "a\n").unwrap();
     fs::set_permissions(folder.path().join("shared"), fs::Permissions::from_mode(0o666)).unwrap();
     fleet(&["prove", "-i", "shared"]).refused(
@@ -100,8 +100,11 @@ fn what_cannot_be_asked_of_an_inventory_is_refused_and_leaves_nothing() {
          --force",
     );
     fs::remove_file(folder.path().join("shared")).unwrap();
-        "cannot run ansible-inventory: it is not installed; install it: pip install ansible-core, or your \
-         distribution's package",
+    let mut without = command(folder.path(), &["fleet", "prove", "-i", "a,"]);
+    let ran: Ran = without.env("PATH", folder.path()).output().unwrap().into();
+    ran.refused(
+        "cannot run ansible-inventory: it is not installed; install it: pip install --require-hashes -r \
+         fleet/requirements.txt in a clone of Isolator, or your distribution's package",
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     skip_if!(skipped(!installed("ansible-inventory"), ANSIBLE));
@@ -203,7 +206,7 @@ fn a_measurement_ends_with_the_session_that_started_it() {
 
 #[test]
 fn every_example_of_the_page_runs() {
-    skip_if!(skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli"));
+    skip_if!(skipped(!installed("duckdb"), "it needs duckdb: tools/bootstrap test"));
     let folder = folder();
     made_up(folder.path(), 24);
     // How seconds of a busy machine differ must not decide here.

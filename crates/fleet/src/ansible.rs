@@ -37,9 +37,6 @@ const SCHEMA_VERSION: u32 = 1;
 /// The collection: names below `fleet/ansible`, and contents.
 const COLLECTION: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/collection.rs"));
 
-/// How to get Ansible.
-const CURE: &str = "install it: pip install ansible-core, or your distribution's package";
-
 /// Options by which SSH notices that a machine is gone.
 const ALIVE: &str = "-o ServerAliveInterval=10 -o ServerAliveCountMax=3";
 
@@ -152,14 +149,14 @@ pub fn run(job: &AnsibleJob) -> Result<FleetRunDocument> {
 fn lay_out(job: &AnsibleJob) -> Result<PathBuf> {
     // What Ansible runs lies here: no other user may have a say in it.
     let ours = |path: &Path| {
+        untrusted::Folder::ours(path).map_err(|error| Error::io("write to the folder", path, &error))
+    };
+    ours(&job.folder)?;
     // Ansible finds it again by its name.
     untrusted::private(&job.folder).map_err(|error| {
         let cure = "choose a folder within folders of your own";
         Error::on("run Ansible in", job.folder.display(), error::reason(&error), cure)
     })?;
-        untrusted::Folder::ours(path).map_err(|error| Error::io("write to the folder", path, &error))
-    };
-    ours(&job.folder)?;
     let folder = job.folder.join("ansible");
     let root = folder.join("collections/ansible_collections/isolator/rt");
     for (name, content) in COLLECTION {
@@ -282,7 +279,7 @@ fn not_there(program: &str, error: &std::io::Error) -> Error {
     } else {
         error::reason(error)
     };
-    Error::on("run", program, why, CURE)
+    Error::on("run", program, why, crate::install_or("your distribution's package"))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

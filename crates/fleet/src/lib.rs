@@ -23,6 +23,14 @@
 //!    `tune verify` there.
 #![forbid(unsafe_code)]
 
+/// The command, in a clone, that installs Ansible and DuckDB in the versions and with the hashes of that list.
+pub const INSTALL: &str = "pip install --require-hashes -r fleet/requirements.txt";
+
+/// How a program of theirs that lacks is installed; `other` is the other way.
+fn install_or(other: &str) -> String {
+    format!("install it: {INSTALL} in a clone of Isolator, or {other}")
+}
+
 pub mod ansible;
 pub mod document;
 mod parts;

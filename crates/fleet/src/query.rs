@@ -16,9 +16,6 @@ use crate::parts::parts;
 /// The program that asks DuckDB.
 const PROGRAM: &str = "duckdb";
 
-/// How to get it.
-const CURE: &str = "install it: pip install duckdb-cli, or from https://duckdb.org";
-
 /// Most memory that DuckDB takes before it goes to the disk.
 const MEMORY: &str = "640MiB";
 
@@ -126,9 +123,10 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
 
 /// The output of `duckdb` for `text`, a line an answer.
 fn duckdb(folder: &Path, text: &str) -> Result<String> {
+    let cure = || crate::install_or("from https://duckdb.org");
     let cannot = |e: std::io::Error| match e.kind() {
-        ErrorKind::NotFound => Error::on("run", PROGRAM, "it is not installed", CURE),
-        _ => Error::on("run", PROGRAM, error::reason(&e), CURE),
+        ErrorKind::NotFound => Error::on("run", PROGRAM, "it is not installed", cure()),
+        _ => Error::on("run", PROGRAM, error::reason(&e), cure()),
     };
     // Settings of the user (~/.duckdbrc) may not change the answer.
     let mut child = Command::new(PROGRAM)

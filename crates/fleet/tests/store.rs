@@ -29,7 +29,7 @@ fn fleet(folder: &Path, machines: u64, runs: u64, drift: impl Fn(u64) -> f64) ->
 fn no_duckdb() -> bool {
     let missing = Command::new("duckdb").arg("--version").output().is_err();
     if missing {
-        let _ = writeln!(std::io::stderr(), "skipped: duckdb is not installed: pip install duckdb-cli");
+        let _ = writeln!(std::io::stderr(), "skipped: duckdb is not installed: tools/bootstrap test");
     }
     missing
 }

@@ -20,8 +20,8 @@ Examples:
   (cd store && isolator fleet query outliers | duckdb)
 
 prove, plan, apply, verify and rollback need Ansible here, and SSH, root and
-Python there: pip install ansible-core. The report needs the program duckdb:
-pip install duckdb-cli.
+Python there. The report needs the program duckdb. In a clone of Isolator, both:
+pip install --require-hashes -r fleet/requirements.txt
 
 Exit status: 0 done, and all hold; 1 something could not be done on a machine;
 2 a machine does not hold its limit, or a setting is not in force.";
