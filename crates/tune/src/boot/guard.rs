@@ -5,6 +5,8 @@
 
 use machine::Snapshot;
 use machine::boot::{BootEntry, EntrySource, Loader, line, roots};
+use machine::registry::cpus;
+use machine::snapshot::Kernel;
 
 use super::spec::{BootSpec, find_file, may_be_same_root, mount_of, mounts};
 use crate::record::Step;
@@ -18,9 +20,9 @@ pub(super) fn admit(system: &dyn System, asked: &BootSpec<'_>, tried: bool) -> R
     mounted(asked)?;
     words_for_init(asked)?;
     duplicates(asked)?;
+    cpus(asked)?;
     // Who keeps the files knows which entry boots.
     if asked.boot.keeper.is_some() {
-    cpus(asked)?;
         return Ok(());
     }
     booted(asked)?;
@@ -56,6 +58,37 @@ fn words_for_init(asked: &BootSpec<'_>) -> Result<()> {
             "take `--` and what follows out of it, make the menu anew, boot and plan again",
         )),
     }
+}
+
+/// The next boot has the CPUs that are to be isolated, and its kernel drops no word of ours.
+fn cpus(asked: &BootSpec<'_>) -> Result<()> {
+    let sources = asked.boot.sources.iter();
+    let sources = sources.filter_map(|source| Some((source.line.as_deref()?, source.place())));
+    let entries = asked.boot.default_entry().into_iter().chain(asked.entry());
+    let entries = entries.map(|entry| (entry.options.as_str(), entry.file.clone()));
+    let runs = asked.running.map(|line| (line, "the running line".to_string()));
+    let isolated = cpus::isolated(asked.words);
+    let kernel = Kernel { release: asked.release.map(str::to_string), ..Kernel::default() };
+    for (line, place) in sources.chain(entries).chain(runs) {
+        if let Some((word, gone)) = cpus::taken_away(line, &isolated) {
+            return Err(Error::new(
+                "isolate CPUs at the next boot",
+                format!("{} in {place} takes cpus {gone} away", word.raw),
+                format!("take {} out of it, or plan with CPUs that it leaves (--cpus)", word.raw),
+            ));
+        }
+        let longer = line::with_words(line, asked.words);
+        let ours = |word: &line::BootWord<'_>| asked.words.iter().any(|own| own == word.raw);
+        let dropped = cpus::dropped(&longer, &kernel);
+        if let Some(pair) = dropped.iter().find(|pair| ours(&pair.word) && !ours(&pair.by)) {
+            return Err(Error::new(
+                "add to the boot line",
+                format!("{} is in {place}, and this kernel then drops {}", pair.by.raw, pair.word.raw),
+                format!("take {} out of it, boot and plan again", pair.by.raw),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The words of a line that have a name of ours already, and are not ours.
