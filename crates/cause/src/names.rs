@@ -121,7 +121,8 @@ impl Names {
     }
 
     /// Functions, in the format of `/proc/kallsyms`.
-    pub fn of_symbols(text: &str) -> Names {
+    #[cfg(test)]
+    fn of_symbols(text: &str) -> Names {
         Names { functions: Arc::new(Functions::read(text.as_bytes())), ..Names::default() }
     }
 

@@ -2,13 +2,11 @@
 //! Measures the loops of a program, for `monitor` and `prove --program`: finds or starts the program, finds
 //! its loops, and measures each under each load.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use evidence::Bundle;
 use evidence::kind::RowKind;
 use evidence::manifest::Asked;
 use machine::inventory::Thread;
@@ -20,14 +18,13 @@ use measure::program::{LoopFound, Program};
 use measure::series::RowProgress;
 use rt::monitor::{Reader, choose, name_of};
 use rt::policy::PolicyKind;
-use run::recorded::TraceRun;
 use run::{Observer, RunSpec, SessionContext, control};
 use rustix::io::Errno;
 use trace::boundary::{CycleBounds, PlaceName};
 use trace::follow::LoopChoice;
 
 use crate::args::{LoopPeriod, Output, RunOptions};
-use crate::judged::{judged, live_page, this_program, told};
+use crate::judged::{judged, live_page, this_program};
 use crate::live::{LiveDisplay, View};
 use crate::metrics::{Exposed, Metrics};
 use crate::outcome::{Outcome, VerbResult};
@@ -68,8 +65,6 @@ pub enum ProgramTarget {
     Running(String),
     /// One that is started here: its path and arguments.
     Command(Vec<String>),
-    /// One that ran elsewhere, in a trace.
-    Trace(PathBuf),
 }
 
 /// Where a program's figures are shown during the measurement.
@@ -82,15 +77,6 @@ pub struct Shown<'a> {
 }
 
 impl ProgramChoice {
-    /// The loops that are followed from outside.
-    fn of_loops(&self, is_starting: bool) -> LoopChoice {
-        let period = match self.period {
-            Some(LoopPeriod::Given(period)) => Some(period),
-            Some(LoopPeriod::Auto) | None => None,
-        };
-        LoopChoice { threads: self.threads.clone(), period, bounds: self.bounds.clone(), is_starting }
-    }
-
     /// Whether the request needs following from outside.
     fn follows(&self) -> bool {
         !self.threads.is_empty() || self.period.is_some() || self.bounds.is_some()
@@ -108,10 +94,6 @@ pub fn measure(
 ) -> VerbResult {
     out.ready()?;
     let stop = stops(options)?;
-    if let ProgramTarget::Trace(trace) = &choice.target {
-        let bundle = of_trace(trace, choice, options.over(asked), options.output.as_deref(), stop)?;
-        return told(&bundle, None, options, out);
-    }
     let on_spike = on_spike(&options.spikes)?;
     let machine = inspect::read(Path::new("/"));
     let started = match &choice.target {
@@ -120,12 +102,12 @@ pub fn measure(
             Some(MeasuredProgram::start(command, std::io::stderr().into())?)
         }
         ProgramTarget::Command(command) => Some(MeasuredProgram::start(command, Stdio::inherit())?),
-        ProgramTarget::Running(_) | ProgramTarget::Trace(_) => None,
+        ProgramTarget::Running(_) => None,
     };
     let target = match (&started, &choice.target) {
         (Some(started), _) => started.process().to_string(),
         (None, ProgramTarget::Running(target)) => target.clone(),
-        (None, ProgramTarget::Command(_) | ProgramTarget::Trace(_)) => String::new(),
+        (None, ProgramTarget::Command(_)) => String::new(),
     };
     let found = find(choice, &target, machine.kernel.preemption, out, &stop)?;
     let Some(Found { mut program, thread, name }) = found else { return Ok(Outcome::CouldNot) };
@@ -160,21 +142,6 @@ pub fn measure(
         written_by: this_program(),
     };
     judged(setting, &spec, page.as_ref(), options, out)
-}
-
-/// Reads the loops of a trace into `folder`, or else into one with the trace's name.
-pub fn of_trace(
-    trace: &Path,
-    choice: &ProgramChoice,
-    asked: Asked,
-    folder: Option<&Path>,
-    stop: Arc<AtomicBool>,
-) -> Result<Bundle, Box<dyn std::error::Error>> {
-    let name = Path::new("evidence").join(trace.file_stem().unwrap_or(trace.as_os_str()));
-    let folder = folder.map_or_else(|| run::unused_folder(name), Path::to_path_buf);
-    let choice = choice.of_loops(false);
-    let run = TraceRun { trace, choice, asked, written_by: this_program(), stop };
-    Ok(run::recorded::read(run, &folder, &mut |_| {})?)
 }
 
 /// `asked` for a program's loops: the program's own settings replace the options.
@@ -254,10 +221,15 @@ fn follow(
     out: &Output,
     stop: &AtomicBool,
 ) -> Result<Option<Found>, Box<dyn std::error::Error>> {
+    let period = match choice.period {
+        Some(LoopPeriod::Given(period)) => Some(period),
+        Some(LoopPeriod::Auto) | None => None,
+    };
     // No thread of this process measures, and it may run for days.
     rt::heap::give_back();
-    let is_bounded = choice.bounds.is_some();
-    let loops = choice.of_loops(is_starting);
+    let bounds = choice.bounds.clone();
+    let is_bounded = bounds.is_some();
+    let loops = LoopChoice { threads: choice.threads.clone(), period, bounds, is_starting };
     out.print_text("isolator: finding the program's loops; that takes a few seconds");
     let Some(program) = FollowedProgram::attach(process, &loops, preemption.name(), stop)? else {
         return Ok(None);

@@ -422,8 +422,6 @@ pub enum Collector {
     Osnoise,
     /// The kernel's counters, before and after: suspects without times.
     Counters,
-    /// A trace that another tool recorded.
-    Trace,
 }
 
 impl Collector {
@@ -434,7 +432,6 @@ impl Collector {
             Collector::Tracefs => "tracefs",
             Collector::Osnoise => "osnoise",
             Collector::Counters => "counters",
-            Collector::Trace => "trace",
         }
     }
 }

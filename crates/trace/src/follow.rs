@@ -10,17 +10,15 @@ use cause::names::Names;
 use machine::inventory::Thread;
 
 use crate::blame::CycleCauses;
+use crate::bpf::ThreadWatch;
 use crate::code::ProgramCode;
 use crate::cycle::{BoundCounts, LoopCycle, lock_owner};
 use crate::record::{Boundary, ThreadEvent, ThreadRecord};
-use crate::recorded::RecordedSource;
 use crate::scene::{Scene, live_name};
-use crate::search::{self, FoundLoops, numbered};
-use crate::source::Source;
+use crate::search::{self, numbered};
 use crate::{Result, own, process, trial};
 
-pub use crate::choice::LoopChoice;
-pub use crate::search::{FollowedLoop, chosen};
+pub use crate::search::{FollowedLoop, LoopChoice, chosen};
 
 /// The result of a poll.
 #[derive(Debug, Default)]
@@ -38,8 +36,7 @@ pub struct Poll {
 /// A process whose loops are followed.
 #[derive(Debug)]
 pub struct Follower {
-    source: Source,
-    /// The process; 0 of a trace, which names none.
+    bpf: ThreadWatch,
     process: u32,
     loops: Vec<FollowedLoop>,
     left_out: Option<String>,
@@ -47,8 +44,6 @@ pub struct Follower {
     names: Names,
     /// Its threads, by the numbers in its own PID namespace, if that is another one.
     numbers: BTreeMap<u32, u32>,
-    /// The names of threads that a trace tells.
-    threads: BTreeMap<u32, String>,
     preemption: String,
     /// The real-time threads that it had when its loops were found.
     known: BTreeSet<u32>,
@@ -81,9 +76,6 @@ const LATECOMERS: usize = 8;
 /// Such a wait is worth to watch the thread that ends it.
 const LONG_WAIT_NS: u64 = 50_000;
 
-/// A folder that does not exist.
-const NOWHERE: &str = "/nonexistent";
-
 /// The most owners of locks, and threads that end waits, that are watched.
 const OWNERS: usize = 32;
 
@@ -100,52 +92,26 @@ impl Follower {
         let avoided: Vec<u32> = real_time(process).values().filter_map(|thread| thread.last_cpu).collect();
         let mut bpf = trial::start(&names, &avoided)?;
         let Some(found) = search::loops(&mut bpf, process, choice, stop)? else { return Ok(None) };
-        let source = Source::Bpf(Box::new(bpf));
+        let numbers = process::inner_numbers(process);
+        let lost = bpf.lost();
+        let known = real_time(process).into_keys().collect();
         Ok(Some(Follower {
+            bpf,
             process,
-            names,
-            numbers: process::inner_numbers(process),
-            known: real_time(process).into_keys().collect(),
-            code: RefCell::new(ProgramCode::of(process)),
-            has_bounds: choice.bounds.is_some() && choice.threads.is_empty(),
-            ..Follower::of(source, found, preemption)
-        }))
-    }
-
-    /// Follows the threads of a recorded trace, from its begin on.
-    pub fn in_trace(mut trace: RecordedSource, choice: &LoopChoice) -> Result<Follower> {
-        let found = search::in_trace(&mut trace, choice)?;
-        trace.rewind()?;
-        found.loops.iter().for_each(|found| trace.watch(found.thread.id));
-        let (names, threads) = (trace.names().clone(), trace.threads().clone());
-        let source = Source::Recorded(Box::new(trace));
-        Ok(Follower { names, threads, ..Follower::of(source, found, "") })
-    }
-
-    fn of(source: Source, found: FoundLoops, preemption: &str) -> Follower {
-        Follower {
-            lost: source.lost(),
-            source,
-            process: 0,
             loops: found.loops,
             left_out: found.left_out,
-            names: Names::default(),
-            numbers: BTreeMap::new(),
-            threads: BTreeMap::new(),
+            lost,
+            names,
+            numbers,
             preemption: preemption.to_string(),
-            known: BTreeSet::new(),
+            known,
             recent: VecDeque::new(),
             stacks: VecDeque::new(),
-            code: RefCell::default(),
+            code: RefCell::new(ProgramCode::of(process)),
             latecomers: BTreeSet::new(),
-            has_bounds: false,
+            has_bounds: choice.bounds.is_some() && choice.threads.is_empty(),
             owners: BTreeSet::new(),
-        }
-    }
-
-    /// The trace that is followed, where it is one.
-    pub fn recorded(&self) -> Option<&RecordedSource> {
-        self.source.recorded()
+        }))
     }
 
     /// The loops, in the order of their threads' numbers.
@@ -182,7 +148,7 @@ impl Follower {
 
     /// The kinds of events that this kernel does not report, in sentences.
     pub fn could_not_see(&self) -> &[String] {
-        self.source.could_not_see()
+        self.bpf.could_not_see()
     }
 
     /// The causes of a cycle of the loop at `place`. The last poll must have returned the cycle.
@@ -194,15 +160,13 @@ impl Follower {
             stacks: self.stacks.make_contiguous(),
             names: &self.names,
             numbers: &self.numbers,
-            threads: &self.threads,
             preemption: &self.preemption,
             code: &self.code,
-            // Nothing of this machine is known of a trace.
-            root: Path::new(if self.source.recorded().is_some() { NOWHERE } else { "/" }),
+            root: Path::new("/"),
         };
         let causes = CycleCauses::of(cycle, &scene);
         if own::is_most(&causes.response) {
-            self.source.sample(found.thread.id);
+            self.bpf.sample(found.thread.id);
         }
         causes
     }
@@ -223,7 +187,7 @@ impl Follower {
                 )
             }));
         }
-        let withheld = self.source.withheld();
+        let withheld = self.bpf.withheld();
         if withheld > 0 {
             notes.push(format!("{withheld} call stacks were left out: too many waits at once"));
         }
@@ -246,14 +210,14 @@ impl Follower {
     fn watch_other(&mut self, thread: u32) {
         let is_known =
             self.owners.contains(&thread) || self.loops.iter().any(|found| found.thread.id == thread);
-        if !is_known && self.owners.len() < OWNERS && self.source.watch(thread).is_ok() {
+        if !is_known && self.owners.len() < OWNERS && self.bpf.watch(thread).is_ok() {
             self.owners.insert(thread);
         }
     }
 
     /// The records that were lost since the last call.
     fn newly_lost(&mut self) -> u64 {
-        let before = std::mem::replace(&mut self.lost, self.source.lost());
+        let before = std::mem::replace(&mut self.lost, self.bpf.lost());
         self.lost - before
     }
 
@@ -264,7 +228,7 @@ impl Follower {
         let recent = (RECENT_OF_ONE * self.loops.len()).clamp(*RECENT.start(), *RECENT.end());
         let mut taken = 0;
         while taken < AT_ONCE
-            && let Some(record) = self.source.take_one()
+            && let Some(record) = self.bpf.take_one()
         {
             taken += 1;
             if matches!(record.kind, ThreadEvent::UserStack(_)) {
@@ -291,14 +255,14 @@ impl Follower {
                     found.cycles.spins(*part);
                 }
                 // The first fault is not timed, so that a loop without faults is not slowed down.
-                ThreadEvent::Fault { .. } => self.source.time_faults_of(record.thread),
+                ThreadEvent::Fault { .. } => self.bpf.time_faults_of(record.thread),
                 ThreadEvent::Exited => found.is_over = true,
                 // All other threads have ended with it.
                 ThreadEvent::Executed { .. } => self.loops.iter_mut().for_each(|found| found.is_over = true),
                 _ => {}
             }
         }
-        poll.is_more = taken == AT_ONCE || self.source.is_more();
+        poll.is_more = taken == AT_ONCE;
         poll.lost = self.newly_lost();
         if let Some(owner) = owner {
             self.watch_owner(owner);
@@ -309,11 +273,11 @@ impl Follower {
         if poll.is_more {
             return poll;
         }
-        let is_over = self.source.is_over(self.process);
+        // The first thread stays as a zombie, the others vanish.
+        let is_alive = process::lives(self.process);
         for found in &mut self.loops {
-            // The first thread stays as a zombie, the others vanish.
             let task = format!("/proc/{}/task/{}", self.process, found.thread.id);
-            found.is_over |= is_over || (self.process != 0 && !untrusted::is_there(&task));
+            found.is_over |= !is_alive || !untrusted::is_there(&task);
         }
         poll.is_over = self.loops.iter().all(|found| found.is_over);
         poll

@@ -123,7 +123,6 @@ mod tests {
             thread: 7,
             names: &names,
             numbers: &numbers,
-            threads: &BTreeMap::new(),
             preemption: "PREEMPT",
             code: &code,
             root: Path::new("/nonexistent"),

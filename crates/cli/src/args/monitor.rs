@@ -61,34 +61,14 @@ Examples:
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
 
-/// The options that only a program has that runs here.
-const NOT_OF_TRACE: [&str; 10] = [
-    "program",
-    "command",
-    "begin",
-    "end",
-    "loads",
-    "house_keeping",
-    "duration",
-    "loops",
-    "causes",
-    "prometheus",
-];
-
 /// `isolator monitor`
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
     /// PID, or PID:NAME for one of several named loops
     ///
     /// Or the path of the descriptor of a loop that libisolator names.
-    #[arg(value_name = "PROGRAM", required_unless_present_any = ["command", "from"])]
+    #[arg(value_name = "PROGRAM", required_unless_present = "command")]
     pub program: Option<String>,
-    /// Read the loops of a trace that was recorded elsewhere
-    ///
-    /// The trace.dat of trace-cmd, or the text of tracefs' file trace. isolator help record has the
-    /// command whose trace answers most.
-    #[arg(long, value_name = "TRACE", conflicts_with_all = NOT_OF_TRACE)]
-    pub from: Option<PathBuf>,
     /// Start this program; comes last
     ///
     /// It is ended with the run.

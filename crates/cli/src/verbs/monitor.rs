@@ -29,10 +29,9 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
         output: args.output.clone(),
         ..RunOptions::default()
     };
-    let target = match (&args.program, &args.from) {
-        (Some(program), _) => ProgramTarget::Running(program.clone()),
-        (None, Some(trace)) => ProgramTarget::Trace(trace.clone()),
-        (None, None) => ProgramTarget::Command(args.command.clone()),
+    let target = match &args.program {
+        Some(program) => ProgramTarget::Running(program.clone()),
+        None => ProgramTarget::Command(args.command.clone()),
     };
     let bounds = program::bounds(&args.begin, &args.end)?;
     let choice = ProgramChoice {

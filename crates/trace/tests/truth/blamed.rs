@@ -55,7 +55,6 @@ impl Seen {
             thread,
             names: &self.names,
             numbers: &BTreeMap::new(),
-            threads: &BTreeMap::new(),
             preemption: "not used",
             code: &self.code,
             root: Path::new("/"),
