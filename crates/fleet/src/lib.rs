@@ -23,7 +23,8 @@
 //!    `tune verify` there.
 #![forbid(unsafe_code)]
 
-/// The command, in a clone, that installs Ansible and DuckDB in the versions and with the hashes of that list.
+/// The command, in a clone, that installs Ansible and DuckDB in the versions and with the hashes of that
+/// list.
 pub const INSTALL: &str = "pip install --require-hashes -r fleet/requirements.txt";
 
 /// How a program of theirs that lacks is installed; `other` is the other way.

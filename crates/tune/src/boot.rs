@@ -47,7 +47,8 @@ fn of(boot: &Boot) -> &'static dyn BootLoader {
     }
 }
 
-/// Instructions that keep our words before a `--` of the file that they name: what stands behind it is init's.
+/// Instructions that keep our words before a `--` of the file that they name: what stands behind it is
+/// init's.
 fn before_init(system: &dyn System, method: BootMethod) -> BootMethod {
     let BootMethod::Instructions { why, mut lines } = method else { return method };
     let has_end = |path: &str| {

@@ -65,7 +65,8 @@ fn boot(root: &Path, plan: &Plan) {
     }
 }
 
-/// How many plans were applied, `most` at most, each rolled back before the next; panics where `verify` then calls
+/// How many plans were applied, `most` at most, each rolled back before the next; panics where `verify`
+/// then calls
 /// something lost.
 fn verified(name: &str, root: &Path, most: usize) -> usize {
     let machine = inspect::read_whole(root);

@@ -2,7 +2,8 @@
 //! Entries after the Boot Loader Specification, one file each in `loader/entries`: read, and their options
 //! edited.
 //!
-//! Reference: <https://uapi-group.org/specifications/specs/boot_loader_specification>. A key stands first in its line;
+//! Reference: <https://uapi-group.org/specifications/specs/boot_loader_specification>. A key stands first
+//! in its line;
 //! `options` and `initrd` may repeat. GRUB's reader also puts variables in (`$kernelopts`), systemd-boot does
 //! not.
 
@@ -152,7 +153,8 @@ fn cut<'t>(text: &mut &'t [u8], kind: impl Fn(&u8) -> bool) -> &'t [u8] {
     head
 }
 
-/// Two versions, the older one the less. Reference: <https://uapi-group.org/specifications/specs/version_format_specification>
+/// Two versions, the older one the less. Reference:
+/// <https://uapi-group.org/specifications/specs/version_format_specification>
 /// and systemd's `strverscmp_improved`.
 fn by_version(one: &str, other: &str) -> Ordering {
     let (mut a, mut b) = (one.as_bytes(), other.as_bytes());

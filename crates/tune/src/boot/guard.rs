@@ -43,7 +43,8 @@ fn check_words(asked: &BootSpec<'_>) -> Result<()> {
     }
 }
 
-/// GRUB's generator puts its variables one behind the other, and ours behind both: a `--` in one of them gives
+/// GRUB's generator puts its variables one behind the other, and ours behind both: a `--` in one of them
+/// gives
 /// our words to init.
 fn words_for_init(asked: &BootSpec<'_>) -> Result<()> {
     let of_grub = |source: &&EntrySource| {

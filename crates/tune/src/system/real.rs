@@ -2,7 +2,8 @@
 //! A real machine, or its files below a folder.
 //!
 //! Below a folder no link may lead out of it, and no command runs: what is in the folder is not what runs
-//! here. All of it is reached by the root's descriptor, what is written by its folder's; its last name is never
+//! here. All of it is reached by the root's descriptor, what is written by its folder's; its last name is
+//! never
 //! followed.
 
 use std::fs::{self, File};
