@@ -61,7 +61,7 @@ const ON_FILES: [&str; 31] = [
     "fleet plan -i a, -o out",
     "fleet apply -i a, -o out --force",
     "fleet verify -i inventory -o out --force",
-    "fleet rollback -i a, -o ../root/out",
+    "fleet rollback -i a, -o out",
 ];
 
 /// Verbs that root runs one after the other on the files of a machine, which are the other user's.

@@ -14,6 +14,9 @@ use crate::patience::Patience;
 use crate::qemu::{self, Guest};
 use crate::{Error, Result, boot, initramfs, store};
 
+/// Seconds on a quiet host.
+const BUSY_HOST: Duration = Duration::from_mins(10);
+
 /// The file with the kernel's symbols.
 pub fn of(kernel: &GuestKernel, patience: &Patience, say: &dyn Fn(&str)) -> Result<PathBuf> {
     let file = store::folder("symbols")?.join(&kernel.digest);
@@ -21,7 +24,7 @@ pub fn of(kernel: &GuestKernel, patience: &Patience, say: &dyn Fn(&str)) -> Resu
         return Ok(file);
     }
     say(&format!("asks {} for its symbols, once", kernel.release));
-    let text = ask(kernel, Mode::Count, patience.or(Duration::from_secs(120)))?;
+    let text = ask(kernel, Mode::Count, patience.or(BUSY_HOST))?;
     evidence::writer::replace(&file, &text)?;
     Ok(file)
 }

@@ -30,8 +30,6 @@ pub struct LoadOrder {
     pub parts: Vec<LoadProgram>,
     /// Whether the housekeeping CPUs must hardly be idle under it.
     pub saturates: bool,
-    /// A file in its folder that the load prepares, and its size in bytes; it loads once that is complete.
-    pub prepares: Option<(String, u64)>,
     /// Whether it is for GPUs, so that their utilisation is reported.
     pub loads_gpu: bool,
     /// Said of what it did: `direct I/O`, …

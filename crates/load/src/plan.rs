@@ -93,7 +93,6 @@ fn empty(place: &Placement) -> LoadOrder {
         cgroup: cgroup::folder(&name),
         parts: Vec::new(),
         saturates: false,
-        prepares: None,
         loads_gpu: false,
         remark: None,
     }
@@ -180,7 +179,6 @@ fn storage(load: &Load, place: &Placement, order: &mut LoadOrder) -> Result<(), 
         command.push("--fsync=32".to_string());
     }
     order.parts.push(part("fio", command, true, FigureSource::Fio));
-    order.prepares = Some((FIO_DATA.to_string(), STORAGE_BYTES));
     let how =
         if direct { "direct I/O" } else { "through the page cache, the file system refuses direct I/O" };
     order.remark = Some(how.to_string());

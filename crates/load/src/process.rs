@@ -79,6 +79,13 @@ impl Process {
         ran.filter(|ns| *ns > 0).unwrap_or(self.ticks)
     }
 
+    /// What its calls read, from wherever, in bytes; `None` where the kernel does not count it
+    /// (CONFIG_TASK_XACCT).
+    pub fn read_bytes(&self) -> Option<u64> {
+        let text = text(format!("/proc/{}/io", self.pid))?;
+        text.lines().find_map(|line| line.strip_prefix("rchar:"))?.trim().parse().ok()
+    }
+
     /// The control groups that it is in.
     pub fn groups(&self) -> String {
         text(format!("/proc/{}/cgroup", self.pid)).unwrap_or_default()

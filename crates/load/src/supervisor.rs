@@ -49,6 +49,9 @@ const DISPLAY: Duration = Duration::from_secs(10);
 /// CPU time in clock ticks from which on a program is past its own start.
 const BEGUN_TICKS: u64 = 5;
 
+/// Bytes from which on fio reads more than its own libraries.
+const BEGUN_BYTES: u64 = 1 << 20;
+
 /// When a program that may use little CPU time counts as loading.
 const BEGUN_AFTER: Duration = Duration::from_secs(1);
 
@@ -280,16 +283,18 @@ impl Supervisor {
         if self.ended.is_some() {
             return false;
         }
-        if let Some((file, size)) = &self.order.prepares {
-            return allocated(&self.folder, file) >= *size;
-        }
         self.programs.iter().all(|program| match program.part.source {
             FigureSource::Display | FigureSource::Utilisation => true,
             FigureSource::Engine | FigureSource::Interrupts => {
                 program.heard.lacks(&program.part.source).is_none()
             }
             FigureSource::Nothing | FigureSource::Frames => self.started.elapsed() >= BEGUN_AFTER,
-            FigureSource::StressNg { .. } | FigureSource::Fio => used_ticks(family) >= BEGUN_TICKS,
+            // It first writes its file, and waits until the disk has that.
+            FigureSource::Fio => match family.iter().map(process::Process::read_bytes).sum::<Option<u64>>() {
+                Some(read) => read >= BEGUN_BYTES,
+                None => used_ticks(family) >= BEGUN_TICKS,
+            },
+            FigureSource::StressNg { .. } => used_ticks(family) >= BEGUN_TICKS,
         })
     }
 
@@ -452,12 +457,6 @@ fn terminated(signals: &OwnedFd) -> bool {
 
 fn at_end(stdin: &std::io::Stdin) -> bool {
     !matches!(rustix::io::read(stdin.as_fd(), &mut [0; 16]), Ok(1..))
-}
-
-/// Bytes of a file that the file system holds room for.
-fn allocated(folder: &Scratch, file: &str) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    folder.folder().file(file).and_then(|file| file.metadata()).map_or(0, |meta| meta.blocks() * 512)
 }
 
 fn obituary(program: &StartedProgram, status: WaitStatus, after: Duration) -> String {
