@@ -18,12 +18,15 @@ use rt::clock::{monotonic_ns, timespec};
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
-use super::outcome::{InterruptionResult, Round};
+use super::outcome::{InterruptionResult, Made};
 use super::source::{CPU, Interruption, Method, Repeat};
 use crate::bystanders::{self, Places};
 
 /// The interval at which the collector is read.
 const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// The most gaps far from any round that are explained at a time: an emulator makes hundreds of thousands.
+const OTHERS: usize = 20;
 
 /// Makes rounds of one source under a loop, and judges the collector's causes of its gaps.
 pub fn interrupted(
@@ -38,7 +41,7 @@ pub fn interrupted(
     // A kernel has only one osnoise tracer.
     let other = if choice == Choice::Osnoise { Choice::Tracefs } else { choice };
     let another = source.is_watched_twice.then(|| cause::start(other, &asked, &machine)).transpose()?;
-    let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
+    let (over, own, made) = (AtomicBool::new(false), AtomicU32::new(0), Made::default());
     // The loop's work on a gap hides other interruptions: it writes only two numbers.
     let (mut send, mut gaps) = samples::sample_ring(THRESHOLD_NS);
     run::control::stay_on(&[0].into_iter().collect())?;
@@ -48,31 +51,30 @@ pub fn interrupted(
     let places = Places { measured: (!source.is_other).then_some(CPU), elsewhere: 0 };
     let measured = bystanders::beside(places, || {
         std::thread::scope(|scope| {
-            let looks = scope.spawn(|| look(source, rounds, &over, &own, &mut send));
+            let looks = scope.spawn(|| look(source, rounds, &over, &own, &made, &mut send));
             while own.load(Ordering::SeqCst) == 0 && !looks.is_finished() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             explainer.arm(&[(CPU, own.load(Ordering::SeqCst))]);
-            let made = match &source.make {
+            let makes = match &source.make {
                 Method::Inside(_) => None,
-                Method::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
+                Method::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over, &made))),
             };
-            let spikes = explained(&mut explainer, &mut gaps, &over);
+            let spikes = explained(&mut explainer, &mut gaps, &over, &made);
             // Also after a failure of the collector: the loop has no other end.
             over.store(true, Ordering::SeqCst);
             let inside = looks.join().map_err(|_| "the loop panicked")?;
-            let made = made.map(|made| made.join().map_err(|_| "the source panicked"));
-            let made = match made {
-                Some(made) => made?,
+            let ended = match makes {
+                Some(makes) => makes.join().map_err(|_| "the source panicked")?,
                 None => inside,
             };
-            Ok::<_, Box<dyn Error>>((made, spikes?))
+            Ok::<_, Box<dyn Error>>((ended, spikes?))
         })
     });
-    let (made, spikes) = measured?;
+    let (ended, spikes) = measured?;
     drop(another);
-    Ok(match made {
-        Ok(rounds) => InterruptionResult::of(source, &rounds, &spikes),
+    Ok(match ended {
+        Ok(()) => InterruptionResult::of(source, &made.all(), &spikes),
         Err(why) => InterruptionResult { skipped: Some(why), ..InterruptionResult::of(source, &[], &spikes) },
     })
 }
@@ -83,22 +85,23 @@ fn has_events(explainer: &mut Explainer) -> Result<(), String> {
     if has { Ok(()) } else { Err(explainer.notes().join("; ")) }
 }
 
-/// Explains gaps as they come.
+/// Explains the gaps of rounds as they come, and some of the others.
 fn explained(
     explainer: &mut Explainer,
     gaps: &mut Arrivals,
     over: &AtomicBool,
+    made: &Made,
 ) -> Result<Vec<Spike>, String> {
     let mut spikes = Vec::new();
     loop {
         let was_over = over.load(Ordering::SeqCst);
         // Those that have ended by now; later gaps need another look at the rings.
-        let ended = std::iter::from_fn(|| gaps.take()).collect::<Vec<_>>();
+        let ended = std::iter::from_fn(|| gaps.take()).map(spike).collect::<Vec<_>>();
+        let (near, others): (Vec<_>, Vec<_>) = ended.into_iter().partition(|gap| made.is_near(gap));
         explainer.poll();
-        for gap in ended {
-            let mut spike = spike(gap);
-            explainer.explain(&mut spike);
-            spikes.push(spike);
+        for mut gap in near.into_iter().chain(others.into_iter().take(OTHERS)) {
+            explainer.explain(&mut gap);
+            spikes.push(gap);
         }
         has_events(explainer)?;
         if was_over {
@@ -121,8 +124,9 @@ fn look(
     rounds: usize,
     over: &AtomicBool,
     own: &AtomicU32,
+    made: &Made,
     send: &mut Samples,
-) -> Result<Vec<Round>, String> {
+) -> Result<(), String> {
     let policy = if source.is_other { Policy::Other } else { Policy::Fifo(80) };
     let set_up = Setup { cpus: vec![CPU], policy, lock_memory: false }.apply();
     own.store(thread::id(), Ordering::SeqCst);
@@ -132,7 +136,6 @@ fn look(
         Method::Inside(ready) => Some(ready()?),
         Method::Beside(_) => None,
     };
-    let mut made = Vec::new();
     let mut next_ns = monotonic_ns() + START_NS;
     let mut last_ns = monotonic_ns();
     // The loop's own work on a gap is in no gap.
@@ -140,15 +143,12 @@ fn look(
         if let Some(inside) = &mut inside
             && last_ns >= next_ns
         {
-            if made.len() == rounds {
+            if made.count() == rounds {
                 over.store(true, Ordering::SeqCst);
             }
-            let from_ns = monotonic_ns();
-            inside()?;
-            let to_ns = monotonic_ns();
-            made.push(Round { from_ns, to_ns, by: 0 });
-            send.send(Sample { due_ns: from_ns, woke_ns: to_ns });
-            next_ns = to_ns + pause_ns(&mut random);
+            let round = made.round(inside)?;
+            send.send(Sample { due_ns: round.from_ns, woke_ns: round.to_ns });
+            next_ns = round.to_ns + pause_ns(&mut random);
             last_ns = monotonic_ns();
         }
         let now_ns = black_box(monotonic_ns());
@@ -159,7 +159,7 @@ fn look(
             last_ns = now_ns;
         }
     }
-    Ok(made)
+    Ok(())
 }
 
 /// Longer gaps are explained. In an emulator an interrupt takes tens of microseconds.
@@ -176,9 +176,9 @@ fn beside(
     make: fn(Repeat<'_>) -> Result<(), String>,
     rounds: usize,
     over: &AtomicBool,
-) -> Result<Vec<Round>, String> {
+    made: &Made,
+) -> Result<(), String> {
     let mut random = SmallRng::seed_from_u64(11);
-    let mut made = Vec::new();
     let outcome = make(&mut |round| {
         let mut next_ns = monotonic_ns() + START_NS;
         for _ in 0..rounds {
@@ -188,15 +188,12 @@ fn beside(
                     &timespec(next_ns),
                 );
             }
-            let from_ns = monotonic_ns();
-            round()?;
-            let to_ns = monotonic_ns();
-            made.push(Round { from_ns, to_ns, by: thread::id() });
+            made.round(&mut *round)?;
             next_ns = monotonic_ns() + pause_ns(&mut random);
         }
         Ok(())
     });
     std::thread::sleep(ASK_EVERY);
     over.store(true, Ordering::SeqCst);
-    outcome.map(|()| made)
+    outcome
 }

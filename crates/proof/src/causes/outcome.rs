@@ -2,9 +2,12 @@
 //! Rounds of interruptions beside the gaps of the interrupted loop.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use evidence::cause::Cause;
 use evidence::manifest::Spike;
+use rt::clock::monotonic_ns;
 use serde::{Deserialize, Serialize};
 
 use super::source::Interruption;
@@ -29,7 +32,7 @@ pub struct InterruptionResult {
     pub sent: Option<usize>,
     /// Median of the unexplained share of a named gap.
     pub remainder: f64,
-    /// Gaps far from any round with the same cause.
+    /// Of gaps far from any round, those with the same cause.
     pub elsewhere: usize,
     /// Gaps that name a bystander.
     pub bystander: usize,
@@ -49,13 +52,62 @@ pub(super) struct Round {
 /// A gap of a round may end this long after it: deferred work runs later.
 const AFTER_NS: u64 = 3_000_000;
 
+impl Round {
+    fn overlaps(&self, spike: &Spike) -> bool {
+        spike.monotonic_ns <= self.to_ns.saturating_add(AFTER_NS)
+            && spike.monotonic_ns + spike.latency_ns >= self.from_ns
+    }
+}
+
+/// The rounds so far; [`Made::NONE`] stands for the beginning of one where none goes on.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    begun_ns: AtomicU64,
+    rounds: Mutex<Vec<Round>>,
+}
+
+impl Made {
+    const NONE: u64 = 0;
+
+    /// Makes a round. Only one thread does.
+    pub(super) fn round(&self, work: impl FnOnce() -> Result<(), String>) -> Result<Round, String> {
+        let from_ns = monotonic_ns();
+        self.begun_ns.store(from_ns, Ordering::SeqCst);
+        work()?;
+        let round = Round { from_ns, to_ns: monotonic_ns(), by: rt::thread::id() };
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner).push(round);
+        self.begun_ns.store(Made::NONE, Ordering::SeqCst);
+        Ok(round)
+    }
+
+    /// Whether a gap, which has ended, belongs to a round that was made or goes on.
+    pub(super) fn is_near(&self, gap: &Spike) -> bool {
+        // In this order: a round that ends meanwhile is among those that were made.
+        let goes_on = match self.begun_ns.load(Ordering::SeqCst) {
+            Made::NONE => None,
+            from_ns => Some(Round { from_ns, to_ns: u64::MAX, by: 0 }),
+        };
+        let rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        rounds.iter().rev().take(RECENT).chain(&goes_on).any(|round| round.overlaps(gap))
+    }
+
+    /// How many were made.
+    pub(super) fn count(&self) -> usize {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// All that were made.
+    pub(super) fn all(self) -> Vec<Round> {
+        self.rounds.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// More rounds than are made between two looks.
+const RECENT: usize = 100;
+
 impl InterruptionResult {
     pub(super) fn of(source: &Interruption, rounds: &[Round], spikes: &[Spike]) -> InterruptionResult {
         let is_right = |cause: &&Cause| source.is_right(cause);
-        let overlaps = |round: &Round, spike: &Spike| {
-            spike.monotonic_ns <= round.to_ns + AFTER_NS
-                && spike.monotonic_ns + spike.latency_ns >= round.from_ns
-        };
         let mut outcome = InterruptionResult {
             name: source.name.to_string(),
             expected: source.expected.to_string(),
@@ -71,7 +123,7 @@ impl InterruptionResult {
         };
         let mut shares = Vec::new();
         for round in rounds {
-            let gaps = spikes.iter().filter(|spike| overlaps(round, spike)).collect::<Vec<_>>();
+            let gaps = spikes.iter().filter(|spike| round.overlaps(spike)).collect::<Vec<_>>();
             let Some(longest) = gaps.iter().max_by_key(|spike| spike.latency_ns) else { continue };
             outcome.seen += 1;
             let mut right = gaps.iter().filter_map(|gap| Some((gap, gap.causes.iter().find(is_right)?)));
@@ -89,7 +141,7 @@ impl InterruptionResult {
             }
         }
         outcome.remainder = crate::middle::middle(shares, f64::total_cmp).unwrap_or(0.0);
-        let elsewhere = |spike: &&Spike| !rounds.iter().any(|round| overlaps(round, spike));
+        let elsewhere = |spike: &&Spike| !rounds.iter().any(|round| round.overlaps(spike));
         let given = |spike: &&Spike| spike.causes.iter().any(|cause| is_right(&cause));
         outcome.elsewhere = spikes.iter().filter(elsewhere).filter(given).count();
         let named = spikes.iter().filter(|spike| bystanders::are_named(spike));
