@@ -41,6 +41,9 @@ pub struct Explainer {
     notes: Vec<String>,
 }
 
+/// Why a part of a spike has no cause, where the events of it were lost.
+const OVERWRITTEN: &str = "the kernel overwrote its events before they were read";
+
 /// Identifies a spike: probe and thread of its row, and its moment.
 type SpikeName = (String, Option<String>, u64);
 
@@ -295,7 +298,11 @@ impl Events {
         spike.causes.sort_by_key(|cause| cause.begin_ns.unwrap_or(u64::MAX));
         if !is_whole {
             // At most the number of this spike.
-            self.lost_events += self.overwritten.remove(&cpu).unwrap_or(0);
+            let lost = self.overwritten.remove(&cpu).unwrap_or(0);
+            self.lost_events += lost;
+            if lost > 0 {
+                spike.unexplained_detail.get_or_insert(OVERWRITTEN.to_string());
+            }
         }
         for sibling in self.siblings.get(&cpu).cloned().unwrap_or_default().iter() {
             let own = self.own.get(&sibling).cloned().unwrap_or_default();
@@ -506,6 +513,7 @@ mod tests {
             (durations(&cut), explainer.summary().unwrap().lost_events),
             ((Vec::new(), Some(5_000)), 500)
         );
+        assert_eq!(cut.unexplained_detail.as_deref(), Some(OVERWRITTEN));
         explained(&mut explainer, 1_999_000, 5_000);
         assert_eq!(explainer.summary().unwrap().lost_events, 500, "once");
     }

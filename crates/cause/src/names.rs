@@ -121,8 +121,7 @@ impl Names {
     }
 
     /// Functions, in the format of `/proc/kallsyms`.
-    #[cfg(test)]
-    fn of_symbols(text: &str) -> Names {
+    pub fn of_symbols(text: &str) -> Names {
         Names { functions: Arc::new(Functions::read(text.as_bytes())), ..Names::default() }
     }
 

@@ -34,6 +34,7 @@ mod measure;
 mod monitor;
 mod over;
 mod prove;
+mod record;
 mod report;
 mod run;
 mod setup_user;
@@ -65,6 +66,7 @@ pub use self::load::LoadArgs;
 pub use self::measure::MeasureArgs;
 pub use self::monitor::{LoopPeriod, MonitorArgs};
 pub use self::prove::ProveArgs;
+pub use self::record::RecordArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
 pub use self::setup_user::SetupUserArgs;
@@ -135,6 +137,9 @@ pub enum Verb {
     /// Shows the causes of a bundle's spikes, with advice
     #[command(after_help = why::HELP)]
     Why(WhyArgs),
+    /// Prints the commands that record a trace for why and monitor where isolator is not
+    #[command(after_help = record::HELP)]
+    Record(RecordArgs),
     /// Shows the interrupts of the isolated CPUs now
     #[command(after_help = watch::HELP)]
     Watch(WatchArgs),

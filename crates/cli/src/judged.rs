@@ -58,7 +58,7 @@ pub fn judged(
     options: &RunOptions,
     out: &Output,
 ) -> VerbResult {
-    let others = boots::opened(&options.boots)?;
+    boots::opened(&options.boots)?;
     let folder = options.output.clone().unwrap_or_else(run::default_folder);
     // A run that is refused since the folder holds another one has saved nothing.
     let is_new = !untrusted::is_there(folder.join(MANIFEST));
@@ -67,8 +67,14 @@ pub fn judged(
             kept(&folder, out)
         }
     })?;
-    let document = boots::judged(&bundle, ProveDocument::of(&bundle), &others, &options.boots)?;
-    let report = report::write_into(&bundle, &document);
+    outcome(&bundle, page, options, out)
+}
+
+/// The same of a bundle that is there.
+pub fn outcome(bundle: &Bundle, page: Option<&LivePage>, options: &RunOptions, out: &Output) -> VerbResult {
+    let others = boots::opened(&options.boots)?;
+    let document = boots::judged(bundle, ProveDocument::of(bundle), &others, &options.boots)?;
+    let report = report::write_into(bundle, &document);
     // What was measured is shown even where no more can be written.
     show(&document, options.detail, out);
     out.json(&document)?;
@@ -77,7 +83,7 @@ pub fn judged(
     if let Some(page) = page {
         page.judged(&document, &report);
     }
-    next::say(next::after_run(&bundle, &document, options), out);
+    next::say(next::after_run(bundle, &document, options), out);
     match (document.rows.is_empty(), document.not_run.first()) {
         (true, Some(row)) => {
             Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())

@@ -86,6 +86,7 @@ fn run(verb: Verb) -> VerbResult {
         Verb::Load(args) => verbs::load::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Why(args) => verbs::why::run(&args),
+        Verb::Record(args) => verbs::record::run(&args),
         Verb::Watch(args) => verbs::watch::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Gate(args) => verbs::gate::run(&args),

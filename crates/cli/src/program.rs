@@ -2,11 +2,13 @@
 //! Measures the loops of a program, for `monitor` and `prove --program`: finds or starts the program, finds
 //! its loops, and measures each under each load.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use evidence::Bundle;
 use evidence::kind::RowKind;
 use evidence::manifest::Asked;
 use machine::inventory::Thread;
@@ -18,13 +20,15 @@ use measure::program::{LoopFound, Program};
 use measure::series::RowProgress;
 use rt::monitor::{Reader, choose, name_of};
 use rt::policy::PolicyKind;
+use run::recorded::TraceRun;
 use run::{Observer, RunSpec, SessionContext, control};
 use rustix::io::Errno;
 use trace::boundary::{CycleBounds, PlaceName};
+use trace::choice::SourceChoice;
 use trace::follow::LoopChoice;
 
 use crate::args::{LoopPeriod, Output, RunOptions};
-use crate::judged::{judged, live_page, this_program};
+use crate::judged::{judged, live_page, outcome, this_program};
 use crate::live::{LiveDisplay, View};
 use crate::metrics::{Exposed, Metrics};
 use crate::outcome::{Outcome, VerbResult};
@@ -47,6 +51,8 @@ pub struct ProgramChoice {
     pub period: Option<LoopPeriod>,
     /// Begin and end of cycles; absent: inferred from the program.
     pub bounds: Option<CycleBounds>,
+    /// The source of its events.
+    pub source: SourceChoice,
 }
 
 /// The places in `--begin` and `--end`.
@@ -65,6 +71,8 @@ pub enum ProgramTarget {
     Running(String),
     /// One that is started here: its path and arguments.
     Command(Vec<String>),
+    /// One that ran elsewhere, in a trace.
+    Trace(PathBuf),
 }
 
 /// Where a program's figures are shown during the measurement.
@@ -77,9 +85,27 @@ pub struct Shown<'a> {
 }
 
 impl ProgramChoice {
+    /// The loops that are followed from outside.
+    fn of_loops(&self, is_starting: bool) -> LoopChoice {
+        let period = match self.period {
+            Some(LoopPeriod::Given(period)) => Some(period),
+            Some(LoopPeriod::Auto) | None => None,
+        };
+        LoopChoice {
+            threads: self.threads.clone(),
+            period,
+            bounds: self.bounds.clone(),
+            is_starting,
+            source: self.source,
+        }
+    }
+
     /// Whether the request needs following from outside.
     fn follows(&self) -> bool {
-        !self.threads.is_empty() || self.period.is_some() || self.bounds.is_some()
+        !self.threads.is_empty()
+            || self.period.is_some()
+            || self.bounds.is_some()
+            || self.source != SourceChoice::Auto
     }
 }
 
@@ -94,6 +120,10 @@ pub fn measure(
 ) -> VerbResult {
     out.ready()?;
     let stop = stops(options)?;
+    if let ProgramTarget::Trace(trace) = &choice.target {
+        let bundle = of_trace(trace, choice, options.over(asked), options.output.as_deref(), stop)?;
+        return outcome(&bundle, None, options, out);
+    }
     let on_spike = on_spike(&options.spikes)?;
     let machine = inspect::read(Path::new("/"));
     let started = match &choice.target {
@@ -102,12 +132,12 @@ pub fn measure(
             Some(MeasuredProgram::start(command, std::io::stderr().into())?)
         }
         ProgramTarget::Command(command) => Some(MeasuredProgram::start(command, Stdio::inherit())?),
-        ProgramTarget::Running(_) => None,
+        ProgramTarget::Running(_) | ProgramTarget::Trace(_) => None,
     };
     let target = match (&started, &choice.target) {
         (Some(started), _) => started.process().to_string(),
         (None, ProgramTarget::Running(target)) => target.clone(),
-        (None, ProgramTarget::Command(_)) => String::new(),
+        (None, ProgramTarget::Command(_) | ProgramTarget::Trace(_)) => String::new(),
     };
     let found = find(choice, &target, machine.kernel.preemption, out, &stop)?;
     let Some(Found { mut program, thread, name }) = found else { return Ok(Outcome::CouldNot) };
@@ -142,6 +172,21 @@ pub fn measure(
         written_by: this_program(),
     };
     judged(setting, &spec, page.as_ref(), options, out)
+}
+
+/// Reads the loops of a trace into `folder`, or else into one with the trace's name.
+pub fn of_trace(
+    trace: &Path,
+    choice: &ProgramChoice,
+    asked: Asked,
+    folder: Option<&Path>,
+    stop: Arc<AtomicBool>,
+) -> Result<Bundle, Box<dyn std::error::Error>> {
+    let name = Path::new("evidence").join(trace.file_stem().unwrap_or(trace.as_os_str()));
+    let folder = folder.map_or_else(|| run::unused_folder(name), Path::to_path_buf);
+    let choice = choice.of_loops(false);
+    let run = TraceRun { trace, choice, asked, written_by: this_program(), stop };
+    Ok(run::recorded::read(run, &folder, &mut |_| {})?)
 }
 
 /// `asked` for a program's loops: the program's own settings replace the options.
@@ -221,15 +266,10 @@ fn follow(
     out: &Output,
     stop: &AtomicBool,
 ) -> Result<Option<Found>, Box<dyn std::error::Error>> {
-    let period = match choice.period {
-        Some(LoopPeriod::Given(period)) => Some(period),
-        Some(LoopPeriod::Auto) | None => None,
-    };
     // No thread of this process measures, and it may run for days.
     rt::heap::give_back();
-    let bounds = choice.bounds.clone();
-    let is_bounded = bounds.is_some();
-    let loops = LoopChoice { threads: choice.threads.clone(), period, bounds, is_starting };
+    let is_bounded = choice.bounds.is_some();
+    let loops = choice.of_loops(is_starting);
     out.print_text("isolator: finding the program's loops; that takes a few seconds");
     let Some(program) = FollowedProgram::attach(process, &loops, preemption.name(), stop)? else {
         return Ok(None);

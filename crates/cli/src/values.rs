@@ -17,6 +17,7 @@ use machine::{CpuSet, Profile, Use};
 use measure::probes::wakeup::TimerKind;
 use rt::policy::Policy;
 use trace::boundary::PlaceName;
+use trace::choice::SourceChoice;
 use tune::user::ProgramRights;
 
 /// A time with its unit: `100us`, `1ms`, `20s`, `1h 30m`; 0 needs none.
@@ -177,6 +178,11 @@ pub fn rate(text: &str) -> Result<f64, String> {
 /// Late cycles that are allowed: `1in10`.
 pub fn allowance(text: &str) -> Result<LateAllowance, String> {
     text.parse()
+}
+
+/// A source of a program's events.
+pub fn source() -> Offered<Parse<SourceChoice>> {
+    Offered { parse: str::parse::<SourceChoice>, values: || named(SourceChoice::NAMES) }
 }
 
 /// A collector of causes.

@@ -115,6 +115,7 @@ fn impossible() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("load", "nonsense"),
         ("report", "missing"),
         ("why", "missing"),
+        ("record", "--duration nonsense"),
         ("watch", "--count 0"),
         ("compare", "missing missing"),
         ("gate", "--baseline missing missing"),

@@ -47,6 +47,7 @@ mod on_spike;
 mod options;
 mod program;
 mod prometheus;
+mod recorded;
 mod response;
 mod setup_user;
 mod sources;

@@ -422,6 +422,8 @@ pub enum Collector {
     Osnoise,
     /// The kernel's counters, before and after: suspects without times.
     Counters,
+    /// A trace that another tool recorded.
+    Trace,
 }
 
 impl Collector {
@@ -432,6 +434,7 @@ impl Collector {
             Collector::Tracefs => "tracefs",
             Collector::Osnoise => "osnoise",
             Collector::Counters => "counters",
+            Collector::Trace => "trace",
         }
     }
 }

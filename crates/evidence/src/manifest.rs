@@ -10,7 +10,7 @@ use machine::{CpuSet, Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{Cause, Causes, Choice, OnSibling};
+use crate::cause::{Cause, Causes, Choice, Collector, OnSibling};
 use crate::limit::{ClaimPer, LateAllowance, Until};
 use crate::taint::Taint;
 
@@ -324,6 +324,9 @@ pub struct Followed {
     pub waits_with: String,
     /// The source of the period.
     pub period_from: PeriodSource,
+    /// The source of the events from which its cycles were told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub followed_by: Option<Collector>,
 }
 
 /// A thread of a program.

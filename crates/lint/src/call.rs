@@ -210,7 +210,7 @@ pub fn slept(event: &LintEvent, call: Option<u32>, model: &Model) -> Option<(Rul
     }
     match wait {
         // Other rules judge the called function, the lock, or the fault.
-        Wait::Sleep { .. } | Wait::Lock { .. } | Wait::Kernel | Wait::Yield => None,
+        Wait::Sleep { .. } | Wait::Lock { .. } | Wait::Kernel | Wait::Unknown | Wait::Yield => None,
         Wait::Other(call) if is_end(call) => None,
         _ => Some((Rule::BlockingCall, format!("it slept within a cycle, in {wait}"))),
     }

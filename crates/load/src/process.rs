@@ -79,7 +79,7 @@ impl Process {
         ran.filter(|ns| *ns > 0).unwrap_or(self.ticks)
     }
 
-    /// What its calls read, from wherever, in bytes; `None` where the kernel does not count it
+    /// Bytes that its calls read, from wherever; `None` where the kernel does not count them
     /// (CONFIG_TASK_XACCT).
     pub fn read_bytes(&self) -> Option<u64> {
         let text = text(format!("/proc/{}/io", self.pid))?;

@@ -130,7 +130,8 @@ pub(crate) struct OpenSeries {
 
 /// A row under way.
 pub(crate) struct OpenRow {
-    pub watch: RowWatch,
+    /// Over what may disturb it here: not over a trace of another time.
+    watch: Option<RowWatch>,
     pub series: Vec<OpenSeries>,
     label: String,
     length: Length,
@@ -139,16 +140,27 @@ pub(crate) struct OpenRow {
 }
 
 impl OpenRow {
+    /// A row of a recorded trace: nothing of this machine disturbs it.
+    pub(crate) fn of_trace(label: &str) -> OpenRow {
+        let (series, steal, length) = (Vec::new(), Steal::default(), Length::default());
+        OpenRow { watch: None, series, label: label.to_string(), length, start: None, steal }
+    }
+
     /// A row without series yet, which notes call `label`, under `load` on `cpus`.
     pub(crate) fn begin(label: &str, load: &str, cpus: CpuSet, length: Length) -> OpenRow {
-        let watch = RowWatch::begin(load, cpus);
+        let watch = Some(RowWatch::begin(load, cpus));
         let (series, steal) = (Vec::new(), Steal::default());
         OpenRow { watch, series, label: label.to_string(), length, start: None, steal }
     }
 
     /// Watches a thread of another program, where it is there.
     pub(crate) fn watch_thread(&mut self, what: String, process: u32, thread: u32, cpu: u32) {
-        Seat::of(what, process, thread, cpu, Some(cpu)).into_iter().for_each(|seat| self.watch.add(seat));
+        Seat::of(what, process, thread, cpu, Some(cpu)).into_iter().for_each(|seat| self.adds(seat));
+    }
+
+    /// Watches a thread of this program too.
+    pub(crate) fn adds(&mut self, seat: Arc<Seat>) {
+        self.watch.iter_mut().for_each(|watch| watch.add(Arc::clone(&seat)));
     }
 
     /// Adds a series that has begun, and its entry; its place in the row.
@@ -199,10 +211,13 @@ impl OpenRow {
 
     /// Says when the row begins; its series carry nothing before.
     pub(crate) fn start(&mut self, start_ns: u64) -> Window {
+        let is_here = self.watch.is_some();
         let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
-        let start = Start { window: self.length.from(start_ns), wall };
+        let start = Start { window: self.length.from(start_ns), wall: is_here.then_some(wall) };
         self.start = Some(start);
-        self.steal = Steal::now();
+        if is_here {
+            self.steal = Steal::now();
+        }
         for OpenSeries { drain, recorder, .. } in &mut self.series {
             drain.start(start);
             recorder.iter_mut().for_each(|recorder| recorder.start(start_ns));
@@ -244,8 +259,10 @@ impl OpenRow {
                 swept_ns = Some(now_ns);
             }
             recording.explainer.poll();
-            self.watch.poll();
-            let at = LookAt { now_ns, is_past_end: now_ns >= end_ns, is_stopped: recording.is_stopped() };
+            self.watch.iter_mut().for_each(RowWatch::poll);
+            // The times of a trace are those of another machine.
+            let is_past_end = now_ns >= end_ns && self.watch.is_some();
+            let at = LookAt { now_ns, is_past_end, is_stopped: recording.is_stopped() };
             let taken = source.take(self, at, recording)?;
             for OpenSeries { recorder, drain, .. } in &mut self.series {
                 let explainer = is_explained.then_some(&mut *recording.explainer);
@@ -279,7 +296,7 @@ impl OpenRow {
     fn close(self, recording: &mut Recording<'_>) -> Result<()> {
         let mut result = recording.bundle.settle_spikes().map_err(Into::into);
         let (state, manifest) = (recording.state(), &mut *recording.manifest);
-        let steal = Steal::now();
+        let steal = if self.watch.is_some() { Steal::now() } else { Steal::default() };
         for OpenSeries { spec, entry, drain, end, is_beside, .. } in self.series {
             let key = &spec.key;
             let row = &mut manifest.rows[entry];
@@ -298,7 +315,7 @@ impl OpenRow {
             manifest.taints.extend(end.drift.and_then(|drift| drift_taint(key, drift)));
             result = result.and(drain.finish());
         }
-        let (taints, notes) = self.watch.end(&self.label);
+        let (taints, notes) = self.watch.map(|watch| watch.end(&self.label)).unwrap_or_default();
         manifest.taints.extend(taints);
         manifest.notes.extend(notes);
         result

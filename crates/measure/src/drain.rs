@@ -24,8 +24,8 @@ use crate::short_gaps::ShortGaps;
 pub struct Start {
     /// Its recorded part, on CLOCK_MONOTONIC.
     pub window: Window,
-    /// The wall time at which that begins.
-    pub wall: SystemTime,
+    /// The wall time at which that begins, where it is known.
+    pub wall: Option<SystemTime>,
 }
 
 /// One series on its way from the measuring thread to the bundle.
@@ -239,11 +239,11 @@ impl Drain {
     /// A spike without its causes.
     fn bare(&self, raw: &RawSpike, start: Start) -> Spike {
         let at_ns = raw.monotonic_ns.saturating_sub(start.window.start_ns);
-        let wall = start.wall + Duration::from_nanos(at_ns);
+        let wall = start.wall.map(|wall| wall + Duration::from_nanos(at_ns));
         Spike {
             at_ns,
             monotonic_ns: raw.monotonic_ns,
-            wall_time: Some(humantime::format_rfc3339_nanos(wall).to_string()),
+            wall_time: wall.map(|wall| humantime::format_rfc3339_nanos(wall).to_string()),
             missed: raw.missed,
             ..Spike::new(self.key.clone(), raw.latency_ns)
         }

@@ -15,6 +15,7 @@ use std::num::NonZeroU64;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use evidence::cause::Collector;
 use evidence::kind::RowKind;
 use evidence::manifest::{Followed, FollowedThread, PeriodSource, RowKey};
 use evidence::taint::Taint;
@@ -24,6 +25,7 @@ use machine::units::exact_us;
 use rt::clock::monotonic_ns;
 use trace::cycle::LoopCycle;
 use trace::follow::{FollowedLoop, Follower, LoopChoice, Poll};
+use trace::recorded::RecordedSource;
 
 use crate::control::{DRAIN_EVERY, LookAt, OpenRow, SampleSource, SourceEnd, TakenSamples};
 use crate::error::Result;
@@ -53,6 +55,17 @@ impl FollowedProgram {
         Ok(follower.map(|follower| FollowedProgram { follower, is_over: false }))
     }
 
+    /// Follows the threads of a recorded trace.
+    pub fn in_trace(trace: RecordedSource, choice: &LoopChoice) -> rt::Result<FollowedProgram> {
+        let follower = Follower::in_trace(trace, choice)?;
+        Ok(FollowedProgram { follower, is_over: false })
+    }
+
+    /// The trace, where it is one.
+    pub fn recorded(&self) -> Option<&RecordedSource> {
+        self.follower.recorded()
+    }
+
     /// The first loop's thread, by which the run is described.
     pub fn thread(&self) -> Option<&Thread> {
         self.follower.loops().first().map(|found| &found.thread)
@@ -60,6 +73,9 @@ impl FollowedProgram {
 
     /// Changes of it while it was measured.
     fn changes(&self) -> Vec<String> {
+        if let Some(trace) = self.recorded() {
+            return trace.missing().into_iter().collect();
+        }
         match (self.is_over, self.follower.goes_on_as()) {
             (true, Some(name)) => {
                 return vec![format!(
@@ -115,24 +131,26 @@ fn other_period(name: &str, given: NonZeroU64, seen: NonZeroU64) -> Option<Strin
     })
 }
 
-fn followed(found: &FollowedLoop) -> Followed {
+fn followed(found: &FollowedLoop, collector: Collector) -> Followed {
     let Thread { id, name, policy, priority, .. } = &found.thread;
     let (name, policy) = (name.clone(), policy.name().to_string());
     Followed {
         thread: FollowedThread { tid: *id, name, policy, priority: *priority },
         waits_with: found.waits_with.clone(),
         period_from: if found.is_given { PeriodSource::Given } else { PeriodSource::Inferred },
+        followed_by: Some(collector),
     }
 }
 
 impl Program for FollowedProgram {
     fn loops(&self) -> Vec<LoopFound> {
         let loops = self.follower.loops().iter().zip(self.names());
+        let collector = self.follower.collector();
         let found = |(found, name): (&FollowedLoop, String)| LoopFound {
             cpu: found.thread.last_cpu,
             period: found.period,
             thread_name: Some(name),
-            followed: Some(followed(found)),
+            followed: Some(followed(found, collector)),
         };
         loops.map(found).collect()
     }
@@ -161,8 +179,12 @@ impl Program for FollowedProgram {
     ) -> Result<()> {
         let Some(load) = series.first().map(|spec| spec.key.load.clone()) else { return Ok(()) };
         let cpus = series.iter().map(|spec| spec.key.cpu).collect();
-        let mut row = OpenRow::begin(RowKind::Loop.name(), &load, cpus, length);
-        let window = row.start(monotonic_ns());
+        let is_here = self.recorded().is_none();
+        let mut row = match is_here {
+            true => OpenRow::begin(RowKind::Loop.name(), &load, cpus, length),
+            false => OpenRow::of_trace(RowKind::Loop.name()),
+        };
+        let window = row.start(self.recorded().map_or_else(monotonic_ns, RecordedSource::first_ns));
         let (mut loops, mut threads) = (Vec::new(), Vec::new());
         for (found, spec) in self.follower.loops().iter().zip(series) {
             let grid = Grid { period: found.period, is_kept: found.has_grid };
@@ -170,8 +192,10 @@ impl Program for FollowedProgram {
             loops.push(OpenLoop::new(series, spec, window.loops));
             recording.explainer.follows(&spec.key);
             let Thread { process, id, name, .. } = &found.thread;
-            row.watch_thread(format!("the thread {name}"), *process, *id, spec.key.cpu);
-            threads.push((spec.key.cpu, *id));
+            if is_here {
+                row.watch_thread(format!("the thread {name}"), *process, *id, spec.key.cpu);
+                threads.push((spec.key.cpu, *id));
+            }
         }
         recording.write_manifest()?;
         recording.explainer.arm(&threads);
@@ -223,11 +247,14 @@ impl FollowedLoops<'_> {
 impl SampleSource for FollowedLoops<'_> {
     fn take(&mut self, row: &mut OpenRow, at: LookAt, recording: &mut Recording<'_>) -> Result<TakenSamples> {
         let mut is_more = true;
-        for _ in 0..POLLS {
+        // What a series holds at once is bounded by time.
+        let polls = if self.program.recorded().is_some() { 1 } else { POLLS };
+        for _ in 0..polls {
             let poll = self.program.follower.poll();
             self.lost += poll.lost;
             if poll.lost > 0 {
-                self.lost_until_ns = monotonic_ns();
+                self.lost_until_ns =
+                    self.program.recorded().map_or_else(monotonic_ns, RecordedSource::last_ns);
             }
             self.record(&poll, row, recording)?;
             self.program.is_over = self.program.is_over || poll.is_over;
@@ -237,13 +264,14 @@ impl SampleSource for FollowedLoops<'_> {
             }
         }
         let is_over = at.is_last() || self.program.is_over || self.loops.iter().all(|open| open.left == 0);
+        let now_ns = self.program.recorded().map_or(at.now_ns, RecordedSource::last_ns);
         for (open, found) in self.loops.iter_mut().zip(self.program.follower.loops()) {
             open.series.lost(self.lost, row);
             if is_over {
                 // After lost records it is unknown what it did since its last cycle: the next one would tell.
                 let is_known = open.due_ns >= self.lost_until_ns;
                 let goes_on = !found.is_over && open.left > 0 && is_known;
-                open.series.rest(goes_on.then_some(at.now_ns), row, recording)?;
+                open.series.rest(goes_on.then_some(now_ns), row, recording)?;
             }
         }
         let may_rest = recording.bundle.is_long_run() && self.loops.len() <= FEW;

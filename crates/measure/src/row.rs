@@ -174,7 +174,7 @@ impl Threads {
                 refusal.get_or_insert(error);
                 (Granted::default(), Vec::new())
             });
-            seats.into_iter().for_each(|seat| row.watch.add(seat));
+            seats.into_iter().for_each(|seat| row.adds(seat));
             let first = row.series.len();
             for (n, (spec, drain)) in drained.into_iter().enumerate() {
                 row.add(spec, &granted, (None, drain), n > 0, recording.manifest);

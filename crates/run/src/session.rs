@@ -189,8 +189,12 @@ fn look(spec: &RunSpec, machine: &Snapshot) -> Result<Vec<PreflightFinding>> {
 /// Where a bundle goes that was given no folder: `evidence/` and the time.
 pub fn default_folder() -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let mut folder = PathBuf::from("evidence").join(now.replace([':', '-'], ""));
-    let first = folder.clone();
+    unused_folder(PathBuf::from("evidence").join(now.replace([':', '-'], "")))
+}
+
+/// A folder of that name, or with a number behind it, that is not there yet.
+pub fn unused_folder(first: PathBuf) -> PathBuf {
+    let mut folder = first.clone();
     for n in 2.. {
         if !untrusted::is_there(&folder) {
             break;

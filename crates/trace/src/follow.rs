@@ -7,18 +7,21 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use cause::names::Names;
+use evidence::cause::Collector;
 use machine::inventory::Thread;
 
 use crate::blame::CycleCauses;
-use crate::bpf::ThreadWatch;
 use crate::code::ProgramCode;
 use crate::cycle::{BoundCounts, LoopCycle, lock_owner};
 use crate::record::{Boundary, ThreadEvent, ThreadRecord};
+use crate::recorded::RecordedSource;
 use crate::scene::{Scene, live_name};
-use crate::search::{self, numbered};
+use crate::search::{self, FoundLoops, numbered};
+use crate::source::RecordSource;
 use crate::{Result, own, process, trial};
 
-pub use crate::search::{FollowedLoop, LoopChoice, chosen};
+pub use crate::choice::LoopChoice;
+pub use crate::search::{FollowedLoop, chosen};
 
 /// The result of a poll.
 #[derive(Debug, Default)]
@@ -36,7 +39,8 @@ pub struct Poll {
 /// A process whose loops are followed.
 #[derive(Debug)]
 pub struct Follower {
-    bpf: ThreadWatch,
+    source: RecordSource,
+    /// The process; 0 of a trace, which names none.
     process: u32,
     loops: Vec<FollowedLoop>,
     left_out: Option<String>,
@@ -44,6 +48,8 @@ pub struct Follower {
     names: Names,
     /// Its threads, by the numbers in its own PID namespace, if that is another one.
     numbers: BTreeMap<u32, u32>,
+    /// The names of threads that a trace tells.
+    threads: BTreeMap<u32, String>,
     preemption: String,
     /// The real-time threads that it had when its loops were found.
     known: BTreeSet<u32>,
@@ -76,6 +82,9 @@ const LATECOMERS: usize = 8;
 /// Such a wait is worth to watch the thread that ends it.
 const LONG_WAIT_NS: u64 = 50_000;
 
+/// A folder that does not exist.
+const NOWHERE: &str = "/nonexistent";
+
 /// The most owners of locks, and threads that end waits, that are watched.
 const OWNERS: usize = 32;
 
@@ -90,28 +99,53 @@ impl Follower {
         process::check_numbers(process)?;
         let names = Names::read(Path::new("/"));
         let avoided: Vec<u32> = real_time(process).values().filter_map(|thread| thread.last_cpu).collect();
-        let mut bpf = trial::start(&names, &avoided)?;
-        let Some(found) = search::loops(&mut bpf, process, choice, stop)? else { return Ok(None) };
-        let numbers = process::inner_numbers(process);
-        let lost = bpf.lost();
-        let known = real_time(process).into_keys().collect();
+        let mut source = trial::start(choice.source, &names, &avoided)?;
+        let Some(found) = search::loops(&mut source, process, choice, stop)? else { return Ok(None) };
         Ok(Some(Follower {
-            bpf,
             process,
+            names,
+            numbers: process::inner_numbers(process),
+            known: real_time(process).into_keys().collect(),
+            code: RefCell::new(ProgramCode::of(process)),
+            has_bounds: choice.bounds.is_some() && choice.threads.is_empty(),
+            ..Follower::of(source, found, preemption)
+        }))
+    }
+
+    /// Follows the threads of a recorded trace, from its begin on.
+    pub fn in_trace(mut trace: RecordedSource, choice: &LoopChoice) -> Result<Follower> {
+        let found = search::in_trace(&mut trace, choice)?;
+        trace.rewind()?;
+        found.loops.iter().for_each(|found| trace.watch(found.thread.id));
+        let (names, threads) = (trace.names().clone(), trace.threads().clone());
+        let source = RecordSource::Recorded(Box::new(trace));
+        Ok(Follower { names, threads, ..Follower::of(source, found, "") })
+    }
+
+    fn of(source: RecordSource, found: FoundLoops, preemption: &str) -> Follower {
+        Follower {
+            lost: source.lost(),
+            source,
+            process: 0,
             loops: found.loops,
             left_out: found.left_out,
-            lost,
-            names,
-            numbers,
+            names: Names::default(),
+            numbers: BTreeMap::new(),
+            threads: BTreeMap::new(),
             preemption: preemption.to_string(),
-            known,
+            known: BTreeSet::new(),
             recent: VecDeque::new(),
             stacks: VecDeque::new(),
-            code: RefCell::new(ProgramCode::of(process)),
+            code: RefCell::default(),
             latecomers: BTreeSet::new(),
-            has_bounds: choice.bounds.is_some() && choice.threads.is_empty(),
+            has_bounds: false,
             owners: BTreeSet::new(),
-        }))
+        }
+    }
+
+    /// The trace that is followed, where it is one.
+    pub fn recorded(&self) -> Option<&RecordedSource> {
+        self.source.recorded()
     }
 
     /// The loops, in the order of their threads' numbers.
@@ -146,9 +180,14 @@ impl Follower {
         self.left_out.as_deref()
     }
 
+    /// The source of its events, by its name in evidence.
+    pub fn collector(&self) -> Collector {
+        self.source.collector()
+    }
+
     /// The kinds of events that this kernel does not report, in sentences.
     pub fn could_not_see(&self) -> &[String] {
-        self.bpf.could_not_see()
+        self.source.could_not_see()
     }
 
     /// The causes of a cycle of the loop at `place`. The last poll must have returned the cycle.
@@ -160,13 +199,15 @@ impl Follower {
             stacks: self.stacks.make_contiguous(),
             names: &self.names,
             numbers: &self.numbers,
+            threads: &self.threads,
             preemption: &self.preemption,
             code: &self.code,
-            root: Path::new("/"),
+            // Nothing of this machine is known of a trace.
+            root: Path::new(if self.source.recorded().is_some() { NOWHERE } else { "/" }),
         };
         let causes = CycleCauses::of(cycle, &scene);
         if own::is_most(&causes.response) {
-            self.bpf.sample(found.thread.id);
+            self.source.sample(found.thread.id);
         }
         causes
     }
@@ -187,7 +228,7 @@ impl Follower {
                 )
             }));
         }
-        let withheld = self.bpf.withheld();
+        let withheld = self.source.withheld();
         if withheld > 0 {
             notes.push(format!("{withheld} call stacks were left out: too many waits at once"));
         }
@@ -210,14 +251,14 @@ impl Follower {
     fn watch_other(&mut self, thread: u32) {
         let is_known =
             self.owners.contains(&thread) || self.loops.iter().any(|found| found.thread.id == thread);
-        if !is_known && self.owners.len() < OWNERS && self.bpf.watch(thread).is_ok() {
+        if !is_known && self.owners.len() < OWNERS && self.source.watch(thread).is_ok() {
             self.owners.insert(thread);
         }
     }
 
     /// The records that were lost since the last call.
     fn newly_lost(&mut self) -> u64 {
-        let before = std::mem::replace(&mut self.lost, self.bpf.lost());
+        let before = std::mem::replace(&mut self.lost, self.source.lost());
         self.lost - before
     }
 
@@ -228,7 +269,7 @@ impl Follower {
         let recent = (RECENT_OF_ONE * self.loops.len()).clamp(*RECENT.start(), *RECENT.end());
         let mut taken = 0;
         while taken < AT_ONCE
-            && let Some(record) = self.bpf.take_one()
+            && let Some(record) = self.source.take_one()
         {
             taken += 1;
             if matches!(record.kind, ThreadEvent::UserStack(_)) {
@@ -255,14 +296,14 @@ impl Follower {
                     found.cycles.spins(*part);
                 }
                 // The first fault is not timed, so that a loop without faults is not slowed down.
-                ThreadEvent::Fault { .. } => self.bpf.time_faults_of(record.thread),
+                ThreadEvent::Fault { .. } => self.source.time_faults_of(record.thread),
                 ThreadEvent::Exited => found.is_over = true,
                 // All other threads have ended with it.
                 ThreadEvent::Executed { .. } => self.loops.iter_mut().for_each(|found| found.is_over = true),
                 _ => {}
             }
         }
-        poll.is_more = taken == AT_ONCE;
+        poll.is_more = taken == AT_ONCE || self.source.is_more();
         poll.lost = self.newly_lost();
         if let Some(owner) = owner {
             self.watch_owner(owner);
@@ -273,11 +314,11 @@ impl Follower {
         if poll.is_more {
             return poll;
         }
-        // The first thread stays as a zombie, the others vanish.
-        let is_alive = process::lives(self.process);
+        let is_over = self.source.is_over(self.process);
         for found in &mut self.loops {
+            // The first thread stays as a zombie, the others vanish.
             let task = format!("/proc/{}/task/{}", self.process, found.thread.id);
-            found.is_over |= !is_alive || !untrusted::is_there(&task);
+            found.is_over |= is_over || (self.process != 0 && !untrusted::is_there(&task));
         }
         poll.is_over = self.loops.iter().all(|found| found.is_over);
         poll

@@ -123,6 +123,7 @@ mod tests {
             thread: 7,
             names: &names,
             numbers: &numbers,
+            threads: &BTreeMap::new(),
             preemption: "PREEMPT",
             code: &code,
             root: Path::new("/nonexistent"),

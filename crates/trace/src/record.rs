@@ -253,6 +253,8 @@ pub struct Leaving {
     pub boundary: Option<Boundary>,
     /// The system call in which it left.
     pub call: Option<u32>,
+    /// Whether nothing tells in which call it left, or whether in one.
+    pub is_call_unknown: bool,
     /// The call's first arguments.
     pub arguments: [u64; 4],
     /// Of a futex, its word and the three that follow it in memory.

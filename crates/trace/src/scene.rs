@@ -24,6 +24,8 @@ pub struct Scene<'a> {
     pub names: &'a Names,
     /// The program's threads, by the numbers in a lock's word, if these are different.
     pub numbers: &'a BTreeMap<u32, u32>,
+    /// The names of threads that do not run here: those of a recorded trace.
+    pub threads: &'a BTreeMap<u32, String>,
     /// The kernel's preemption model: `PREEMPT_NONE`.
     pub preemption: &'a str,
     /// The program's own functions.
@@ -125,7 +127,7 @@ impl Scene<'_> {
             .collect();
         came.sort_by_key(|(at_ns, ..)| *at_ns);
         for (_, thread, _) in came.iter_mut().filter(|(_, thread, _)| thread.name.is_empty()) {
-            thread.name = live_name(thread.id);
+            thread.name = self.thread_name(thread.id);
         }
         came
     }
@@ -152,6 +154,19 @@ impl Scene<'_> {
         if self.numbers.is_empty() { Some(inner) } else { self.numbers.get(&inner).copied() }
     }
 
+    /// A thread's name: that of the trace, else its current one.
+    pub fn thread_name(&self, thread: u32) -> String {
+        self.threads.get(&thread).cloned().unwrap_or_else(|| name_below(self.root, thread))
+    }
+
+    /// A thread with its name: the recorded one, else its current name.
+    pub fn owner(&self, tid: u32, known: Option<&Owner>) -> Owner {
+        match known.filter(|by| by.tid == tid) {
+            Some(same) => same.clone(),
+            None => Owner { tid, name: self.thread_name(tid), ..Owner::default() },
+        }
+    }
+
     /// The name of a lock; its address where it has none.
     pub fn lock(&self, address: u64) -> String {
         self.data(address).unwrap_or_else(|| shown(address))
@@ -165,15 +180,10 @@ impl Scene<'_> {
 
 /// A thread's name, while it runs.
 pub fn live_name(thread: u32) -> String {
-    let path = format!("/proc/{thread}/comm");
-    let name = untrusted::text(Path::new(&path)).unwrap_or_default();
-    name.trim_end().to_string()
+    name_below(Path::new("/"), thread)
 }
 
-/// A thread with its name: the recorded one, else its current name.
-pub fn owner(tid: u32, known: Option<&Owner>) -> Owner {
-    match known.filter(|by| by.tid == tid) {
-        Some(same) => same.clone(),
-        None => Owner { tid, name: live_name(tid), ..Owner::default() },
-    }
+fn name_below(root: &Path, thread: u32) -> String {
+    let name = untrusted::text(root.join(format!("proc/{thread}/comm"))).unwrap_or_default();
+    name.trim_end().to_string()
 }

@@ -15,13 +15,15 @@ use rt::clock::monotonic_ns;
 use symbols::ProcessCode;
 
 use crate::boundary::{CycleBounds, FoundPlaces};
-use crate::bpf::ThreadWatch;
+use crate::choice::LoopChoice;
 use crate::cycle::{CycleCutter, LoopCycle};
 use crate::described::{self, BY_PLACES};
 use crate::model::{FEWEST, FEWEST_OF_KNOWN, Model, Release, infer, repeats};
 use crate::places::{COMPARED, WaitPlaces};
 use crate::process;
 use crate::record::{Boundary, Stay, ThreadEvent};
+use crate::recorded::RecordedSource;
+use crate::source::{AT_ONCE, RecordSource};
 use crate::{Error, Result};
 
 /// How long threads are watched before their loops are inferred, and how often the selected threads are
@@ -55,19 +57,6 @@ const THREADS: usize = 4_096;
 
 /// The most loops of one process that are measured: each has three rows, of about a megabyte each.
 const LOOPS: usize = 64;
-
-/// The selection of a process' loops.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LoopChoice {
-    /// Threads by name or number; empty: the real-time threads, or all where there is none.
-    pub threads: Vec<String>,
-    /// The period, where the user knows it.
-    pub period: Option<NonZeroU64>,
-    /// Begin and end of cycles, if the user named them: the loops are those of the threads that reach them.
-    pub bounds: Option<CycleBounds>,
-    /// Whether the program was just started, and may not have made its threads yet.
-    pub is_starting: bool,
-}
 
 /// A loop that is followed.
 #[derive(Debug)]
@@ -108,7 +97,10 @@ struct Past {
 
 /// A search under way.
 struct Search<'a> {
+    /// The process; 0 in a recorded trace, which names none.
     process: u32,
+    /// The followed process or trace, for errors.
+    subject: String,
     choice: &'a LoopChoice,
     /// The selected threads, by number.
     threads: BTreeMap<u32, Thread>,
@@ -135,17 +127,17 @@ pub(crate) struct FoundLoops {
 
 /// Watches the process until its loops are known. `None` if `stop` was set before.
 pub(crate) fn loops(
-    bpf: &mut ThreadWatch,
+    source: &mut RecordSource,
     process: u32,
     choice: &LoopChoice,
     stop: &AtomicBool,
 ) -> Result<Option<FoundLoops>> {
     let began = Instant::now();
-    let threads = BTreeMap::new();
     let mut search = Search {
         process,
+        subject: subject(process),
         choice,
-        threads,
+        threads: BTreeMap::new(),
         pasts: BTreeMap::new(),
         since: began,
         asked: began,
@@ -154,25 +146,25 @@ pub(crate) fn loops(
         code: ProcessCode::open(process).ok(),
         is_go: false,
     };
-    search.bind(bpf)?;
-    search.ask(bpf, began)?;
+    search.bind(source)?;
+    search.ask(source, began)?;
     loop {
         if stop.load(Ordering::SeqCst) {
             return Ok(None);
         }
         std::thread::sleep(LOOK);
-        search.take(bpf);
-        search.tell_places_apart(bpf)?;
+        search.take(source);
+        search.tell_places_apart(source)?;
         if !process::lives(process) {
             let why = format!(
                 "the process ended after {:.1} s, before its loops were known",
                 began.elapsed().as_secs_f64()
             );
-            return Err(cannot(process, why, "let it run for longer"));
+            return Err(search.cannot(why, "let it run for longer"));
         }
         if search.asked.elapsed() >= LEAST {
-            search.bind(bpf)?;
-            search.ask(bpf, began)?;
+            search.bind(source)?;
+            search.ask(source, began)?;
         }
         let watched_for = search.since.elapsed();
         let is_known =
@@ -184,22 +176,84 @@ pub(crate) fn loops(
     }
     if search.takes_turns() {
         let [why, cure] = described::TAKES_TURNS;
-        return Err(cannot(process, why.to_string(), cure));
+        return Err(search.cannot(why.to_string(), cure));
     }
-    let found = search.found();
-    match found.len() {
-        0 => Err(search.none(began.elapsed())),
-        count if count > LOOPS => {
-            let why = format!("{count} of its threads run loops; isolator measures at most {LOOPS}");
-            Err(cannot(process, why, "name some with --thread"))
+    // Its threads' current state: a program may set them up while it is watched.
+    let now = |thread: &Thread| live_thread(Some(thread.process), thread.id);
+    search.loops(search.found(now), began.elapsed()).map(Some)
+}
+
+/// The loops of the threads of a recorded trace, from its begin on.
+pub(crate) fn in_trace(source: &mut RecordedSource, choice: &LoopChoice) -> Result<FoundLoops> {
+    let began = Instant::now();
+    let mut search = Search {
+        process: 0,
+        subject: source.subject(),
+        choice,
+        threads: BTreeMap::new(),
+        pasts: BTreeMap::new(),
+        since: began,
+        asked: began,
+        bound: None,
+        may_come: false,
+        code: None,
+        is_go: false,
+    };
+    source.watch_all();
+    let (mut first_ns, mut looked_ns) = (None, 0);
+    while let Some(record) = source.read_one() {
+        let ThreadEvent::Stay(stay) = record.kind else { continue };
+        let past = search.pasts.entry(record.thread).or_default();
+        past.last_cpu = Some(record.cpu);
+        if past.stays.len() < KEPT {
+            past.stays.push(*stay);
         }
-        _ => Ok(Some(FoundLoops { left_out: search.left_out(&found), loops: found })),
+        let since_ns = *first_ns.get_or_insert(record.at_ns);
+        let step_ns = LEAST.as_nanos() as u64;
+        if record.at_ns.saturating_sub(looked_ns.max(since_ns)) < step_ns {
+            continue;
+        }
+        looked_ns = record.at_ns;
+        search.threads = source.chosen(choice, &search.last_stays());
+        let is_known = !search.threads.is_empty() && search.threads.keys().all(|id| search.knows(*id));
+        let is_over = Duration::from_nanos(record.at_ns - since_ns) >= search.most();
+        if is_known || (is_over && !search.threads.is_empty()) {
+            break;
+        }
     }
+    search.threads = source.chosen(choice, &search.last_stays());
+    if search.threads.is_empty() {
+        return Err(source.no_thread(choice));
+    }
+    let waited = Duration::from_nanos(source.last_ns().saturating_sub(first_ns.unwrap_or(0)));
+    search.loops(search.found(|thread| Some(thread.clone())), waited)
 }
 
 impl Search<'_> {
+    /// The loops that were found, if they are some and not too many.
+    fn loops(&self, found: Vec<FollowedLoop>, waited: Duration) -> Result<FoundLoops> {
+        match found.len() {
+            0 => Err(self.none(waited)),
+            count if count > LOOPS => {
+                let why = format!("{count} of its threads run loops; isolator measures at most {LOOPS}");
+                Err(self.cannot(why, "name some with --thread"))
+            }
+            _ => Ok(FoundLoops { left_out: self.left_out(&found), loops: found }),
+        }
+    }
+
+    /// The last stay of each thread, with its CPU.
+    fn last_stays(&self) -> BTreeMap<u32, (u32, &Stay)> {
+        let pasts = self.pasts.iter();
+        pasts.filter_map(|(id, past)| Some((*id, (past.last_cpu?, past.stays.last()?)))).collect()
+    }
+
+    fn cannot(&self, why: String, cure: &str) -> Error {
+        Error::new(format!("follow {}", self.subject), why, cure)
+    }
+
     /// Makes threads report when they reach begin and end of cycles.
-    fn bind(&mut self, bpf: &mut ThreadWatch) -> Result<()> {
+    fn bind(&mut self, source: &mut RecordSource) -> Result<()> {
         let (Some(bounds), None) = (&self.choice.bounds, &self.bound) else { return Ok(()) };
         let found = match bounds.find(self.process) {
             // It may not have mapped its libraries yet.
@@ -209,8 +263,8 @@ impl Search<'_> {
         };
         let thread = process::living_thread(self.process).unwrap_or(self.process);
         // The end first: otherwise the first cycle has none.
-        bpf.bound(thread, false, &found[1])?;
-        bpf.bound(thread, true, &found[0])?;
+        source.bound(thread, false, &found[1])?;
+        source.bound(thread, true, &found[0])?;
         self.since = Instant::now();
         self.bound = Some(found);
         Ok(())
@@ -227,15 +281,16 @@ impl Search<'_> {
     }
 
     /// Looks up the selected threads.
-    fn ask(&mut self, bpf: &mut ThreadWatch, began: Instant) -> Result<()> {
+    fn ask(&mut self, source: &mut RecordSource, began: Instant) -> Result<()> {
         let threads = match self.meant() {
             // It may not have made them yet.
             Err(_) if self.choice.is_starting && began.elapsed() < MOST => BTreeMap::new(),
             threads => threads?,
         };
         for thread in threads.keys().filter(|thread| !self.threads.contains_key(thread)) {
-            bpf.watch_waits_of(*thread, if self.choice.bounds.is_none() { COMPARED } else { 0 })?;
+            source.watch_waits_of(*thread, if self.choice.bounds.is_none() { COMPARED } else { 0 })?;
         }
+        source.arm()?;
         if !threads.keys().eq(self.threads.keys()) {
             self.since = Instant::now();
         }
@@ -243,8 +298,9 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn take(&mut self, bpf: &mut ThreadWatch) {
-        for record in bpf.take() {
+    fn take(&mut self, source: &mut RecordSource) {
+        let records = std::iter::from_fn(|| source.take_one()).take(AT_ONCE);
+        for record in records.collect::<Vec<_>>() {
             match record.kind {
                 ThreadEvent::Stay(stay) => {
                     let past = self.pasts.entry(record.thread).or_default();
@@ -262,7 +318,7 @@ impl Search<'_> {
                     self.pasts.clear();
                     self.code.iter_mut().for_each(ProcessCode::forget);
                     self.since = Instant::now();
-                    bpf.unbound();
+                    source.unbound();
                     (self.bound, self.may_come) = (None, true);
                 }
                 _ => {}
@@ -271,7 +327,7 @@ impl Search<'_> {
     }
 
     /// Learns from stacks where a caller tells the waits of a thread apart, if they are no plain loop.
-    fn tell_places_apart(&mut self, bpf: &mut ThreadWatch) -> Result<()> {
+    fn tell_places_apart(&mut self, source: &mut RecordSource) -> Result<()> {
         let is_new = |thread: &u32| self.pasts.get(thread).is_some_and(|past| past.places.has_new());
         let is_plain = |model: Model| model.is_plain(self.given_ns());
         let is_unclear =
@@ -280,7 +336,7 @@ impl Search<'_> {
         for thread in unclear {
             let (Some(past), Some(code)) = (self.pasts.get_mut(&thread), &mut self.code) else { continue };
             if let Some(offset) = past.places.tell_apart(code) {
-                bpf.tell_callers_apart(thread, offset)?;
+                source.tell_callers_apart(thread, offset)?;
                 (past.told_ns, past.stays) = (monotonic_ns(), Vec::new());
             }
         }
@@ -328,7 +384,8 @@ impl Search<'_> {
         }
     }
 
-    fn found(&self) -> Vec<FollowedLoop> {
+    /// The loops of the selected threads, which are `now` as it says.
+    fn found(&self, now: impl Fn(&Thread) -> Option<Thread>) -> Vec<FollowedLoop> {
         let is_given = self.choice.period.is_some();
         let of_thread = |thread: &Thread| {
             let (cycles, kind) = match (&self.choice.bounds, &self.bound) {
@@ -336,8 +393,7 @@ impl Search<'_> {
                 (Some(bounds), Some(found)) => self.between(thread.id, bounds.shown(found))?,
                 (Some(_), None) => return None,
             };
-            // Its current state: a program may set its threads up while it is watched.
-            let thread = live_thread(Some(thread.process), thread.id)?;
+            let thread = now(thread)?;
             let last_cpu = self.pasts.get(&thread.id).and_then(|past| past.last_cpu);
             let thread = Thread { last_cpu: last_cpu.or(thread.last_cpu), ..thread };
             let LoopKind { waits_with, has_grid, due, period, seen_period, mut notes } = kind;
@@ -440,7 +496,7 @@ impl Search<'_> {
             let count = self.threads.len();
             format!("none of its {count} threads waited for anything {FEWEST} times")
         });
-        cannot(self.process, why, &cure)
+        self.cannot(why, &cure)
     }
 
     fn none_between(&self, bounds: &CycleBounds, [begin, end]: &[FoundPlaces; 2], waited: Duration) -> Error {
@@ -469,7 +525,7 @@ impl Search<'_> {
                 "give the --period",
             ),
         };
-        cannot(self.process, why, cure)
+        self.cannot(why, cure)
     }
 }
 
@@ -483,8 +539,12 @@ struct LoopKind {
     notes: Vec<String>,
 }
 
+fn subject(process: u32) -> String {
+    format!("the process {process}")
+}
+
 fn cannot(process: u32, why: String, cure: &str) -> Error {
-    Error::on("follow the process", process, why, cure)
+    Error::on("follow", subject(process), why, cure)
 }
 
 /// The selected threads of `process`, by number.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trial of the BPF part before use: a thread of this program sleeps and is woken a few times. The BPF
-//! part must report its stays, the due times of its timers, its waker, and the kernel functions at a wakeup
-//! after which it had to wait.
+//! The trial of a source before use: a thread of this program sleeps and is woken a few times. The source
+//! must report its stays, the due times of its timers, its waker, and the kernel functions at a wakeup after
+//! which it had to wait.
 //!
 //! Versions of kernels do not decide: `threads.bpf.c` reads structures that change between versions, and any
 //! kernel on which the trial succeeds is good. Thread and waker share a CPU that no followed loop used last,
@@ -19,7 +19,10 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::ClockId;
 
 use crate::bpf::ThreadWatch;
+use crate::choice::SourceChoice;
+use crate::live::LiveTrace;
 use crate::record::{Stay, ThreadEvent, ThreadRecord};
+use crate::source::RecordSource;
 use crate::{Error, Result};
 
 const WHAT: &str = "watch a program's threads";
@@ -66,42 +69,61 @@ impl Wakeup {
     }
 }
 
-/// Loads the BPF part, and tries it on a CPU outside of `avoided`, if there is one.
-pub fn start(names: &Names, avoided: &[u32]) -> Result<ThreadWatch> {
+/// Starts the source of the choice, and tries it on a CPU outside of `avoided`, if there is one. Without a
+/// choice it is tracefs where the BPF part is refused, and says why.
+pub fn start(choice: SourceChoice, names: &Names, avoided: &[u32]) -> Result<RecordSource> {
     let root = Path::new("/");
-    policy::healthy(root, WHAT)?;
-    let taint_before = policy::taint(root);
-    let mut bpf = ThreadWatch::load(names)?;
-    let tried = attempt(&mut bpf, avoided);
-    policy::unharmed(root, WHAT, taint_before)?;
-    match tried? {
-        Ok(None) => Ok(bpf),
-        Ok(Some(lacking)) => {
-            let why = format!("in its trial the BPF part did not report {lacking}");
-            Err(Error::new(WHAT, why, "report this with the kernel's version, or use another kernel"))
-        }
-        Err(why) => {
-            bpf.lacks(format!("the trial of the BPF part: {why}"));
-            Ok(bpf)
-        }
+    let bpf = || {
+        policy::healthy(root, WHAT)?;
+        let taint_before = policy::taint(root);
+        let tried = tried(RecordSource::Bpf(Box::new(ThreadWatch::load(names)?)), "BPF part", avoided);
+        policy::unharmed(root, WHAT, taint_before)?;
+        tried
+    };
+    let tracefs = || {
+        let live = LiveTrace::start(root, names)?;
+        tried(RecordSource::Live(Box::new(live)), "source of trace events", avoided)
+    };
+    match choice {
+        SourceChoice::Bpf => bpf(),
+        SourceChoice::Tracefs => tracefs(),
+        SourceChoice::Auto => bpf().or_else(|refused| {
+            let Ok(mut source) = tracefs() else { return Err(refused) };
+            source.lacks(format!("the BPF part, which tells more: {}; {}", refused.why, refused.cure));
+            Ok(source)
+        }),
     }
+}
+
+/// The source that passes its trial.
+fn tried(mut source: RecordSource, name: &str, avoided: &[u32]) -> Result<RecordSource> {
+    match attempt(&mut source, avoided)? {
+        Ok(None) => {}
+        Ok(Some(lacking)) => {
+            let why = format!("in its trial the {name} did not report {lacking}");
+            let cure = "report this with the kernel's version, or use another kernel";
+            return Err(Error::new(WHAT, why, cure));
+        }
+        Err(why) => source.lacks(format!("the trial of the {name}: {why}")),
+    }
+    Ok(source)
 }
 
 /// Reasons for a partial trial.
 type Trying<T> = std::result::Result<T, String>;
 
 /// The events that it did not report; the inner error is a reason why it cannot be tried.
-fn attempt(bpf: &mut ThreadWatch, avoided: &[u32]) -> Result<Trying<Option<&'static str>>> {
+fn attempt(source: &mut RecordSource, avoided: &[u32]) -> Result<Trying<Option<&'static str>>> {
     let own = thread::affinity();
     let cpu = own.iter().find(|cpu| !avoided.contains(cpu)).or(own.first()).copied().unwrap_or(0);
     let mut lacking = None;
     for _ in 0..ATTEMPTS {
-        let watch = |thread| bpf.watch(thread);
+        let watch = |thread| source.watch(thread).and_then(|()| source.arm());
         let happened = match provoke(cpu, watch)? {
             Ok(happened) => happened,
             Err(why) => return Ok(Err(why)),
         };
-        lacking = untold(&happened, &bpf.take());
+        lacking = untold(&happened, &source.take_all(), source.has_calls());
         if lacking.is_none() {
             break;
         }
@@ -110,7 +132,7 @@ fn attempt(bpf: &mut ThreadWatch, avoided: &[u32]) -> Result<Trying<Option<&'sta
 }
 
 /// The first event that happened and is not in the records.
-fn untold(happened: &Happened, records: &[ThreadRecord]) -> Option<&'static str> {
+fn untold(happened: &Happened, records: &[ThreadRecord], has_calls: bool) -> Option<&'static str> {
     let own = || records.iter().filter(|record| record.thread == happened.thread);
     let stays = || {
         own().filter_map(|record| match &record.kind {
@@ -119,7 +141,8 @@ fn untold(happened: &Happened, records: &[ThreadRecord]) -> Option<&'static str>
         })
     };
     let sleep = syscalls::Sysno::clock_nanosleep as u32;
-    if !stays().any(|stay| stay.leaving.sleeps && stay.leaving.call == Some(sleep)) {
+    let is_sleep = |stay: &Stay| stay.leaving.sleeps && (!has_calls || stay.leaving.call == Some(sleep));
+    if !stays().any(is_sleep) {
         return Some("a thread's stays on its CPU, and the system call in which it sleeps");
     }
     let is_due = |stay: &Stay| stay.waking.due_ns.is_some_and(|due_ns| happened.due_ns.contains(&due_ns));

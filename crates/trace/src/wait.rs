@@ -84,6 +84,8 @@ pub enum Wait {
     Other(u32),
     /// No system call: the kernel made it wait, for example for a page.
     Kernel,
+    /// A system call or the kernel's own wait: no event tells which.
+    Unknown,
     /// None of its own: it was stopped, by a signal, a debugger or the freezer.
     Stopped,
 }
@@ -99,7 +101,7 @@ impl Wait {
             return None;
         }
         let Some(call) = leaving.call.and_then(|call| Sysno::new(call as usize)) else {
-            return Some(Wait::Kernel);
+            return Some(if leaving.is_call_unknown { Wait::Unknown } else { Wait::Kernel });
         };
         let [first, second, third, _] = leaving.arguments;
         let descriptor = first as u32;
@@ -203,6 +205,7 @@ impl fmt::Display for Wait {
                 None => write!(out, "system call {call}"),
             },
             Wait::Kernel => out.write_str("the kernel"),
+            Wait::Unknown => out.write_str("a call that is not known"),
             Wait::Stopped => write!(out, "stopped {STOPPED}"),
         }
     }

@@ -14,7 +14,7 @@ use evidence::cause::{Cause, CauseKind, ChainLink, Owner, QUOTA, STOPPED};
 
 use crate::cycle::{Blocked, LoopCycle, lock_owner};
 use crate::record::{Interrupt, StackTaken, ThreadEvent, Waking};
-use crate::scene::{Scene, owner};
+use crate::scene::Scene;
 use crate::wait::Wait;
 
 /// Shorter times of an owner have no line.
@@ -130,7 +130,7 @@ pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
         Some((name, inherits_priority)) => {
             let mut cause = Cause::timed(CauseKind::Lock, name, begin_ns, part.ns);
             let named = part.owner().and_then(|inner| scene.number(inner));
-            cause.owner = named.map(|tid| owner(tid, ended_by.as_ref())).or(ended_by);
+            cause.owner = named.map(|tid| scene.owner(tid, ended_by.as_ref())).or(ended_by);
             let to_ns = part.from_ns + part.ns;
             if let Some(owner) = &mut cause.owner {
                 let released = scene.user_stack(scene.thread, to_ns, StackTaken::AtRelease);
@@ -194,7 +194,7 @@ fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<Chai
         for part in scene.spun(thread.tid) {
             let ns = within(part.in_ns, part.out_ns);
             let (Some(Wait::Lock { address, .. }), SHORTEST_NS..) = (Wait::of(part), ns) else { continue };
-            let by = lock_owner(part).and_then(|inner| scene.number(inner)).map(|tid| owner(tid, None));
+            let by = lock_owner(part).and_then(|inner| scene.number(inner)).map(|tid| scene.owner(tid, None));
             next = by.clone().map(|by| (by, part.in_ns.max(from_ns), part.out_ns.min(to_ns)));
             add(CauseKind::Lock, scene.lock(address), ns, by);
         }

@@ -9,13 +9,11 @@
 //! Interrupts and NMIs have begin and end events, or the kernel's osnoise tracer reports each with one event
 //! when it has ended ([`By::Osnoise`], `osnoise`).
 
-mod instance;
 mod numbers;
 mod osnoise;
-mod page;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use evidence::cause::{Collector, KernelContext};
 use machine::CpuSet;
@@ -24,11 +22,10 @@ use crate::collect::{BEFORE, Collect};
 use crate::depth::Depth;
 use crate::event::{ContextKind, DelayedWakeup, Event, EventKind, Sent, Task, Vector};
 use crate::{Error, Result};
-use instance::Instance;
+use ftrace::instance::{Instance, remove_leftovers};
+use ftrace::page::{self, PageLayout};
+use ftrace::{ByteOrder, Format};
 use numbers::{call, context, texts, vector};
-use page::Format;
-
-pub use instance::remove_leftovers;
 
 /// The source of interrupts and NMIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +140,19 @@ struct Last {
     prio: Option<i32>,
 }
 
+/// An event of a page.
+#[derive(Debug, Clone, Copy)]
+struct Raw<'a> {
+    monotonic_ns: u64,
+    data: &'a [u8],
+}
+
+/// The events of a page of this kernel.
+fn raw_events(bytes: &[u8]) -> impl Iterator<Item = Raw<'_>> {
+    let events = page::read(bytes, PageLayout::NATIVE).events;
+    events.into_iter().map(|event| Raw { monotonic_ns: event.ns, data: &bytes[event.place] })
+}
+
 /// The running collector.
 #[derive(Debug)]
 pub struct Tracefs {
@@ -164,7 +174,7 @@ pub struct Tracefs {
 impl Tracefs {
     /// Starts to watch `cpus`, and their idle states where they have several.
     pub fn start(root: &Path, cpus: &CpuSet, depth: Depth, has_idle_states: bool, by: By) -> Result<Tracefs> {
-        let tracing = folder(root)?;
+        let tracing = ftrace::instance::folder(root)?;
         remove_leftovers(&tracing);
         let here = match by {
             By::Events => Instance::make(&tracing, "here", |_| Ok(()))?,
@@ -196,7 +206,7 @@ impl Tracefs {
             tracefs.texts = texts(&text);
         }
         if let Ok(text) = untrusted::text(tracing.join("events/ftrace/kernel_stack/format")) {
-            tracefs.stack = Format::parse(&text).unwrap_or_default();
+            tracefs.stack = Format::parse(&text, ByteOrder::NATIVE).unwrap_or_default();
         }
         let interrupts = match by {
             By::Events => INTERRUPTS,
@@ -224,7 +234,7 @@ impl Tracefs {
             if place < SENDERS {
                 // If the kernel refuses this, only the immediate caller is known.
                 let _ = tracefs.sent.write(&format!("events/{event}/trigger"), "stacktrace");
-            } else if *event == WAKING && tracefs.take_stacks_of(&[]).is_err() {
+            } else if *event == WAKING && tracefs.sent.take_stacks_at(WAKING, "pid", &[]).is_err() {
                 let line = "kernel functions that delay a wakeup: this kernel does not report them";
                 tracefs.could_not_see.push(line.to_string());
             }
@@ -239,7 +249,10 @@ impl Tracefs {
     fn enable(&mut self, is_sent: bool, event: &str, filter: Option<&str>, without: &str) {
         let instance = if is_sent { &self.sent } else { &self.here };
         let at = format!("events/{event}");
-        let format = instance.read(&format!("{at}/format")).ok().and_then(|text| Format::parse(&text));
+        let format = instance
+            .read(&format!("{at}/format"))
+            .ok()
+            .and_then(|text| Format::parse(&text, ByteOrder::NATIVE));
         let enabled = format.and_then(|format| {
             if let Some(filter) = filter {
                 instance.write(&format!("{at}/filter"), filter).ok()?;
@@ -262,26 +275,12 @@ impl Tracefs {
         }
     }
 
-    /// From now on the kernel records its stack when one of these threads is woken on a CPU that another
-    /// thread occupies. Stacks of all wakeups would be too expensive.
-    fn take_stacks_of(&self, threads: &[u32]) -> Result<()> {
-        let trigger = format!("events/{WAKING}/trigger");
-        // The idle thread is never woken: with this filter the event can be read, and no stack is taken.
-        let threads = if threads.is_empty() { &[0] } else { threads };
-        let one_of = threads.iter().map(|thread| format!("pid=={thread}")).collect::<Vec<_>>().join("||");
-        let has_trigger = self.sent.read(&trigger).is_ok_and(|text| text.starts_with("stacktrace"));
-        if has_trigger {
-            self.sent.write(&trigger, "!stacktrace")?;
-        }
-        self.sent.write(&trigger, &format!("stacktrace if common_pid!=0&&({one_of})"))
-    }
-
     /// Takes the events of both instances.
     fn take_all(&mut self) -> Result<()> {
         for cpu in self.cpus.clone().iter() {
             for page in self.here.take(cpu)? {
                 let mut last = None;
-                for raw in page::events(&page) {
+                for raw in raw_events(&page) {
                     self.keep(cpu, cpu, raw, &mut last);
                 }
             }
@@ -289,7 +288,7 @@ impl Tracefs {
         for sender in self.sent.cpus() {
             for page in self.sent.take(sender)? {
                 let mut last = None;
-                for raw in page::events(&page) {
+                for raw in raw_events(&page) {
                     self.keep_sent(sender, raw, &mut last);
                 }
             }
@@ -310,12 +309,12 @@ impl Tracefs {
         overwritten.saturating_sub(self.overwritten.insert(cpu, overwritten).unwrap_or(0))
     }
 
-    fn keep(&mut self, of: u32, cpu: u32, raw: page::Raw<'_>, last: &mut Option<Last>) {
+    fn keep(&mut self, of: u32, cpu: u32, raw: Raw<'_>, last: &mut Option<Last>) {
         let Some(id) = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]])) else { return };
         if id == STACK {
             // The stack of the CPU's last request, or of the thread that it woke.
             let Some(Last { of, monotonic_ns, prio }) = *last else { return };
-            let stack = self.stack.array(raw.data, "caller").into_iter().filter(|word| *word > 1 << 32);
+            let stack = self.stack.to_end(raw.data, "caller").into_iter().filter(|word| *word > 1 << 32);
             let Some(events) = self.read.get_mut(&of) else { return };
             let mut events_then = events.iter_mut().rev();
             match events_then.find(|event| event.monotonic_ns == monotonic_ns && event.cpu == cpu) {
@@ -376,7 +375,7 @@ impl Tracefs {
         (name == osnoise::IRQ).then(|| format.number(data, "duration")).flatten()
     }
 
-    fn keep_sent(&mut self, sender: u32, raw: page::Raw<'_>, last: &mut Option<Last>) {
+    fn keep_sent(&mut self, sender: u32, raw: Raw<'_>, last: &mut Option<Last>) {
         let id = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]]));
         let Some(id) = id else { return };
         let leaves = self.formats.get(&id).and_then(|(name, format)| {
@@ -516,7 +515,7 @@ impl Collect for Tracefs {
         self.own.insert(cpu, threads.to_vec());
         let all = self.own.values().flatten().copied().collect::<Vec<_>>();
         // If the kernel refuses this, it refused it at the start.
-        let _ = self.take_stacks_of(&all);
+        let _ = self.sent.take_stacks_at(WAKING, "pid", &all);
         Ok(())
     }
 
@@ -541,17 +540,6 @@ impl Collect for Tracefs {
         let first = events.partition_point(|event| event.monotonic_ns < from_ns);
         Ok((events[first.saturating_sub(BEFORE)..].to_vec(), overwritten))
     }
-}
-
-/// The mount point of tracefs.
-fn folder(root: &Path) -> Result<PathBuf> {
-    let at = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|path| root.join(path));
-    let found = at.into_iter().find(|folder| folder.join("instances").is_dir());
-    found.ok_or_else(|| {
-        let why = "no tracefs is mounted, or this user may not read it";
-        let cure = "run as root, and mount it with: mount -t tracefs tracefs /sys/kernel/tracing";
-        Error::new("watch with tracefs", why, cure)
-    })
 }
 
 #[cfg(test)]

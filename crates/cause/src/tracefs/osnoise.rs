@@ -11,9 +11,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::instance::{Instance, OSNOISE_OPTIONS, WITHOUT_WORKLOAD};
 use crate::event::{Event, EventKind};
 use crate::{Error, Result};
+use ftrace::instance::{Instance, OSNOISE_OPTIONS, WITHOUT_WORKLOAD};
 
 /// Its events, and the kinds that are not seen without them.
 pub const EVENTS: &[(&str, &str)] = &[("osnoise/irq_noise", "interrupts"), ("osnoise/nmi_noise", "NMIs")];

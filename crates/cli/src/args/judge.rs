@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 use evidence::claim::ClaimPer;
 use evidence::limit::Limits;
+use evidence::manifest::Asked;
 use evidence::weakly_hard::LateAllowance;
 use evidence::{Bundle, Judge};
 
@@ -52,6 +53,14 @@ impl JudgeArgs {
             accept.map(|codes| format!(" --accept {codes}")),
         ];
         given.into_iter().flatten().collect()
+    }
+
+    /// A run that these options ask for.
+    pub fn asked(&self) -> evidence::Result<Asked> {
+        let Judge { limit, claim, allow, accept, .. } = self.over(Judge::default())?;
+        let limit = limit.map(|limit| limit.to_string());
+        let allow = allow.flatten().map(|allow| allow.to_string());
+        Ok(Asked { limit, claim, allow, accept: accept.unwrap_or_default(), ..Asked::default() })
     }
 
     /// A run, to be judged by these options; its notes say by which it was asked to be.

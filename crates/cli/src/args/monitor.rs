@@ -9,9 +9,10 @@ use clap::Args;
 use evidence::cause::Choice;
 use machine::{CpuSet, Use};
 use trace::boundary::PlaceName;
+use trace::choice::SourceChoice;
 
 use super::{BootOptions, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS, VerdictOptions};
-use crate::values::{causes, cpus, duration, loads, place, purpose};
+use crate::values::{causes, cpus, duration, loads, place, purpose, source};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -61,14 +62,35 @@ Examples:
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
 
+/// The options that only a program has that runs here.
+const NOT_OF_TRACE: [&str; 11] = [
+    "program",
+    "command",
+    "begin",
+    "end",
+    "loads",
+    "house_keeping",
+    "duration",
+    "loops",
+    "causes",
+    "source",
+    "prometheus",
+];
+
 /// `isolator monitor`
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
     /// PID, or PID:NAME for one of several named loops
     ///
     /// Or the path of the descriptor of a loop that libisolator names.
-    #[arg(value_name = "PROGRAM", required_unless_present = "command")]
+    #[arg(value_name = "PROGRAM", required_unless_present_any = ["command", "from"])]
     pub program: Option<String>,
+    /// Read the loops of a trace that was recorded elsewhere
+    ///
+    /// The trace.dat of trace-cmd, or the text of tracefs' file trace. isolator help record has the
+    /// command whose trace answers most.
+    #[arg(long, value_name = "TRACE", conflicts_with_all = NOT_OF_TRACE)]
+    pub from: Option<PathBuf>,
     /// Start this program; comes last
     ///
     /// It is ended with the run.
@@ -110,6 +132,9 @@ pub struct MonitorArgs {
     /// best one available]
     #[arg(hide_short_help = true, long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
+    /// Source of the program's events: auto, bpf, tracefs [default: auto, the one that tells more]
+    #[arg(hide_short_help = true, long, value_name = "SOURCE", value_parser = source(), hide_possible_values = true, help_heading = THREADS)]
+    pub source: Option<SourceChoice>,
     /// The measures by which it is judged.
     #[command(flatten)]
     pub verdict: VerdictOptions,

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use trace::boundary::PlaceName;
+use trace::choice::SourceChoice;
 
-use super::{Output, ROWS, RunOptions};
-use crate::values::{interval, loads, place, probe};
+use super::{Output, ROWS, RunOptions, THREADS};
+use crate::values::{interval, loads, place, probe, source};
 
 /// The end of `--help`.
 pub const HELP: &str = "\
@@ -82,6 +83,9 @@ pub struct ProveArgs {
     /// Place at which the cycle ends [default: the return of the function of --begin]
     #[arg(hide_short_help = true, long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
     pub end: Option<Box<PlaceName>>,
+    /// With --program, source of its events: auto, bpf, tracefs [default: auto, the one that tells more]
+    #[arg(hide_short_help = true, long, value_name = "SOURCE", value_parser = source(), hide_possible_values = true, requires = "program", help_heading = THREADS)]
+    pub source: Option<SourceChoice>,
     /// With --program, for runs of days: one line per minute instead of per second, and only the longest and
     /// the latest spikes
     #[arg(hide_short_help = true, long, requires = "program", help_heading = ROWS)]

@@ -27,9 +27,14 @@ Exit status: 0 shown; 1 the bundle could not be read, or has no such row.";
 /// `isolator why`
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// A bundle: its folder, or its .tar.zst
-    #[arg(value_name = "BUNDLE")]
+    /// A bundle: its folder, or its .tar.zst; or a trace
+    ///
+    /// A trace that was recorded elsewhere: the trace.dat of trace-cmd, or the text of tracefs' file trace.
+    #[arg(value_name = "BUNDLE|TRACE")]
     pub bundle: PathBuf,
+    /// Of a trace: follow these threads [default: the real-time ones]
+    #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',')]
+    pub thread: Vec<String>,
     /// Every cause with the timelines of its spikes, not the first three causes alone
     #[arg(long)]
     pub all: bool,

@@ -37,6 +37,7 @@ use crate::outcome::{Outcome, VerbResult};
 use crate::verbs::ethercat::Simulated;
 use crate::verbs::lab::LabList;
 use crate::verbs::load::{Catalog, Loaded};
+use crate::verbs::record::RecordCommands;
 
 pub fn run(args: &GenerateArgs) -> VerbResult {
     schemas(&folder(&args.folder, "schema")?)?;
@@ -77,6 +78,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),
+        ("record", schema_for!(RecordCommands)),
         ("task-list", schema_for!(TaskList)),
         ("task-set", schema_for!(Set)),
         ("tune-apply", schema_for!(Applied)),

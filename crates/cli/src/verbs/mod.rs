@@ -17,6 +17,7 @@ pub mod load;
 pub mod measure;
 pub mod monitor;
 pub mod prove;
+pub mod record;
 pub mod report;
 pub mod run;
 pub mod setup_user;

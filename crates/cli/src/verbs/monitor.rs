@@ -29,9 +29,10 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
         output: args.output.clone(),
         ..RunOptions::default()
     };
-    let target = match &args.program {
-        Some(program) => ProgramTarget::Running(program.clone()),
-        None => ProgramTarget::Command(args.command.clone()),
+    let target = match (&args.program, &args.from) {
+        (Some(program), _) => ProgramTarget::Running(program.clone()),
+        (None, Some(trace)) => ProgramTarget::Trace(trace.clone()),
+        (None, None) => ProgramTarget::Command(args.command.clone()),
     };
     let bounds = program::bounds(&args.begin, &args.end)?;
     let choice = ProgramChoice {
@@ -39,6 +40,7 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
         threads: args.thread.clone(),
         period: args.period.or_else(|| period_of(args.purpose.as_ref())),
         bounds,
+        source: args.source.unwrap_or_default(),
     };
     let shown = Shown { view: View::Threads, prometheus: args.prometheus.as_deref() };
     program::measure(&choice, asked, &options, shown, &args.out)

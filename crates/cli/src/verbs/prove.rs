@@ -86,7 +86,8 @@ fn of_program(program: &str, asked: Asked, args: &ProveArgs) -> VerbResult {
     let asked = Asked { response: None, isolate: None, house_keeping: Default::default(), flight, ..asked };
     let options = RunOptions { period: Vec::new(), ..args.options.clone() };
     let bounds = program::bounds(&args.begin, &args.end)?;
-    let choice = ProgramChoice { target, threads: args.thread.clone(), period, bounds };
+    let source = args.source.unwrap_or_default();
+    let choice = ProgramChoice { target, threads: args.thread.clone(), period, bounds, source };
     program::measure(&choice, asked, &options, Shown { view: View::Table, prometheus: None }, &args.out)
 }
 

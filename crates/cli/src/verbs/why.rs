@@ -4,17 +4,23 @@
 use evidence::Bundle;
 use machine::CpuSet;
 use report::terminal::WhyExtent;
+use trace::choice::SourceChoice;
 use why::{Question, TOP, WhyDocument};
 
-use crate::args::WhyArgs;
+use crate::args::{RunOptions, WhyArgs};
 use crate::next;
 use crate::outcome::{Outcome, VerbResult};
+use crate::program::{self, ProgramChoice, ProgramTarget};
+use crate::signals::stops;
 
 /// The longest spikes among whose causes those of the screen are.
 const LOOKED_AT: usize = 1_000;
 
 pub fn run(args: &WhyArgs) -> VerbResult {
-    let bundle = args.judge.open(&args.bundle)?;
+    let bundle = match ftrace::recorded::is_trace(&args.bundle) {
+        true => of_trace(args)?,
+        false => args.judge.open(&args.bundle)?,
+    };
     let question = Question { top: args.top.unwrap_or(TOP), cpus: args.cpu.clone(), load: args.load.clone() };
     sensible(&bundle, &question)?;
     let document = WhyDocument::of(&bundle, &question);
@@ -30,6 +36,17 @@ pub fn run(args: &WhyArgs) -> VerbResult {
     }
     next::say(next::after_why(&bundle, &document), &args.out);
     Ok(Outcome::Done)
+}
+
+/// The loops of a trace that another tool recorded, as evidence of their own.
+fn of_trace(args: &WhyArgs) -> Result<Bundle, Box<dyn std::error::Error>> {
+    let target = ProgramTarget::Trace(args.bundle.clone());
+    let (threads, source) = (args.thread.clone(), SourceChoice::default());
+    let choice = ProgramChoice { target, threads, period: None, bounds: None, source };
+    let bundle =
+        program::of_trace(&args.bundle, &choice, args.judge.asked()?, None, stops(&RunOptions::default())?)?;
+    args.out.print_text(&format!("isolator: the loops of the trace are in {}", bundle.path.display()));
+    Ok(bundle)
 }
 
 /// Refuses a question about what was not measured: an empty answer would read as "no spikes".

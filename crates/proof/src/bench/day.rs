@@ -62,7 +62,7 @@ pub fn record(folder: &Path, seconds: u64) -> Result<(u64, f64), Box<dyn std::er
         };
         let length = Length { duration_ns: Some(seconds * 1_000_000_000), loops: None };
         let (samples, mut drain) = Drain::cycles(&spec, PERIOD, &bundle, length.half_life_s())?;
-        drain.start(Start { window: length.from(0), wall: SystemTime::now() });
+        drain.start(Start { window: length.from(0), wall: Some(SystemTime::now()) });
         written.rows.push(entry(&key));
         series.push((samples, drain));
     }

@@ -9,6 +9,7 @@ use cause::names::Names;
 use cause::{Depth, Started, WatchSpec};
 use evidence::cause::Choice;
 use serde::{Deserialize, Serialize};
+use trace::choice::SourceChoice;
 
 use super::source::CPU;
 use crate::guests;
@@ -63,12 +64,17 @@ pub fn in_guest() -> Result<(), Box<dyn Error>> {
         };
         println!("start {}", serde_json::to_string(&result)?);
     }
-    let what = "`monitor` of a program's threads";
-    let result = match trace::trial::start(&Names::read(Path::new("/")), &[CPU]) {
-        Err(error) => StartResult::of(what, Some(error.why)),
-        Ok(bpf) => StartResult { could_not_see: bpf.could_not_see().to_vec(), ..StartResult::of(what, None) },
-    };
-    println!("start {}", serde_json::to_string(&result)?);
+    for source in [SourceChoice::Bpf, SourceChoice::Tracefs] {
+        let what = format!("`monitor` of a program's threads by `{}`", source.name());
+        let result = match trace::trial::start(source, &Names::read(Path::new("/")), &[CPU]) {
+            Err(error) => StartResult::of(&what, Some(error.why)),
+            Ok(source) => {
+                let could_not_see = source.could_not_see().to_vec();
+                StartResult { could_not_see, ..StartResult::of(&what, None) }
+            }
+        };
+        println!("start {}", serde_json::to_string(&result)?);
+    }
     Ok(())
 }
 

@@ -13,11 +13,12 @@ pub struct ForeignReader {
 }
 
 /// All of them.
-pub const ALL: [ForeignReader; 22] = [
+pub const ALL: [ForeignReader; 23] = [
     ForeignReader { name: "bundle", read: runs::bundle },
     ForeignReader { name: "archive", read: runs::archive },
     ForeignReader { name: "import", read: runs::import },
     ForeignReader { name: "tail", read: runs::tail },
+    ForeignReader { name: "traces", read: runs::trace },
     ForeignReader { name: "guest", read: runs::guest },
     ForeignReader { name: "scenarios", read: runs::scenarios },
     ForeignReader { name: "store", read: runs::store },

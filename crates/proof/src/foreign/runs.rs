@@ -4,12 +4,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::Path;
+use std::sync::Arc;
 
+use evidence::manifest::{Asked, Manifest};
 use evidence::{Bundle, Histogram, Row, Summary, tail as tails};
 use exchange::{export, import as importers};
 use fleet::synthetic::{FleetSize, write};
 use report::prometheus::{MetricsFormat, answer, monitor};
+use run::recorded::TraceRun;
+use trace::choice::LoopChoice;
 
 use super::parts::parts;
 use super::render::render;
@@ -83,6 +88,25 @@ pub(crate) fn tail(data: &[u8]) {
     }
     let _ = serde_json::to_string(&tails::estimate(&latency, &[]));
     let _ = latency.corrected(1_000_000);
+}
+
+/// A trace of another tool, whose loops become a bundle.
+pub(crate) fn trace(data: &[u8]) {
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let (file, bundle) = (folder.path().join("trace"), folder.path().join("bundle"));
+    if fs::write(&file, data).is_err() {
+        return;
+    }
+    let read = |period: Option<NonZeroU64>, folder: &Path| {
+        let choice = LoopChoice { period, ..LoopChoice::default() };
+        let (asked, stop) = (Asked::default(), Arc::default());
+        let written_by = Manifest::new("isolator", Asked::default()).written_by;
+        run::recorded::read(TraceRun { trace: &file, choice, asked, written_by, stop }, folder, &mut |_| {})
+    };
+    // A short one has a loop where its period is known.
+    if let Ok(bundle) = read(None, &bundle).or_else(|_| read(NonZeroU64::new(2_000_000), &bundle)) {
+        render(&bundle);
+    }
 }
 
 /// A guest's output: frames, and in them a scope's record, a kernel's log and a trace.

@@ -57,9 +57,11 @@ fn names() -> Names {
 /// A scene of a program without names of functions.
 fn scene<'a>(records: &'a [ThreadRecord], names: &'a Names, preemption: &'a str) -> Scene<'a> {
     static NUMBERS: BTreeMap<u32, u32> = BTreeMap::new();
+    static THREADS: BTreeMap<u32, String> = BTreeMap::new();
     let code = Box::leak(Box::default());
     let root = Path::new("/nonexistent");
-    Scene { records, stacks: &[], thread: THREAD, names, numbers: &NUMBERS, preemption, code, root }
+    let (numbers, threads) = (&NUMBERS, &THREADS);
+    Scene { records, stacks: &[], thread: THREAD, names, numbers, threads, preemption, code, root }
 }
 
 /// All causes of a cycle.

@@ -120,6 +120,7 @@ fn stay(
     };
     let boundary = boundary(arguments[0]);
     let leaving = Leaving {
+        is_call_unknown: false,
         sleeps: state != 0,
         is_stopped: state & STOPPED != 0,
         is_throttled: how & THROTTLED != 0,

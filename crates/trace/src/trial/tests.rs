@@ -39,12 +39,12 @@ fn stack(at_ns: u64) -> ThreadRecord {
 #[test]
 fn passes_if_all_events_are_reported() {
     let records = [slept(1_000), woken(9_050, WAKER), stack(9_050)];
-    assert_eq!(untold(&happened(), &records), None);
+    assert_eq!(untold(&happened(), &records, true), None);
 }
 
 #[test]
 fn names_the_first_missing_event() {
-    let told = |records: &[ThreadRecord]| untold(&happened(), records).unwrap_or("all");
+    let told = |records: &[ThreadRecord]| untold(&happened(), records, true).unwrap_or("all");
     assert!(told(&[]).starts_with("a thread's stays"));
     assert!(told(&[woken(9_050, WAKER)]).starts_with("a thread's stays"), "it sleeps in no call");
     assert_eq!(told(&[slept(1_001), woken(9_050, WAKER)]), "due times of timers");
@@ -60,16 +60,16 @@ fn names_the_first_missing_event() {
 fn an_event_that_did_not_happen_is_not_required() {
     let mut short = happened();
     short.woken[0].waited_ns = WAITED_NS;
-    assert_eq!(untold(&short, &[slept(1_000), woken(9_050, WAKER)]), None);
+    assert_eq!(untold(&short, &[slept(1_000), woken(9_050, WAKER)], true), None);
     short.woken.clear();
-    assert_eq!(untold(&short, &[slept(1_000)]), None);
+    assert_eq!(untold(&short, &[slept(1_000)], true), None);
 }
 
 #[test]
 fn ignores_records_of_other_threads() {
     let other = |record: ThreadRecord| ThreadRecord { thread: 5, ..record };
     let records = [slept(1_000), woken(9_050, WAKER), stack(9_050)].map(other);
-    assert!(untold(&happened(), &records).is_some());
+    assert!(untold(&happened(), &records, true).is_some());
 }
 
 /// Needs no BPF part: only the threads run.
@@ -92,17 +92,20 @@ fn a_thread_sleeps_and_is_woken() {
     }
 }
 
-/// The BPF part of this build, on this kernel.
+/// Each source of this build, on this kernel.
 #[test]
-fn the_bpf_part_passes_its_trial_here() {
+fn each_source_passes_its_trial_here() {
     if !rustix::process::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
         println!("skipped: it needs root and a kernel with BTF");
         return;
     }
-    match start(&Names::read(Path::new("/")), &[]) {
-        Ok(bpf) => assert_eq!(bpf.lost(), 0),
-        Err(error) => {
-            assert!(error.why.contains("built without clang") || error.why.contains("has oopsed"), "{error}")
+    for choice in [SourceChoice::Bpf, SourceChoice::Tracefs] {
+        match start(choice, &Names::read(Path::new("/")), &[]) {
+            Ok(source) => assert_eq!(source.lost(), 0, "{choice:?}"),
+            Err(error) => {
+                let known = ["built without clang", "has oopsed", "no tracefs is mounted"];
+                assert!(known.iter().any(|why| error.why.contains(why)), "{choice:?}: {error}");
+            }
         }
     }
 }

@@ -55,6 +55,7 @@ impl Seen {
             thread,
             names: &self.names,
             numbers: &BTreeMap::new(),
+            threads: &BTreeMap::new(),
             preemption: "not used",
             code: &self.code,
             root: Path::new("/"),
@@ -120,10 +121,41 @@ fn names_bystander(cause: &Cause) -> bool {
     is_told && cause.function.is_none()
 }
 
+/// Whether records tell functions, locks and calls, as those of the BPF part do.
+pub fn is_by_bpf() -> bool {
+    std::env::var_os("SOURCE").is_none_or(|source| source == "bpf")
+}
+
 impl Plant {
+    /// The same of trace events, which tell neither functions nor locks: of a wait, the thread that ended it.
+    fn is_told_by_events(&self, cause: &Cause) -> Option<[bool; 3]> {
+        let detail = cause.detail.as_deref().unwrap_or_default();
+        let is_ended =
+            detail.starts_with("ended by") && detail.ends_with(&format!("(thread {})", self.thread));
+        let is_most = || cause.duration_ns.is_some_and(|ns| ns * 2 > self.ns);
+        Some(match (self.kind.as_str(), cause.kind) {
+            // Where a look fell into such a wait, all of them have its call.
+            ("lock" | "spin", CauseKind::Lock) => {
+                [is_most(), cause.owner.as_ref().is_some_and(|owner| owner.tid == self.thread), true]
+            }
+            ("lock" | "spin" | "pipe", CauseKind::Wait) => [is_most(), is_ended, true],
+            // It waits several times.
+            ("fsync", CauseKind::Wait) => [true, detail.starts_with("ended by"), true],
+            ("fault", CauseKind::Fault) => [detail == format!("write at {:#x}", self.address), true, true],
+            ("preempt", CauseKind::Thread) if cause.name == "preemptor" => [true, is_most(), true],
+            ("stop", CauseKind::Stopped) => [is_most(), true, true],
+            ("exhaust" | "rt-limit", CauseKind::Throttled) => [is_most(), true, true],
+            ("signal" | "call" | "overrun", CauseKind::Execution) => [is_most(), true, true],
+            _ => return None,
+        })
+    }
+
     /// Whether a cause is of the provoked kind, and names the thread and the functions; `None` for another
     /// kind.
     fn is_told_by(&self, cause: &Cause) -> Option<[bool; 3]> {
+        if !is_by_bpf() {
+            return self.is_told_by_events(cause);
+        }
         let owner = cause.owner.as_ref();
         let is_owner = owner.is_some_and(|owner| owner.tid == self.thread);
         // A host that takes the CPU meanwhile makes the event longer than its cause.

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use trace::cycle::LoopCycle;
 use trace::model::Model;
 
-pub use blamed::{Blamed, Seen};
+pub use blamed::{Blamed, Seen, is_by_bpf};
 #[allow(unused_imports, reason = "an example compares it")]
 pub use run::alone;
 pub use run::{Case, Language, watch};

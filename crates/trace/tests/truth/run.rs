@@ -12,10 +12,13 @@ use std::time::Duration;
 use cause::names::Names;
 use rustix::time::{ClockId, clock_gettime};
 use trace::bpf::ThreadWatch;
+use trace::choice::SourceChoice;
 use trace::code::ProgramCode;
 use trace::cycle::CycleCutter;
 use trace::model::{FEWEST, infer};
 use trace::record::{Stay, ThreadEvent, ThreadRecord};
+use trace::source::RecordSource;
+use trace::trial;
 
 use super::group::Group;
 use super::{Seen, Truth, Watched, build, stamps};
@@ -76,23 +79,32 @@ pub fn load(names: &Names) -> Result<ThreadWatch, String> {
     }
 }
 
-/// Runs a program under the BPF part: its threads in the order of their stamps, or why that cannot be done
-/// here.
+/// The source that `SOURCE` names, or else the BPF part; or why there is none here.
+fn source(names: &Names) -> Result<RecordSource, String> {
+    let choice = std::env::var("SOURCE").map_or(Ok(SourceChoice::Bpf), |name| name.parse())?;
+    if choice == SourceChoice::Bpf {
+        return load(names).map(|bpf| RecordSource::Bpf(Box::new(bpf)));
+    }
+    trial::start(choice, names, &[]).map_err(|error| error.to_string())
+}
+
+/// Runs a program under a source of records: its threads in the order of their stamps, or why that cannot be
+/// done here.
 pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     let turn = one_at_a_time();
     let names = Names::read(Path::new("/"));
-    let mut bpf = load(&names)?;
+    let mut source = source(&names)?;
     // Where no program may be attached to functions of the kernel.
-    let unseen = bpf.could_not_see().iter().find(|what| what.contains("priority is no lower"));
+    let unseen = source.could_not_see().iter().find(|what| what.contains("priority is no lower"));
     if let (Some("pi-spin-higher"), Some(what)) = (case.plant, unseen) {
         return Err(what.clone());
     }
     let group = Group::of(case.plant)?;
     let (mut child, file) = start(case, group.as_ref())?;
-    let (attached_ns, records, code) = records(&mut bpf, &mut child, case.plant == Some("call"));
-    bpf.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
+    let (attached_ns, records, code) = records(&mut source, &mut child, case.plant == Some("call"));
+    source.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
     let text = stamps_of(child, &file);
-    assert_eq!(bpf.lost(), 0, "records were lost");
+    assert_eq!(source.lost(), 0, "records were lost");
     let seen = Rc::new(Seen::new(records, names, code, turn));
     let mut by_thread: BTreeMap<u32, Vec<ThreadRecord>> = BTreeMap::new();
     for record in seen.records() {
@@ -140,7 +152,7 @@ fn stamps_of(mut child: Child, file: &Path) -> String {
 
 /// The kernel's records until the program ends, and their begin.
 fn records(
-    bpf: &mut ThreadWatch,
+    source: &mut RecordSource,
     child: &mut Child,
     is_sampled: bool,
 ) -> (u64, Vec<ThreadRecord>, ProgramCode) {
@@ -148,24 +160,39 @@ fn records(
     let output = child.stdout.take().expect("the output is a pipe");
     BufReader::new(output).read_line(&mut line).expect("the program reports that it has started");
     let code = ProgramCode::of(child.id());
-    bpf.watch_new_threads_of(child.id()).expect("new threads can be watched");
-    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("the program still runs");
-    for thread in threads.flatten() {
-        let id = thread.file_name().to_string_lossy().parse().expect("threads have numbers");
-        bpf.watch(id).expect("a thread can be watched");
+    match source {
+        RecordSource::Bpf(bpf) => bpf.watch_new_threads_of(child.id()).expect("new threads can be watched"),
+        // It is told the threads that there are: they should be all.
+        RecordSource::Live(_) | RecordSource::Recorded(_) => std::thread::sleep(Duration::from_millis(50)),
     }
+    watch_threads_of(child.id(), source);
+    source.arm().expect("its events can be recorded");
     let now = clock_gettime(ClockId::Monotonic);
     let mut records = Vec::new();
     while child.try_wait().expect("it is this process' child").is_none() {
         std::thread::sleep(Duration::from_millis(20));
-        let new = bpf.take();
+        if !matches!(source, RecordSource::Bpf(_)) {
+            watch_threads_of(child.id(), source);
+        }
+        let new: Vec<ThreadRecord> = std::iter::from_fn(|| source.take_one()).collect();
         let faults = new.iter().filter(|record| matches!(record.kind, ThreadEvent::Fault { .. }));
-        faults.for_each(|record| bpf.time_faults_of(record.thread));
-        new.iter().filter(|_| is_sampled).for_each(|record| bpf.sample(record.thread));
+        faults.for_each(|record| source.time_faults_of(record.thread));
+        new.iter().filter(|_| is_sampled).for_each(|record| source.sample(record.thread));
         records.extend(new);
     }
-    records.extend(bpf.take());
+    records.extend(source.take_all());
+    // A source may hold some of a thread back.
+    records.sort_by_key(|record| record.at_ns);
     (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, records, code)
+}
+
+/// Watches the threads that a program has now.
+fn watch_threads_of(process: u32, source: &mut RecordSource) {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    for thread in threads {
+        let id = thread.file_name().to_string_lossy().parse().expect("threads have numbers");
+        source.watch(id).expect("a thread can be watched");
+    }
 }
 
 /// The stays among records of one thread.

@@ -4,6 +4,8 @@
 use trace::cycle::{Blocked, LoopCycle};
 use trace::wait::Wait;
 
+use super::is_by_bpf;
+
 /// The stamps of a thread.
 #[derive(Debug, Default)]
 pub struct Truth {
@@ -67,6 +69,7 @@ impl Plant {
         let is_by =
             |thread: &Option<(u32, String)>| thread.as_ref().is_some_and(|(id, _)| *id == self.thread);
         match self.kind.as_str() {
+            "lock" | "spin" if !is_by_bpf() => cycle.blocked.iter().any(|blocked| is_by(&blocked.ended_by)),
             "lock" => cycle.blocked.iter().any(|blocked| {
                 matches!(blocked.on, Wait::Lock { .. })
                     && is_by(&blocked.ended_by)
@@ -76,15 +79,16 @@ impl Plant {
                 let is_it = |blocked: &Blocked| blocked.owner() == Some(self.thread);
                 cycle.blocked.iter().any(is_it)
             }
-            "pipe" => cycle
-                .blocked
-                .iter()
-                .any(|blocked| matches!(blocked.on, Wait::Read(_)) && is_by(&blocked.ended_by)),
+            "pipe" => cycle.blocked.iter().any(|blocked| {
+                matches!(blocked.on, Wait::Read(_) | Wait::Unknown) && is_by(&blocked.ended_by)
+            }),
             "fault" => cycle.faults > 0,
             "preempt" => {
                 cycle.preempted.iter().any(|part| part.by.id == self.thread && part.ns * 2 > self.ns)
             }
-            "fsync" => cycle.blocked.iter().any(|blocked| matches!(blocked.on, Wait::Other(_))),
+            "fsync" => {
+                cycle.blocked.iter().any(|blocked| matches!(blocked.on, Wait::Other(_) | Wait::Unknown))
+            }
             // After that it may wait for its CPU.
             "stop" => cycle.blocked.iter().any(|part| part.on == Wait::Stopped && part.ns > 100_000),
             "exhaust" | "rt-limit" => cycle.preempted.iter().any(|part| part.ns * 2 > self.ns),

@@ -24,6 +24,17 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 
 const WHAT: &str = "watch with tracefs";
 
+/// The mount point of tracefs.
+pub fn folder(root: &Path) -> Result<PathBuf> {
+    let at = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|path| root.join(path));
+    let found = at.into_iter().find(|folder| folder.join("instances").is_dir());
+    found.ok_or_else(|| {
+        let why = "no tracefs is mounted, or this user may not read it";
+        let cure = "run as root, and mount it with: mount -t tracefs tracefs /sys/kernel/tracing";
+        Error::new("watch with tracefs", why, cure)
+    })
+}
+
 /// An instance.
 #[derive(Debug)]
 pub struct Instance {
@@ -72,6 +83,19 @@ impl Instance {
     /// Reads one of its files.
     pub fn read(&self, file: &str) -> std::io::Result<String> {
         untrusted::text(self.folder.join(file))
+    }
+
+    /// From now on the kernel records its stack at an event where `field` is one of these threads and another
+    /// thread has the CPU. Stacks of all would be too expensive.
+    pub fn take_stacks_at(&self, event: &str, field: &str, threads: &[u32]) -> Result<()> {
+        let trigger = format!("events/{event}/trigger");
+        // The idle thread is never woken: with this filter the event can be read, and no stack is taken.
+        let threads = if threads.is_empty() { &[0] } else { threads };
+        let one_of = threads.iter().map(|thread| format!("{field}=={thread}")).collect::<Vec<_>>().join("||");
+        if self.read(&trigger).is_ok_and(|text| text.starts_with("stacktrace")) {
+            self.write(&trigger, "!stacktrace")?;
+        }
+        self.write(&trigger, &format!("stacktrace if common_pid!=0&&({one_of})"))
     }
 
     /// The CPUs with a buffer in it.

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces that another tool recorded, from files: their events in the order of time.
+//!
+//! | reader | file | written by |
+//! |---|---|---|
+//! | `dat` | `trace.dat`, versions 6 and 7, compressed or not | trace-cmd, KernelShark |
+//! | `perf` | `perf.data` with samples of tracepoints | perf |
+//! | `text` | text of `trace`, `trace_pipe` and `trace-cmd report` | the kernel, rtla, trace-cmd |
+//!
+//! A trace is foreign data, of any size: a reader holds one page of each CPU, and what is damaged ends the
+//! trace there, which [`Trace::missing`] then says.
+
+mod dat;
+mod head;
+mod perf;
+mod text;
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Display};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::{Error, Result, TraceEvent};
+
+/// The part of a trace that comes next.
+#[derive(Debug)]
+pub enum TracePart<'a> {
+    /// An event.
+    Event(TraceEvent<'a>),
+    /// Events that the trace has lost there.
+    Lost {
+        /// The CPU that lost them; `None` where the trace lacks it.
+        cpu: Option<u32>,
+        /// When the next one of that CPU came.
+        ns: u64,
+        /// Their number; 0 where that was not counted.
+        count: u64,
+    },
+}
+
+/// A reader of one kind of file.
+pub(crate) trait ReadTrace: Debug {
+    /// The next part; `None` at the end.
+    fn next(&mut self) -> Result<Option<TracePart<'_>>>;
+    /// Why the trace ended before its end, in a sentence.
+    fn missing(&self) -> Option<&str>;
+}
+
+/// A trace's words about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AboutTrace {
+    /// The kind of file, as `trace.dat of trace-cmd, version 7`.
+    pub format: String,
+    /// The machine's `uname`: system, host, kernel and architecture, as far as it is told.
+    pub uname: Option<String>,
+    /// The number of the machine's CPUs.
+    pub cpus: Option<u32>,
+    /// The clock of its times, as tracefs names it: `mono`, `local`.
+    pub clock: Option<String>,
+    /// The names of threads by their numbers.
+    pub threads: BTreeMap<u32, String>,
+    /// The kernel's functions, as in `/proc/kallsyms`.
+    pub functions: String,
+}
+
+/// A trace that is open.
+#[derive(Debug)]
+pub struct Trace {
+    /// Its words about itself.
+    pub about: AboutTrace,
+    reader: Box<dyn ReadTrace>,
+}
+
+impl Trace {
+    /// Opens a trace; its first bytes tell its kind.
+    pub fn open(path: &Path) -> Result<Trace> {
+        let file = untrusted::open(path).map_err(|error| Error::io("read", path, &error))?;
+        let head = head_of(&file).map_err(|error| Error::io("read", path, &error))?;
+        let opened = match () {
+            () if dat::is(&head) => dat::open(file),
+            () if perf::is(&head) => perf::open(file),
+            () => text::open(file, &head),
+        };
+        let (about, reader) = opened.map_err(|why| refused(path, why))?;
+        Ok(Trace { about, reader })
+    }
+
+    /// The next part; `None` at the end.
+    pub fn next_part(&mut self) -> Result<Option<TracePart<'_>>> {
+        self.reader.next()
+    }
+
+    /// Why the trace ended before its end, in a sentence.
+    pub fn missing(&self) -> Option<&str> {
+        self.reader.missing()
+    }
+}
+
+/// Whether a file is a trace, by its first bytes.
+pub fn is_trace(path: &Path) -> bool {
+    let head = untrusted::open(path).and_then(|file| head_of(&file)).unwrap_or_default();
+    dat::is(&head) || perf::is(&head) || text::is(&head)
+}
+
+/// The first bytes of a file.
+fn head_of(file: &File) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    file.take(HEAD).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// The bytes that tell the kind of a file.
+const HEAD: u64 = 256;
+
+type Opened = std::result::Result<(AboutTrace, Box<dyn ReadTrace>), String>;
+
+fn refused(path: &Path, why: impl Display) -> Error {
+    let cure = "give the whole trace.dat of trace-cmd, perf.data of perf, or text of tracefs' file trace";
+    Error::on("read the trace", path.display(), why, cure)
+}
+
+/// The size of a file; 0 where the system lacks it.
+fn size(file: &File) -> u64 {
+    file.metadata().map_or(0, |metadata| metadata.len())
+}
