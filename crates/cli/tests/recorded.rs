@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::common::stranger::{Stranger, cannot_follow};
 use crate::common::{
-    command, folder, installed, isolator, read, skipped, skipped_for_lack_of_root, wait_for,
+    PROGRAM, command, folder, in_namespace, installed, isolator, read, skipped, skipped_for_lack_of_root,
+    wait_for,
 };
 
 const PERIOD: &str = "2000";
@@ -211,7 +212,7 @@ fn instances() -> Vec<String> {
 #[test]
 fn a_running_loop_is_followed_by_trace_events_and_no_instance_is_left() {
     skip_if!(skipped_here() || cannot_follow());
-    let (folder, looping, mounted) = (folder(), looping(), Mounted::here());
+    let (folder, looping, _mounted) = (folder(), looping(), Mounted::here());
     let at = folder.path();
     let process = looping.process();
     let asked = ["monitor", &process, "--duration", "1s", "--source"];
@@ -239,12 +240,13 @@ fn a_running_loop_is_followed_by_trace_events_and_no_instance_is_left() {
     isolator(at, &[&asked[..], &["tracefs", "-o", "again", "--json"]].concat()).judged();
     assert_eq!(instances(), [""; 0]);
     // Nothing falls back in silence.
-    drop(mounted);
-    if ![TRACEFS, "/sys/kernel/debug/tracing"].iter().any(|at| Path::new(at).join("events").exists()) {
-        let line = isolator(at, &[&asked[..], &["tracefs"]].concat()).line();
-        let last = "mount it with: mount -t tracefs tracefs /sys/kernel/tracing";
-        assert!(line.ends_with(last), "{line}");
-    }
+    let script = format!(
+        "umount -l {TRACEFS} || true; umount -l /sys/kernel/debug || true; {PROGRAM} {} tracefs",
+        asked.join(" ")
+    );
+    let ran = in_namespace(at, &script).ended(1);
+    let last = ran.stderr.lines().last().unwrap_or_default();
+    assert!(last.ends_with("mount it with: mount -t tracefs tracefs /sys/kernel/tracing"), "{last}");
 }
 
 fn seed(name: &str) -> Vec<u8> {
