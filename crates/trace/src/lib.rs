@@ -2,13 +2,13 @@
 //! The threads of an unmodified program: the waits of each, its cycles, and the causes of their time.
 //!
 //! ```text
-//! bpf ──► record ──► wait ──► model ──► cycle
-//!         a stay     its end  its       due, woken, began, ended,
-//!         on a CPU            period    preempted, blocked
+//! source ──► record ──► wait ──► model ──► cycle
+//!            a stay     its end  its       due, woken, began, ended,
+//!            on a CPU            period    preempted, blocked
 //! ```
-//! Before use the BPF part must report a thread of this program ([`trial`]). The followed program is neither
-//! changed nor stopped. The BPF part writes one record for each stay of a thread on a CPU; all else is pure
-//! code over records.
+//! A source of records ([`source`]) is the BPF part, trace events of tracefs, or a recorded trace. Before use a
+//! live one must report a thread of this program ([`trial`]). The followed program is neither changed nor
+//! stopped. A source has one record for each stay of a thread on a CPU; all else is pure code over records.
 //!
 //! # From a thread to the causes of a late cycle
 //!

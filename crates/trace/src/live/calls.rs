@@ -6,12 +6,14 @@
 //! of a thread are held back until its waits have their calls, a little while at most.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use rt::clock::monotonic_ns;
 
 use crate::record::{Interrupt, ThreadEvent, ThreadRecord, Waking};
 
-/// How long a thread's first records are held back for a look.
+/// How long a thread's records are held back from the first look at it on.
 const FIRST_NS: u64 = 300_000_000;
 
 /// How long a wait is held back whose end did not come.
@@ -20,6 +22,9 @@ const LONG_NS: u64 = 1_000_000_000;
 /// The most records of a thread that are held back, and the most ways in which its waits end.
 const HELD: usize = 1 << 14;
 const ENDS: usize = 256;
+
+/// More than a line of `/proc/TID/syscall`.
+const LINE: usize = 256;
 
 /// A call, with its first arguments.
 type Call = (u32, [u64; 4]);
@@ -52,12 +57,15 @@ impl WaitEnd {
 /// A thread's records that are held back.
 #[derive(Debug, Default)]
 struct Held {
+    /// `/proc/TID/syscall`
+    file: Option<File>,
     records: VecDeque<ThreadRecord>,
     look: Option<Look>,
     /// The calls of waits, by their ends.
     known: Vec<(WaitEnd, Call)>,
     /// The call of a wait whose end did not come yet.
     open: Option<Call>,
+    /// When it was looked at first.
     first_ns: Option<u64>,
 }
 
@@ -71,17 +79,24 @@ pub(super) struct SampledCalls {
 impl SampledCalls {
     /// Looks up the call in which a thread waits now.
     pub(super) fn look_at(&mut self, thread: u32) {
+        let held = self.threads.entry(thread).or_default();
+        if held.file.is_none() {
+            held.file = File::open(format!("/proc/{thread}/syscall")).ok();
+        }
+        // As short as can be: a wait that ends meanwhile is not the one that was looked at.
+        let mut line = [0; LINE];
         let from_ns = monotonic_ns();
-        let text = untrusted::text(format!("/proc/{thread}/syscall")).unwrap_or_default();
+        let length = held.file.as_ref().and_then(|file| file.read_at(&mut line, 0).ok()).unwrap_or(0);
         let to_ns = monotonic_ns();
+        let text = String::from_utf8_lossy(&line[..length]);
         let look = parsed(&text).map(|call| Look { from_ns, to_ns, call });
-        self.threads.entry(thread).or_default().look = look;
+        held.look = look;
+        held.first_ns.get_or_insert(from_ns);
     }
 
     /// Adds a record; those of one thread come in the order of time.
     pub(super) fn add(&mut self, record: ThreadRecord) {
         let held = self.threads.entry(record.thread).or_default();
-        held.first_ns.get_or_insert(record.at_ns);
         if let ThreadEvent::Stay(stay) = &record.kind
             && let Some(call) = held.open.take()
         {
@@ -119,7 +134,7 @@ impl Held {
     }
 
     fn release(&mut self, now_ns: u64, ready: &mut VecDeque<ThreadRecord>) {
-        let is_first = self.first_ns.is_some_and(|first_ns| now_ns.saturating_sub(first_ns) < FIRST_NS);
+        let is_first = self.first_ns.is_none_or(|first_ns| now_ns.saturating_sub(first_ns) < FIRST_NS);
         let is_full = self.records.len() > HELD;
         self.take_look();
         while let Some(mut record) = self.records.pop_front() {
@@ -137,6 +152,9 @@ impl Held {
                     stay.leaving.is_call_unknown = false;
                     (stay.leaving.call, stay.leaving.arguments) = (Some(call), arguments);
                 }
+            }
+            if record.kind == ThreadEvent::Exited {
+                self.first_ns = None;
             }
             ready.push_back(record);
         }
@@ -215,7 +233,9 @@ mod tests {
     }
 
     fn looked(calls: &mut SampledCalls, from_ns: u64, call: Call) {
-        calls.threads.entry(7).or_default().look = Some(Look { from_ns, to_ns: from_ns + 10, call });
+        let held = calls.threads.entry(7).or_default();
+        held.look = Some(Look { from_ns, to_ns: from_ns + 10, call });
+        held.first_ns.get_or_insert(from_ns);
     }
 
     #[test]
