@@ -57,8 +57,8 @@ const FAULTS: &str = if cfg!(target_arch = "x86_64") { "page faults" } else { "-
 const WAKING: &str = "sched/sched_waking";
 
 /// No event tells these.
-const NEVER: &str = "owners of locks, quotas of control groups, the program's own functions, and system calls \
-    in which a thread spends its CPU time: no trace event tells them";
+const NEVER: &str = "owners of locks, quotas of control groups, the hypervisor's time, the program's own functions, \
+    and system calls in which a thread spends its CPU time: no trace event tells them";
 
 /// The timer functions of the tick, by the names of several kernels.
 const TICK: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
@@ -185,6 +185,10 @@ impl LiveTrace {
         let stack = untrusted::text(tracing.join("events/ftrace/kernel_stack/format")).ok();
         if let Some(format) = stack.and_then(|text| Format::parse(&text, ByteOrder::NATIVE)) {
             formats.insert(format.id, (EventName::Stack, format));
+        }
+        if untrusted::text(root.join("proc/self/syscall")).is_err() {
+            let why = "this kernel has no /proc/TID/syscall (CONFIG_HAVE_ARCH_TRACEHOOK)";
+            could_not_see.push(format!("the system calls in which threads wait: {why}"));
         }
         could_not_see.push(NEVER.to_string());
         let functions = OfKernel { names: names.clone(), threads: Mutex::default() };

@@ -4,7 +4,7 @@
 //! One thread reads the clock without pause on the watched CPU; each late read is a gap. Another one
 //! interrupts it at random times (`source`), beside bystanders that no gap may name. A round counts as named
 //! if a gap that overlaps it has the cause of the round. Runs in a guest only ([`in_guest`]), one after the
-//! other in a guest for each boot line; [`run`] starts the guests and writes the tables.
+//! other in a guest for each boot line; [`run()`] starts the guests and writes the tables.
 
 pub mod cost;
 mod looks;
