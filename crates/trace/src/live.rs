@@ -56,6 +56,8 @@ const INTERRUPTS: &str = "which interrupts wake threads";
 const FAULTS: &str = if cfg!(target_arch = "x86_64") { "page faults" } else { "-" };
 const WAKING: &str = "sched/sched_waking";
 
+const WHAT: &str = "watch threads by trace events";
+
 /// No event tells these.
 const NEVER: &str = "owners of locks, quotas of control groups, the hypervisor's time, the program's own functions, \
     and system calls in which a thread spends its CPU time: no trace event tells them";
@@ -156,9 +158,9 @@ impl LiveTrace {
     pub(crate) fn start(root: &Path, names: &Names) -> Result<LiveTrace> {
         let tracing = instance::folder(root)?;
         instance::remove_leftovers(&tracing);
-        let instance = Instance::make(&tracing, "threads", |_| Ok(()))?;
-        instance.write("trace_clock", "mono")?;
-        instance.write("buffer_size_kb", BUFFER_KIB)?;
+        let instance = Instance::make(&tracing, "threads", |_| Ok(())).map_err(refused)?;
+        instance.write("trace_clock", "mono").map_err(refused)?;
+        instance.write("buffer_size_kb", BUFFER_KIB).map_err(refused)?;
         let mut formats = HashMap::new();
         let (mut events, mut could_not_see) = (Vec::new(), Vec::new());
         for (event, filter, without) in EVENTS {
@@ -172,11 +174,7 @@ impl LiveTrace {
                 }
                 None if without.is_empty() => {
                     let why = format!("this kernel has no event {event}");
-                    return Err(Error::new(
-                        "watch threads by tracefs",
-                        why,
-                        "boot a kernel with CONFIG_FTRACE",
-                    ));
+                    return Err(Error::new(WHAT, why, "boot a kernel with CONFIG_FTRACE"));
                 }
                 None if *without == "-" || could_not_see.iter().any(|known| known == without) => {}
                 None => could_not_see.push((*without).to_string()),
@@ -270,7 +268,7 @@ impl LiveTrace {
                 let _ = self.instance.write(&file, "0");
             }
             if !is_enabled {
-                self.instance.write(&format!("{at}/enable"), "1")?;
+                self.instance.write(&format!("{at}/enable"), "1").map_err(refused)?;
             }
             (self.events[place].text, self.events[place].is_enabled) = (text, true);
         }
@@ -390,6 +388,12 @@ impl LiveTrace {
             waking.waker_name.clone_from(name);
         }
     }
+}
+
+/// The error of an instance, of which nothing else takes the place here.
+fn refused(error: Error) -> Error {
+    let cure = "run as root, where tracefs is not locked down and has an instance left";
+    Error { what: WHAT.into(), cure: cure.into(), ..error }
 }
 
 /// The events of a page, and the loss before them.

@@ -133,19 +133,8 @@ pub(crate) fn loops(
     stop: &AtomicBool,
 ) -> Result<Option<FoundLoops>> {
     let began = Instant::now();
-    let mut search = Search {
-        process,
-        subject: subject(process),
-        choice,
-        threads: BTreeMap::new(),
-        pasts: BTreeMap::new(),
-        since: began,
-        asked: began,
-        bound: None,
-        may_come: choice.is_starting,
-        code: ProcessCode::open(process).ok(),
-        is_go: false,
-    };
+    let code = ProcessCode::open(process).ok();
+    let mut search = Search { code, ..Search::new(process, subject(process), choice, began) };
     search.bind(source)?;
     search.ask(source, began)?;
     loop {
@@ -186,19 +175,7 @@ pub(crate) fn loops(
 /// The loops of the threads of a recorded trace, from its begin on.
 pub(crate) fn in_trace(source: &mut RecordedSource, choice: &LoopChoice) -> Result<FoundLoops> {
     let began = Instant::now();
-    let mut search = Search {
-        process: 0,
-        subject: source.subject(),
-        choice,
-        threads: BTreeMap::new(),
-        pasts: BTreeMap::new(),
-        since: began,
-        asked: began,
-        bound: None,
-        may_come: false,
-        code: None,
-        is_go: false,
-    };
+    let mut search = Search::new(0, source.subject(), choice, began);
     source.watch_all();
     let (mut first_ns, mut looked_ns) = (None, 0);
     while let Some(record) = source.read_one() {
@@ -229,7 +206,23 @@ pub(crate) fn in_trace(source: &mut RecordedSource, choice: &LoopChoice) -> Resu
     search.loops(search.found(|thread| Some(thread.clone())), waited)
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(process: u32, subject: String, choice: &'a LoopChoice, began: Instant) -> Search<'a> {
+        Search {
+            process,
+            subject,
+            choice,
+            threads: BTreeMap::new(),
+            pasts: BTreeMap::new(),
+            since: began,
+            asked: began,
+            bound: None,
+            may_come: choice.is_starting,
+            code: None,
+            is_go: false,
+        }
+    }
+
     /// The loops that were found, if they are some and not too many.
     fn loops(&self, found: Vec<FollowedLoop>, waited: Duration) -> Result<FoundLoops> {
         match found.len() {

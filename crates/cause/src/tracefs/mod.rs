@@ -16,15 +16,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use evidence::cause::{Collector, KernelContext};
+use ftrace::instance::{Instance, folder, remove_leftovers};
+use ftrace::page::{self, PageLayout};
+use ftrace::{ByteOrder, Format};
 use machine::CpuSet;
 
 use crate::collect::{BEFORE, Collect};
 use crate::depth::Depth;
 use crate::event::{ContextKind, DelayedWakeup, Event, EventKind, Sent, Task, Vector};
 use crate::{Error, Result};
-use ftrace::instance::{Instance, remove_leftovers};
-use ftrace::page::{self, PageLayout};
-use ftrace::{ByteOrder, Format};
 use numbers::{call, context, texts, vector};
 
 /// The source of interrupts and NMIs.
@@ -174,7 +174,7 @@ pub struct Tracefs {
 impl Tracefs {
     /// Starts to watch `cpus`, and their idle states where they have several.
     pub fn start(root: &Path, cpus: &CpuSet, depth: Depth, has_idle_states: bool, by: By) -> Result<Tracefs> {
-        let tracing = ftrace::instance::folder(root)?;
+        let tracing = folder(root)?;
         remove_leftovers(&tracing);
         let here = match by {
             By::Events => Instance::make(&tracing, "here", |_| Ok(()))?,
