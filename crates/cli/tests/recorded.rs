@@ -278,8 +278,8 @@ fn a_file_that_is_no_whole_trace_is_read_as_far_as_it_goes_or_refused_in_one_lin
     fs::write(at.join("cut.dat"), &whole[..whole.len() - 3_000]).unwrap();
     let asked = ["monitor", "--from", "cut.dat", "--thread", "cyclictest", "--period", "2ms", "-o", "cut"];
     isolator(at, &asked).judged();
-    let missing = isolator(at, &["monitor", "--from", "cut.dat", "--thread", "nobody"]).line();
-    assert!(missing.contains("it has no thread nobody; choose one of"), "{missing}");
+    let missing = isolator(at, &["monitor", "--from", "cut.dat", "--thread", "absent"]).line();
+    assert!(missing.contains("it has no thread absent; choose one of"), "{missing}");
     let notes = read(&at.join("cut/manifest.json"))["notes"].to_string();
     assert!(notes.contains("read from cut.dat, a trace.dat of trace-cmd, version 6"), "{notes}");
 }

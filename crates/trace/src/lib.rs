@@ -6,8 +6,8 @@
 //!            a stay     its end  its       due, woken, began, ended,
 //!            on a CPU            period    preempted, blocked
 //! ```
-//! A source of records ([`source`]) is the BPF part, trace events of tracefs, or a recorded trace. Before use a
-//! live one must report a thread of this program ([`trial`]). The followed program is neither changed nor
+//! A source of records ([`source`]) is the BPF part, trace events of tracefs, or a recorded trace. Before use
+//! a live one must report a thread of this program ([`trial`]). The followed program is neither changed nor
 //! stopped. A source has one record for each stay of a thread on a CPU; all else is pure code over records.
 //!
 //! # From a thread to the causes of a late cycle

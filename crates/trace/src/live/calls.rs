@@ -81,7 +81,7 @@ impl SampledCalls {
     pub(super) fn look_at(&mut self, thread: u32) {
         let held = self.threads.entry(thread).or_default();
         if held.file.is_none() {
-            held.file = File::open(format!("/proc/{thread}/syscall")).ok();
+            held.file = untrusted::open(format!("/proc/{thread}/syscall")).ok();
         }
         // As short as can be: a wait that ends meanwhile is not the one that was looked at.
         let mut line = [0; LINE];
