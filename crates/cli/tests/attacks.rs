@@ -15,7 +15,7 @@ use crate::common::*;
 use crate::exit_status::verbs;
 
 /// Words with which a verb prints something here, or after a dash why there are none.
-const PRINTS: [(&str, &str); 44] = [
+const PRINTS: [(&str, &str); 45] = [
     ("prove", "-o out --loads idle --causes off --policy other --duration 100ms --warm-up 0s"),
     ("measure", "wakeup -o out --causes off --policy other --duration 100ms --warm-up 0s"),
     ("monitor", "- it prints as prove does, by the same function, and needs a program to follow"),
@@ -23,6 +23,7 @@ const PRINTS: [(&str, &str); 44] = [
     ("load", "--list"),
     ("report", "b"),
     ("why", "b"),
+    ("record", ""),
     ("watch", "--count 1 --interval 50ms"),
     ("compare", "b b2"),
     ("gate", "--baseline b b2"),

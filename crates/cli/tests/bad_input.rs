@@ -21,7 +21,7 @@ fn a_command_line_that_cannot_be_read_is_refused() {
         ("proof", "there is no verb 'proof'; did you mean prove?; see isolator --help"),
         (
             "xyzzy",
-            "there is no verb 'xyzzy'; choose from prove, measure, monitor, lint, load, report, why, watch, compare, gate, fleet, import, export, lab, ethercat, kernel, run, doctor, task, tune, setup-user; see isolator --help",
+            "there is no verb 'xyzzy'; choose from prove, measure, monitor, lint, load, report, why, record, watch, compare, gate, fleet, import, export, lab, ethercat, kernel, run, doctor, task, tune, setup-user; see isolator --help",
         ),
         ("prove --foo", "isolator prove takes no '--foo'; see isolator prove --help"),
         (

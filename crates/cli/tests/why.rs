@@ -150,7 +150,7 @@ fn what_is_no_bundle_is_refused_in_one_line() {
     let line = isolator(folder.path(), &["why", "nowhere"]).line();
     assert!(line.contains("nowhere"), "{line}");
     let lacks = isolator(folder.path(), &["why"]).line();
-    assert_eq!(lacks, "isolator why lacks <BUNDLE>; see isolator why --help");
+    assert_eq!(lacks, "isolator why lacks <BUNDLE|TRACE>; see isolator why --help");
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub use folder::Folder;
 pub use lines::Lines;
 pub use name::random;
 pub use open::{TEXT, bytes, is_there, open, read, regular, regular_at, text, within_root};
-pub use place::private;
+pub use place::{private, unlinked_folder};
 pub use replace::{create, create_new, replace, replace_synced};
 pub use rustix::fs::FileType;
 pub use scratch::{Lent, Scratch, temporary_folders};

@@ -53,6 +53,13 @@ pub(crate) fn folder(path: &Path, make: bool) -> io::Result<OwnedFd> {
     readable(&at)
 }
 
+/// The folder at `path`, opened, and its path: no link of another user leads there.
+pub fn unlinked_folder(path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+    let found = folder(path, false)?;
+    let real = path_of(&found)?;
+    Ok((found, real))
+}
+
 /// The folder `path`, opened, where no other user can put another one into its place: each folder on the way,
 /// and itself, belongs to root or to us, and others cannot rename in it.
 pub(crate) fn private_folder(path: &Path) -> io::Result<OwnedFd> {

@@ -59,9 +59,8 @@ fn by_descriptor(held: &OwnedFd) -> PathBuf {
 impl Real {
     /// The machine whose files lie below `root`.
     pub fn new(root: &Path) -> io::Result<Real> {
-        let root = root.canonicalize()?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(&root, flags, Mode::empty())?;
+        // A link under its name may lead to this machine.
+        let (folder, root) = untrusted::unlinked_folder(root)?;
         Ok(Real { root, folder })
     }
 
