@@ -64,6 +64,11 @@ impl Real {
         Ok(Real { root, folder })
     }
 
+    /// The root itself, opened: nothing that takes its name meanwhile.
+    pub fn root_folder(&self) -> io::Result<File> {
+        self.folder.try_clone().map(File::from)
+    }
+
     /// Whether this process may change the machine that runs; below another folder the files' bits decide.
     pub fn may_change(&self) -> bool {
         !self.live() || rustix::process::geteuid().is_root()

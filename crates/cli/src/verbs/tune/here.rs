@@ -40,7 +40,7 @@ impl LocalMachine {
         if changes && !system.may_change() {
             return Err(Error::new(what, "only root may change the machine", "run it by sudo"));
         }
-        let lock = if changes { Some(lock(root, system.live(), what)?) } else { None };
+        let lock = if changes { Some(lock(root, &system, what)?) } else { None };
         Ok(LocalMachine { _lock: lock, system, snapshot: read(root) })
     }
 
@@ -53,12 +53,12 @@ impl LocalMachine {
 
 /// Keeps every other `isolator tune` from changing the same machine until the file is closed. Of a machine
 /// below a folder the folder itself is locked, so that nothing is left in it.
-fn lock(root: &Path, live: bool, what: &str) -> Result<File, Error> {
+fn lock(root: &Path, system: &Real, what: &str) -> Result<File, Error> {
+    let live = system.live();
     let path = if live { Path::new("/run/isolator-tune.lock") } else { root };
     // Only root may open it, and so hold the lock.
     let create = || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    // Opened directly: it is a folder, which is locked and not read.
-    let file = if live { create() } else { File::open(path) };
+    let file = if live { create() } else { system.root_folder() };
     let file = file.map_err(|error| failed("lock", &path.display().to_string(), &error))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
