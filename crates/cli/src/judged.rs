@@ -58,7 +58,7 @@ pub fn judged(
     options: &RunOptions,
     out: &Output,
 ) -> VerbResult {
-    boots::opened(&options.boots)?;
+    let others = boots::opened(&options.boots)?;
     let folder = options.output.clone().unwrap_or_else(run::default_folder);
     // A run that is refused since the folder holds another one has saved nothing.
     let is_new = !untrusted::is_there(folder.join(MANIFEST));
@@ -67,13 +67,18 @@ pub fn judged(
             kept(&folder, out)
         }
     })?;
-    outcome(&bundle, page, options, out)
+    outcome(&bundle, &others, page, options, out)
 }
 
-/// The same of a bundle that is there.
-pub fn outcome(bundle: &Bundle, page: Option<&LivePage>, options: &RunOptions, out: &Output) -> VerbResult {
-    let others = boots::opened(&options.boots)?;
-    let document = boots::judged(bundle, ProveDocument::of(bundle), &others, &options.boots)?;
+/// The same of a bundle that is there, beside the runs of other boots.
+pub fn outcome(
+    bundle: &Bundle,
+    others: &[Bundle],
+    page: Option<&LivePage>,
+    options: &RunOptions,
+    out: &Output,
+) -> VerbResult {
+    let document = boots::judged(bundle, ProveDocument::of(bundle), others, &options.boots)?;
     let report = report::write_into(bundle, &document);
     // What was measured is shown even where no more can be written.
     show(&document, options.detail, out);

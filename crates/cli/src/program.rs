@@ -28,6 +28,7 @@ use trace::choice::SourceChoice;
 use trace::follow::LoopChoice;
 
 use crate::args::{LoopPeriod, Output, RunOptions};
+use crate::boots;
 use crate::judged::{judged, live_page, outcome, this_program};
 use crate::live::{LiveDisplay, View};
 use crate::metrics::{Exposed, Metrics};
@@ -121,8 +122,9 @@ pub fn measure(
     out.ready()?;
     let stop = stops(options)?;
     if let ProgramTarget::Trace(trace) = &choice.target {
+        let others = boots::opened(&options.boots)?;
         let bundle = of_trace(trace, choice, options.over(asked), options.output.as_deref(), stop)?;
-        return outcome(&bundle, None, options, out);
+        return outcome(&bundle, &others, None, options, out);
     }
     let on_spike = on_spike(&options.spikes)?;
     let machine = inspect::read(Path::new("/"));

@@ -182,7 +182,7 @@ pub fn allowance(text: &str) -> Result<LateAllowance, String> {
 
 /// A source of a program's events.
 pub fn source() -> Offered<Parse<SourceChoice>> {
-    Offered { parse: str::parse::<SourceChoice>, values: || named(SourceChoice::NAMES) }
+    Offered { parse: str::parse::<SourceChoice>, values: || named(SourceChoice::ALL.map(SourceChoice::name)) }
 }
 
 /// A collector of causes.

@@ -3,6 +3,13 @@
 
 use crate::format::Format;
 
+/// The context in an event's flags (include/linux/trace_events.h): an NMI, an interrupt, a softirq.
+pub const NMI: u8 = 0x40;
+/// See [`NMI`].
+pub const HARDIRQ: u8 = 0x08;
+/// See [`NMI`].
+pub const SOFTIRQ: u8 = 0x10;
+
 /// One event.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceEvent<'a> {
@@ -19,6 +26,15 @@ pub struct TraceEvent<'a> {
     pub name: EventName,
     /// Its fields.
     pub fields: Fields<'a>,
+}
+
+impl<'a> TraceEvent<'a> {
+    /// An event as the kernel wrote it.
+    pub fn raw(cpu: u32, ns: u64, name: EventName, format: &'a Format, data: &'a [u8]) -> TraceEvent<'a> {
+        let thread = format.number(data, "common_pid").unwrap_or(0) as u32;
+        let flags = format.number(data, "common_flags").map(|flags| flags as u8);
+        TraceEvent { cpu, ns, thread, flags, name, fields: Fields::Raw(format, data) }
+    }
 }
 
 /// The fields of an event.

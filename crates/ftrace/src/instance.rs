@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{Error, Result};
+use crate::{ByteOrder, Error, Format, Result};
 
 /// The format of our instances' names: `isolator-PID-STARTED-NUMBER-WHAT`.
 const OURS: &str = "isolator-";
@@ -33,6 +33,12 @@ pub fn folder(root: &Path) -> Result<PathBuf> {
         let cure = "run as root, and mount it with: mount -t tracefs tracefs /sys/kernel/tracing";
         Error::new("watch with tracefs", why, cure)
     })
+}
+
+/// The format of an event, below tracefs or an instance; `None` where the kernel has none.
+pub fn format(folder: &Path, event: &str) -> Option<Format> {
+    let text = untrusted::text(folder.join("events").join(event).join("format")).ok()?;
+    Format::parse(&text, ByteOrder::NATIVE)
 }
 
 /// An instance.
@@ -96,6 +102,11 @@ impl Instance {
             self.write(&trigger, "!stacktrace")?;
         }
         self.write(&trigger, &format!("stacktrace if common_pid!=0&&({one_of})"))
+    }
+
+    /// The format of an event in it.
+    pub fn format(&self, event: &str) -> Option<Format> {
+        format(&self.folder, event)
     }
 
     /// The CPUs with a buffer in it.

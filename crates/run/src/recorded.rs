@@ -30,7 +30,7 @@ use crate::error::Result;
 use crate::rows;
 use crate::spec::{RunSpec, complete};
 
-/// The events that a trace should have, for the words of an error.
+/// The clock of a trace whose times are those of timers.
 const CLOCK: &str = "mono";
 
 /// A request to read a trace.

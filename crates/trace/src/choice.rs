@@ -37,9 +37,6 @@ impl SourceChoice {
     /// All of them.
     pub const ALL: [SourceChoice; 3] = [SourceChoice::Auto, SourceChoice::Bpf, SourceChoice::Tracefs];
 
-    /// All of them, as they are written.
-    pub const NAMES: [&str; 3] = ["auto", "bpf", "tracefs"];
-
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -55,6 +52,8 @@ impl FromStr for SourceChoice {
 
     fn from_str(text: &str) -> Result<SourceChoice, String> {
         let found = SourceChoice::ALL.into_iter().find(|choice| choice.name() == text);
-        found.ok_or_else(|| format!("there is no such source; give {}", SourceChoice::NAMES.join(", ")))
+        found.ok_or_else(|| {
+            format!("there is no such source; give {}", SourceChoice::ALL.map(SourceChoice::name).join(", "))
+        })
     }
 }

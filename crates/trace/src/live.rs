@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use cause::names::Names;
 use ftrace::instance::{self, Instance};
 use ftrace::page::{self, PageLayout};
-use ftrace::{ByteOrder, EventName, Fields, Format, TraceEvent};
+use ftrace::{ByteOrder, EventName, Format, TraceEvent};
 use inspect::live_thread;
 use machine::CpuSet;
 use rt::clock::monotonic_ns;
@@ -164,8 +164,7 @@ impl LiveTrace {
         let mut formats = HashMap::new();
         let (mut events, mut could_not_see) = (Vec::new(), Vec::new());
         for (event, filter, without) in EVENTS {
-            let text = instance.read(&format!("events/{event}/format")).ok();
-            match text.and_then(|text| Format::parse(&text, ByteOrder::NATIVE)) {
+            match instance.format(event) {
                 Some(format) => {
                     let name = EventName::of(&format.name);
                     formats.extend(name.map(|name| (format.id, (name, format))));
@@ -180,8 +179,7 @@ impl LiveTrace {
                 None => could_not_see.push((*without).to_string()),
             }
         }
-        let stack = untrusted::text(tracing.join("events/ftrace/kernel_stack/format")).ok();
-        if let Some(format) = stack.and_then(|text| Format::parse(&text, ByteOrder::NATIVE)) {
+        if let Some(format) = instance::format(&tracing, "ftrace/kernel_stack") {
             formats.insert(format.id, (EventName::Stack, format));
         }
         if untrusted::text(root.join("proc/self/syscall")).is_err() {
@@ -364,15 +362,7 @@ impl LiveTrace {
     fn add(&mut self, read: &Read, data: &[u8]) {
         let id = data.get(..2).map(|id| ByteOrder::NATIVE.number(id) as u16);
         let Some((name, format)) = id.and_then(|id| self.formats.get(&id)) else { return };
-        let number = |field| format.number(data, field);
-        let event = TraceEvent {
-            cpu: read.cpu,
-            ns: read.ns,
-            thread: number("common_pid").unwrap_or(0) as u32,
-            flags: number("common_flags").map(|flags| flags as u8),
-            name: *name,
-            fields: Fields::Raw(format, data),
-        };
+        let event = TraceEvent::raw(read.cpu, read.ns, *name, format, data);
         self.stays.add(&event);
     }
 

@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use ftrace::event::{HARDIRQ, NMI, SOFTIRQ};
 use ftrace::{EventName, TraceEvent};
 use syscalls::Sysno;
 
@@ -26,11 +27,6 @@ use watched::{Watched, policy_of};
 #[cfg(test)]
 mod tests;
 mod watched;
-
-/// The context in the flags of an event (include/linux/trace_events.h).
-const NMI: u8 = 0x40;
-const HARDIRQ: u8 = 0x08;
-const SOFTIRQ: u8 = 0x10;
 
 /// Clocks of timers whose offsets to the trace's clock are nearer to each other than this are one.
 const ONE_CLOCK_NS: u64 = 1_000_000_000;

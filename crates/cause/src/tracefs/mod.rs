@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use evidence::cause::{Collector, KernelContext};
-use ftrace::instance::{Instance, folder, remove_leftovers};
+use ftrace::Format;
+use ftrace::instance::{self, Instance, folder, remove_leftovers};
 use ftrace::page::{self, PageLayout};
-use ftrace::{ByteOrder, Format};
 use machine::CpuSet;
 
 use crate::collect::{BEFORE, Collect};
@@ -205,9 +205,7 @@ impl Tracefs {
         {
             tracefs.texts = texts(&text);
         }
-        if let Ok(text) = untrusted::text(tracing.join("events/ftrace/kernel_stack/format")) {
-            tracefs.stack = Format::parse(&text, ByteOrder::NATIVE).unwrap_or_default();
-        }
+        tracefs.stack = instance::format(&tracing, "ftrace/kernel_stack").unwrap_or_default();
         let interrupts = match by {
             By::Events => INTERRUPTS,
             By::Osnoise => osnoise::EVENTS,
@@ -249,11 +247,7 @@ impl Tracefs {
     fn enable(&mut self, is_sent: bool, event: &str, filter: Option<&str>, without: &str) {
         let instance = if is_sent { &self.sent } else { &self.here };
         let at = format!("events/{event}");
-        let format = instance
-            .read(&format!("{at}/format"))
-            .ok()
-            .and_then(|text| Format::parse(&text, ByteOrder::NATIVE));
-        let enabled = format.and_then(|format| {
+        let enabled = instance.format(event).and_then(|format| {
             if let Some(filter) = filter {
                 instance.write(&format!("{at}/filter"), filter).ok()?;
             }

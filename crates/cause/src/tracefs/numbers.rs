@@ -4,15 +4,16 @@
 use std::collections::HashMap;
 
 use evidence::cause::KernelContext;
+use ftrace::event::{HARDIRQ, NMI, SOFTIRQ};
 
 use crate::event::{ContextKind, Vector};
 
-/// The context in the flags of an event (include/linux/trace_events.h).
+/// The context in the flags of an event.
 pub fn context(flags: u64) -> KernelContext {
     match flags {
-        flags if flags & 0x40 != 0 => KernelContext::Nmi,
-        flags if flags & 0x08 != 0 => KernelContext::Hardirq,
-        flags if flags & 0x10 != 0 => KernelContext::Softirq,
+        flags if flags & u64::from(NMI) != 0 => KernelContext::Nmi,
+        flags if flags & u64::from(HARDIRQ) != 0 => KernelContext::Hardirq,
+        flags if flags & u64::from(SOFTIRQ) != 0 => KernelContext::Softirq,
         _ => KernelContext::Task,
     }
 }

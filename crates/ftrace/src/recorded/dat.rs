@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::head::{self, Found, Head, HeadResult, IS_PACKED, MAGIC, Packer, text_of};
 use super::{Opened, ReadTrace, TracePart, size};
 use crate::Result;
-use crate::event::{EventName, Fields, TraceEvent};
+use crate::event::{EventName, TraceEvent};
 use crate::format::{ByteOrder, Format};
 use crate::page::{self, PageLayout, RingPage};
 
@@ -388,17 +388,7 @@ impl ReadTrace for Dat {
         let here = &self.cpus[place];
         let (name, format) = &self.formats[&id];
         let data = &here.page[event.place];
-        let thread = format.number(data, "common_pid").unwrap_or(0) as u32;
-        let flags = format.number(data, "common_flags").map(|flags| flags as u8);
-        let fields = Fields::Raw(format, data);
-        Ok(Some(TracePart::Event(TraceEvent {
-            cpu: here.cpu,
-            ns: event.ns,
-            thread,
-            flags,
-            name: *name,
-            fields,
-        })))
+        Ok(Some(TracePart::Event(TraceEvent::raw(here.cpu, event.ns, *name, format, data))))
     }
 
     fn missing(&self) -> Option<&str> {

@@ -96,7 +96,7 @@ pub fn begin(head: &mut Head, found: &mut Found) -> HeadResult<String> {
         [1] => ByteOrder::Big,
         _ => return Err("its byte order is none".into()),
     };
-    head.skip(1)?;
+    head.skip(1);
     found.page_size = head.u32()?;
     Ok(version)
 }
@@ -108,7 +108,7 @@ pub fn all(head: &mut Head, found: &mut Found) -> HeadResult<()> {
     events(head, found)?;
     functions(head, found)?;
     let printk = head.u32()?;
-    head.skip(printk.into())?;
+    head.skip(printk.into());
     let cmdlines = head.u64()?;
     let names = head.bytes(cmdlines)?;
     found.add_names(&names);
@@ -239,9 +239,8 @@ impl Head {
         Ok(bytes)
     }
 
-    pub fn skip(&mut self, length: u64) -> HeadResult<()> {
+    pub fn skip(&mut self, length: u64) {
         self.at = self.at.saturating_add(length);
-        Ok(())
     }
 
     pub fn u16(&mut self) -> HeadResult<u16> {
@@ -268,21 +267,20 @@ impl Head {
         }
     }
 
+    /// The file from this place on.
+    fn file_from(&self, at: u64) -> Head {
+        Head { unpacked: None, at, length: size(&self.file), ..Head::in_memory(Vec::new(), self) }
+    }
+
     pub fn flags_of(&self, section: u64) -> HeadResult<u16> {
-        let mut head = Head {
-            unpacked: None,
-            at: section,
-            length: size(&self.file),
-            ..Head::in_memory(Vec::new(), self)
-        };
+        let mut head = self.file_from(section);
         head.u16()?;
         head.u16()
     }
 
     /// The content of the section at this place, unpacked.
     pub fn section(&self, at: u64) -> HeadResult<Head> {
-        let mut head =
-            Head { unpacked: None, at, length: size(&self.file), ..Head::in_memory(Vec::new(), self) };
+        let mut head = self.file_from(at);
         let (_, flags, _) = (head.u16()?, head.u16()?, head.u32()?);
         let length = head.u64()?;
         let Some(packer) = self.packer.filter(|_| flags & IS_PACKED != 0) else {

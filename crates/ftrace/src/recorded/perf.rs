@@ -19,7 +19,7 @@ use linux_perf_event_reader::{
 
 use super::head::{self, Found, Head, HeadResult, text_of};
 use super::{AboutTrace, Opened, ReadTrace, TracePart};
-use crate::event::{EventName, Fields, TraceEvent};
+use crate::event::{EventName, TraceEvent};
 use crate::format::{ByteOrder, Format};
 use crate::{Error, Result};
 
@@ -45,7 +45,6 @@ const CPUS: u64 = 7;
 /// Records (include/uapi/linux/perf_event.h, tools/lib/perf/include/perf/event.h).
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
-const USER: u32 = 64;
 const FINISHED_ROUND: u32 = 68;
 const COMPRESSED: [u32; 2] = [81, 83];
 const AUXTRACE: u32 = 71;
@@ -212,7 +211,6 @@ impl Perf {
                 std::io::copy(&mut (&mut self.records).take(more), &mut std::io::sink())?;
                 self.left -= more;
             }
-            _ if kind < USER => {}
             _ => {}
         }
         Ok(true)
@@ -279,9 +277,8 @@ impl ReadTrace for Perf {
         }
         let id = data.get(..2).map_or(0, |id| self.order.number(id) as u16);
         let Some((name, format)) = self.formats.get(&id) else { return Ok(None) };
-        let flags = format.number(data, "common_flags").map(|flags| flags as u8);
-        let (cpu, thread, fields) = (cpu.unwrap_or(0), *thread, Fields::Raw(format, data));
-        Ok(Some(TracePart::Event(TraceEvent { cpu, ns, thread, flags, name: *name, fields })))
+        let event = TraceEvent::raw(cpu.unwrap_or(0), ns, *name, format, data);
+        Ok(Some(TracePart::Event(TraceEvent { thread: *thread, ..event })))
     }
 
     fn missing(&self) -> Option<&str> {

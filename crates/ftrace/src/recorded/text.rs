@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
 
 use super::{AboutTrace, Opened, ReadTrace, TracePart};
-use crate::event::{EventName, FieldValue, Fields, TraceEvent};
+use crate::event::{EventName, FieldValue, Fields, HARDIRQ, NMI, SOFTIRQ, TraceEvent};
 use crate::{Error, Result};
 
 /// A longer line is damage.
@@ -72,7 +72,7 @@ pub fn open(mut file: File, head: &[u8]) -> Opened {
     }
     rewound(&mut file)?;
     let lines = BufReader::new(file);
-    let reader = Text { lines, line: Vec::new(), fields: Vec::new(), last_ns: 0, missing: None };
+    let reader = Text { lines, line: Vec::new(), fields: Vec::new(), last_ns: 0 };
     Ok((about, Box::new(reader)))
 }
 
@@ -130,9 +130,6 @@ fn nanoseconds(text: &str) -> Option<u64> {
 
 /// `dNh2.`: the third letter is the context.
 fn flags(word: &str) -> Option<u8> {
-    const HARDIRQ: u8 = 0x08;
-    const SOFTIRQ: u8 = 0x10;
-    const NMI: u8 = 0x40;
     if word.len() < 4 {
         return None;
     }
@@ -251,7 +248,6 @@ struct Text {
     line: Vec<u8>,
     fields: Vec<(String, FieldValue)>,
     last_ns: u64,
-    missing: Option<String>,
 }
 
 impl ReadTrace for Text {
@@ -283,7 +279,7 @@ impl ReadTrace for Text {
     }
 
     fn missing(&self) -> Option<&str> {
-        self.missing.as_deref()
+        None
     }
 }
 

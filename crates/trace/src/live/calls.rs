@@ -89,8 +89,7 @@ impl SampledCalls {
         let length = held.file.as_ref().and_then(|file| file.read_at(&mut line, 0).ok()).unwrap_or(0);
         let to_ns = monotonic_ns();
         let text = String::from_utf8_lossy(&line[..length]);
-        let look = parsed(&text).map(|call| Look { from_ns, to_ns, call });
-        held.look = look;
+        held.look = parsed(&text).map(|call| Look { from_ns, to_ns, call });
         held.first_ns.get_or_insert(from_ns);
     }
 
