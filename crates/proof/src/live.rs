@@ -27,7 +27,7 @@ use compare::gate::{GateOptions, judge};
 use evidence::Bundle;
 use inspect::live_thread;
 use machine::CpuSet;
-use machine::inventory::{Thread, ThreadPolicy};
+use machine::inventory::Thread;
 
 use crate::guests::Proof;
 
@@ -147,12 +147,12 @@ fn one(isolator: &Path, folder: &Path, plan: &LivePlan, viewer: Viewer) -> Resul
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if let Some((measured, others)) = cpus(folder) {
+        if let Some(running) = Running::read(folder) {
             if let (None, Some(address)) = (&watching, &address) {
-                watching = Some(Viewers::start(address, folder, &others, viewer)?);
+                watching = Some(Viewers::start(address, folder, &running.others, viewer)?);
             }
             looks += 1;
-            for name in others_on(child.id(), &measured) {
+            for name in running.others_on(child.id()) {
                 if !on_measured_cpu.contains(&name) {
                     on_measured_cpu.push(name);
                 }
@@ -173,32 +173,43 @@ fn address_of(line: &str) -> Option<String> {
     Some(line.strip_prefix("live page: http://")?.trim_end_matches('/').to_string())
 }
 
-/// The measured CPUs and the others of the run in `folder`, once it measures.
-fn cpus(folder: &Path) -> Option<(CpuSet, CpuSet)> {
-    let series = fs::read_dir(folder.join("series")).ok()?.flatten();
-    series.map(|file| file.file_name()).find(|name| name.to_string_lossy().ends_with(".journal"))?;
-    let manifest = fs::read(folder.join("manifest.json")).ok()?;
-    let manifest: serde_json::Value = serde_json::from_slice(&manifest).ok()?;
-    let of = |name: &str| manifest["asked"][name].as_str()?.parse::<CpuSet>().ok();
-    Some((of("cpus")?, of("house_keeping")?))
+/// A run that measures, by its manifest.
+struct Running {
+    measured: CpuSet,
+    others: CpuSet,
+    /// Names of the threads that measure: a look may come before they are real-time threads.
+    measuring: Vec<String>,
 }
 
-/// Threads of a process that may run on the measured CPUs, or ran there last, besides those that measure:
-/// these are real-time threads that may run nowhere else.
-fn others_on(process: u32, measured: &CpuSet) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let numbers = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
-    let threads = numbers.filter_map(|number| live_thread(Some(process), number));
-    // A thread without a CPU has ended meanwhile.
-    let is_there = |thread: &Thread| {
-        !thread.cpus.is_empty()
-            && (thread.last_cpu.is_some_and(|cpu| measured.contains(cpu))
-                || thread.cpus.iter().any(|cpu| measured.contains(cpu)))
-    };
-    let measures = |thread: &Thread| {
-        thread.policy != ThreadPolicy::Other && thread.cpus.iter().all(|cpu| measured.contains(cpu))
-    };
-    threads.filter(|thread| is_there(thread) && !measures(thread)).map(|thread| thread.name).collect()
+impl Running {
+    /// The run in `folder`, once it measures.
+    fn read(folder: &Path) -> Option<Running> {
+        let series = fs::read_dir(folder.join("series")).ok()?.flatten();
+        series.map(|file| file.file_name()).find(|name| name.to_string_lossy().ends_with(".journal"))?;
+        let manifest = fs::read(folder.join("manifest.json")).ok()?;
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest).ok()?;
+        let of = |name: &str| manifest["asked"][name].as_str()?.parse::<CpuSet>().ok();
+        let rows = manifest["rows"].as_array()?.iter();
+        let name =
+            |row: &serde_json::Value| Some(format!("{}-{}", row["probe"].as_str()?, row["cpu"].as_u64()?));
+        let measuring = rows.filter_map(name).collect();
+        Some(Running { measured: of("cpus")?, others: of("house_keeping")?, measuring })
+    }
+
+    /// Threads of a process that may run on the measured CPUs, or ran there last, besides those that measure.
+    fn others_on(&self, process: u32) -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let numbers = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+        let threads = numbers.filter_map(|number| live_thread(Some(process), number));
+        // A thread without a CPU has ended meanwhile.
+        let is_there = |thread: &Thread| {
+            !thread.cpus.is_empty()
+                && (thread.last_cpu.is_some_and(|cpu| self.measured.contains(cpu))
+                    || thread.cpus.iter().any(|cpu| self.measured.contains(cpu)))
+        };
+        let there = threads.filter(|thread| is_there(thread) && !self.measuring.contains(&thread.name));
+        there.map(|thread| thread.name).collect()
+    }
 }
 
 /// A reader of the page, and a browser that shows it where one was asked for.
