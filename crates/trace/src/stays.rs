@@ -80,7 +80,8 @@ struct Clock {
 struct Here {
     /// The name of the thread that has it, where a switch told it.
     running: Option<(u32, String)>,
-    timer: Option<Expired>,
+    /// At most two: a softirq, or the thread that serves it, may be interrupted within one.
+    expired: Vec<Expired>,
     irq: Option<String>,
     softirq: Option<u32>,
     /// By which thread or interrupt each softirq was asked for last.
@@ -95,6 +96,10 @@ struct Expired {
     address: u64,
     due_ns: u64,
     is_on_stack: bool,
+    /// The thread that it interrupts, or that serves it.
+    thread: u32,
+    /// [`context_of`] its begin.
+    context: u8,
 }
 
 #[derive(Debug, Clone)]
@@ -172,7 +177,13 @@ impl Stays {
             }
             EventName::TimerStart => self.starts_timer(event),
             EventName::TimerExpires => self.timer_expires(event),
-            EventName::TimerExpired => self.here(event.cpu).timer = None,
+            EventName::TimerExpired => {
+                let address = event.fields.number("hrtimer");
+                let expired = &mut self.here(event.cpu).expired;
+                // Without its address it is the last one.
+                let ended = expired.iter().rposition(|timer| address.is_none_or(|at| timer.address == at));
+                expired.truncate(ended.unwrap_or(expired.len()));
+            }
             EventName::IrqEntry => self.here(event.cpu).irq = Some(irq_name(event)),
             EventName::IrqExit => self.here(event.cpu).irq = None,
             EventName::SoftirqEntry => self.here(event.cpu).softirq = fields.small("vec"),
@@ -275,7 +286,8 @@ impl Stays {
         let here = self.here(event.cpu);
         here.running = Some((came, to.name));
         // What ran on the thread that left is over.
-        (here.timer, here.irq) = (None, None);
+        here.expired.retain(|timer| timer.context == 0);
+        here.irq = None;
     }
 
     /// The end of a wait by this event.
@@ -283,7 +295,8 @@ impl Stays {
         let unknown = Here::default();
         let here = self.cpus.get(&event.cpu).unwrap_or(&unknown);
         let flags = event.flags.unwrap_or(match here {
-            Here { irq: Some(_), .. } | Here { timer: Some(_), .. } => HARDIRQ,
+            Here { irq: Some(_), .. } => HARDIRQ,
+            Here { expired, .. } if !expired.is_empty() => HARDIRQ,
             Here { softirq: Some(_), .. } => SOFTIRQ,
             _ => 0,
         });
@@ -297,15 +310,15 @@ impl Stays {
             },
             _ => None,
         };
-        let is_timer = here.timer.is_some() && interrupt.is_some();
         let mut waking = Waking { waker: event.thread, ..Waking::default() };
         waking.waker_name = match &here.running {
             Some((id, name)) if *id == event.thread && *id != 0 => name.clone(),
             _ => String::new(),
         };
-        if let Some(Expired { address, due_ns, is_on_stack }) = here.timer.clone().filter(|_| is_timer) {
-            waking.due_ns = Some(due_ns);
-            waking.timer = (!is_on_stack).then_some(address);
+        let is_of = |timer: &&Expired| timer.thread == event.thread && timer.context == context_of(flags);
+        if let Some(timer) = here.expired.last().filter(is_of) {
+            waking.due_ns = Some(timer.due_ns);
+            waking.timer = (!timer.is_on_stack).then_some(timer.address);
             return waking;
         }
         let by = self.threads.get(&event.thread).filter(|_| event.thread != woken && interrupt.is_none());
@@ -412,7 +425,11 @@ impl Stays {
         let due_ns = known.as_ref().map_or(now_ns, |timer| timer.due_ns.min(now_ns));
         let due_ns = due_ns.saturating_add_signed(offset_ns).min(event.ns);
         let is_on_stack = known.as_ref().map_or(is_on_stack, |timer| timer.is_on_stack);
-        self.here(event.cpu).timer = Some(Expired { address, due_ns, is_on_stack });
+        let (thread, context) = (event.thread, context_of(event.flags.unwrap_or(HARDIRQ)));
+        let here = self.here(event.cpu);
+        // The end of an older one was not seen.
+        here.expired.truncate(1);
+        here.expired.push(Expired { address, due_ns, is_on_stack, thread, context });
         let period_of = known.and_then(|timer| timer.period_of);
         if let Some(thread) = period_of.and_then(|thread| self.threads.get_mut(&thread))
             && thread.yields
@@ -450,7 +467,12 @@ impl Stays {
 }
 
 fn is_in_task(event: &TraceEvent<'_>) -> bool {
-    event.flags.is_some_and(|flags| flags & (NMI | HARDIRQ | SOFTIRQ) == 0)
+    event.flags.is_some_and(|flags| context_of(flags) == 0)
+}
+
+/// The interrupts in which an event happened; 0 in a thread.
+fn context_of(flags: u8) -> u8 {
+    flags & (NMI | HARDIRQ | SOFTIRQ)
 }
 
 fn irq_name(event: &TraceEvent<'_>) -> String {

@@ -92,6 +92,22 @@ fn a_timer_wakes_a_thread_that_sleeps_in_a_call() {
 }
 
 #[test]
+fn a_timer_within_anothers_function_and_a_thread_that_preempts_it_take_no_wakeup_from_it() {
+    let serves = "33 1 . 1000 hrtimer_expire_entry: hrtimer=00000000ed7dc722 function=posix_timer_fn now=1001000000
+        33 1 h 1001 hrtimer_expire_entry: hrtimer=00000000aaaaaaaa function=tick_nohz_handler now=1001001000
+        33 1 h 1002 hrtimer_expire_exit: hrtimer=00000000aaaaaaaa
+        33 1 . 1003 sched_switch: prev_comm=ktimers/1 prev_pid=33 prev_prio=98 prev_state=R ==> next_comm=log next_pid=9 next_prio=9";
+    let returns = "9 1 . 1005 sched_switch: prev_comm=log prev_pid=9 prev_prio=9 prev_state=S ==> next_comm=ktimers/1 next_pid=33 next_prio=98";
+    let wakes = "sched_waking: comm=ctl pid=7 prio=19 target_cpu=001";
+    let comes = "33 1 . 1010 sched_switch: prev_comm=ktimers/1 prev_pid=33 prev_prio=98 prev_state=R ==> next_comm=ctl next_pid=7 next_prio=19";
+    let waking = |by: &str| stays(&[SLEEPS, serves, by, comes, ENDS].join("\n")).pop().unwrap().waking;
+    let by_timer = waking(&format!("{returns}\n33 1 . 1006 {wakes}"));
+    assert_eq!((by_timer.due_ns, by_timer.by()), (Some(ns(1_000)), None));
+    let by_thread = waking(&format!("9 1 . 1004 {wakes}\n{returns}"));
+    assert_eq!((by_thread.due_ns, by_thread.by().map(|(id, _)| id)), (None, Some(9)));
+}
+
+#[test]
 fn a_thread_in_between_is_told_and_a_preempted_one_waits_for_nothing() {
     let between = "0 1 . 1010 sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=log next_pid=9 next_prio=9
         9 1 . 1050 sched_switch: prev_comm=log prev_pid=9 prev_prio=9 prev_state=S ==> next_comm=ctl next_pid=7 next_prio=19
