@@ -4,6 +4,9 @@
  *
  * Numbers and arguments of helpers are those of the kernel's <linux/bpf.h>, which is an interface. Of the kernel's structures each
  * part declares the fields that it reads; the loader finds where they lie in this kernel (BPF CO-RE).
+ *
+ * Each part is built twice. A kernel without types of its own (CONFIG_DEBUG_INFO_BTF), or before 5.15, knows a pointer as a number only:
+ * for it (PLAIN) a helper reads each field, and tp_btf and fentry do not exist.
  */
 
 typedef unsigned char u8;
@@ -37,9 +40,7 @@ static long (*bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) =
 static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
 static u64 (*bpf_ringbuf_query)(void *ring, u64 what) = (void *)134;
-static void *(*bpf_get_current_task_btf)(void) = (void *)158;
 static u64 (*bpf_get_attach_cookie)(void *ctx) = (void *)174;
-static void *(*bpf_task_pt_regs)(void *task) = (void *)175;
 
 #if defined(__TARGET_ARCH_arm64)
 struct pt_regs {
@@ -66,6 +67,58 @@ struct pt_regs {
 		const type *from_ = (const type *)(pointer);               \
 		bpf_probe_read_kernel(&(to), sizeof(to), &from_->field);   \
 	})
+
+#if defined(PLAIN)
+static void *(*current_task)(void) = (void *)35; /* bpf_get_current_task() */
+
+/* A field of at most eight bytes. */
+#define GET(pointer, field)                                                                              \
+	({                                                                                               \
+		u64 value_ = 0;                                                                          \
+		bpf_probe_read_kernel(&value_, __builtin_preserve_field_info((pointer)->field, 1),       \
+				      &(pointer)->field);                                                \
+		(typeof((pointer)->field + 0))value_;                                                    \
+	})
+
+struct task_struct___plain {
+	void *stack;
+} CORE;
+
+/* How far they lie from the begin of a thread's stack; src/bpf/types.rs of the crate cause tries it out. */
+const volatile u64 registers_from_stack = 0;
+
+/* The registers with which a thread entered the kernel. */
+INLINE void *registers_of(const void *task)
+{
+	return (void *)((u64)GET((const struct task_struct___plain *)task, stack) + registers_from_stack);
+}
+#else
+static void *(*current_task)(void) = (void *)158;	  /* bpf_get_current_task_btf() */
+static void *(*registers_of_task)(void *task) = (void *)175; /* bpf_task_pt_regs() */
+
+#define GET(pointer, field) ((pointer)->field)
+
+INLINE void *registers_of(const void *task)
+{
+	return registers_of_task((void *)task);
+}
+#endif
+
+struct task_struct___state {
+	u32 __state;
+} CORE;
+
+struct task_struct___before_5_14 {
+	long state;
+} CORE;
+
+/* Of a thread that is current, or of one that the verifier knows. */
+INLINE u32 state_of(const void *task)
+{
+	if (HAS(struct task_struct___before_5_14, state))
+		return GET((const struct task_struct___before_5_14 *)task, state);
+	return GET((const struct task_struct___state *)task, __state);
+}
 
 /* The compiler may not know what a value is from here on: an address is made of it only after its bounds were checked. */
 #define KEEP_APART(value) asm volatile("" : "+r"(value))

@@ -7,9 +7,19 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Compiles `bpf/NAME.bpf.c` of the crate into `NAME.o` of the build's folder; `part` is what the program is
-/// without where that cannot be done.
+/// Compiles `bpf/NAME.bpf.c` of the crate into `NAME.o` of the build's folder, and for kernels whose programs
+/// cannot read pointers into `NAME-plain.o`; `part` is what the program is without where that cannot be done.
 pub fn compile(name: &str, part: &str) {
+    compile_as(name, "", &[], part);
+    compile_plain(name, part);
+}
+
+/// The second of these alone.
+pub fn compile_plain(name: &str, part: &str) {
+    compile_as(name, "-plain", &["-DPLAIN"], part);
+}
+
+fn compile_as(name: &str, kind: &str, options: &[&str], part: &str) {
     let source = format!("bpf/{name}.bpf.c");
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-changed=../../tools/bpf.h");
@@ -18,7 +28,7 @@ pub fn compile(name: &str, part: &str) {
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    let object = Path::new(&out).join(format!("{name}.o"));
+    let object = Path::new(&out).join(format!("{name}{kind}.o"));
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_string());
     // Registers lie elsewhere on each.
     let target = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
@@ -29,6 +39,7 @@ pub fn compile(name: &str, part: &str) {
     let here = env::current_dir().expect("cargo runs build scripts in the package's folder");
     let built = Command::new(&clang)
         .args([target, "-I../../tools", "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"])
+        .args(options)
         .args(["-c", &source, "-o"])
         .arg(&object)
         .arg(format!("-ffile-prefix-map={}=.", here.display()))

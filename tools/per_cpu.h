@@ -43,7 +43,7 @@ enum context {
 /* This CPU's run queue, as a number; 0 where it is not found. */
 INLINE u64 run_queue(void)
 {
-	const struct task_struct___own *task = bpf_get_current_task_btf();
+	const struct task_struct___own *task = current_task();
 	u64 cfs_rq = 0, rq = 0;
 
 	if (!HAS(struct sched_entity___own, cfs_rq) || !HAS(struct cfs_rq___own, rq))
@@ -59,7 +59,7 @@ INLINE u32 context(void)
 {
 	u32 count = 0;
 #if defined(__TARGET_ARCH_arm64)
-	const struct task_struct___own *task = bpf_get_current_task_btf();
+	const struct task_struct___own *task = current_task();
 
 	READ(count, task, struct task_struct___own, thread_info.preempt_count);
 #else
@@ -85,10 +85,10 @@ INLINE u32 context(void)
  */
 INLINE int is_on_own_stack(const void *given, u64 *at)
 {
-	const struct task_struct___own *task = bpf_get_current_task_btf();
+	const struct task_struct___own *task = current_task();
 
 	*(volatile u64 *)at = (u64)given;
-	return *(volatile u64 *)at - (u64)task->stack < KERNEL_STACK_BYTES;
+	return *(volatile u64 *)at - (u64)GET(task, stack) < KERNEL_STACK_BYTES;
 }
 
 /* The time that the hypervisor has taken from the CPU of this run queue, and one; 0 where it has no such clock. */

@@ -6,4 +6,5 @@ mod bpf;
 
 fn main() {
     bpf::compile("collector", "the BPF collector");
+    bpf::compile_plain("types", "the BPF collector");
 }

@@ -44,7 +44,7 @@ INLINE int tell_kept(struct own *own, u32 at, u32 woken, u32 prio, int in_user_m
 
 	if (!event)
 		return 0;
-	READ(has, bpf_get_current_task_btf(), struct task_struct, prio);
+	READ(has, current_task(), struct task_struct, prio);
 	event->cpu = bpf_get_smp_processor_id();
 	event->pid = bpf_get_current_pid_tgid();
 	event->word[0] = woken;

@@ -10,7 +10,6 @@ struct task_struct {
 	int wake_cpu;
 	void *stack;
 	u32 flags;
-	u32 __state; /* since 5.14 */
 	unsigned long jobctl;
 	char comm[16];
 } CORE;

@@ -20,16 +20,13 @@ INLINE int is_kept_off(u32 state)
 	return !state || state & (FROZEN | 0xc);
 }
 
-/*
- * That of the current thread; a sleep where this kernel does not report it. The freezer of cgroup version 2 has threads sleep as any
- * wait does (do_freezer_trap()), and marks them.
- */
+/* That of the current thread. The freezer of cgroup version 2 has threads sleep as any wait does (do_freezer_trap()), and marks them. */
 INLINE u32 state_here(void)
 {
-	const struct task_struct *task = bpf_get_current_task_btf();
-	u32 state = HAS(struct task_struct, __state) ? task->__state : 1;
+	const struct task_struct *task = current_task();
+	u32 state = state_of(task);
 
-	return state && task->jobctl & TRAP_FREEZE ? FROZEN : state;
+	return state && GET(task, jobctl) & TRAP_FREEZE ? FROZEN : state;
 }
 
 /*
@@ -99,10 +96,10 @@ static __attribute__((noinline)) int tell_left(u32 at, u32 cpu, u32 pid)
 	if (!event)
 		return 0;
 	head(event, LEFT, cpu, pid);
-	READ(prio, bpf_get_current_task_btf(), struct task_struct, prio);
+	READ(prio, current_task(), struct task_struct, prio);
 	event->word[0] = pid | (u64)prio << 32;
 	event->word[1] = state_here();
-	event->word[2] = prio >= ORDINARY && is_throttled(bpf_get_current_task_btf());
+	event->word[2] = prio >= ORDINARY && is_throttled(current_task());
 	return 0;
 }
 

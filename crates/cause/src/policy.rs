@@ -93,7 +93,7 @@ fn text(root: &Path, path: &str) -> String {
 }
 
 /// `6.12.117+deb12-rt-amd64` is 6.12.
-fn version(release: &str) -> Option<(u32, u32)> {
+pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }

@@ -170,7 +170,7 @@ impl Trial<'_> {
     /// Tries a collector that has just started; no event of the trial stays in it.
     pub fn of(self, mut collector: Box<dyn Collect>, taint_before: u64) -> Result<Box<dyn Collect>> {
         let what = match collector.collector() {
-            Collector::Bpf => "watch with bpf",
+            Collector::Bpf | Collector::BpfFoundTypes => "watch with bpf",
             _ => "watch with tracefs",
         };
         let tried = self.attempt(&mut *collector);

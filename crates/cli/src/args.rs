@@ -3,7 +3,7 @@
 //! take stands here, the rest in a file per verb.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -189,6 +189,19 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// The file with the kernel's types that the user gives to its BPF programs.
+    pub fn btf(&self) -> Option<&Path> {
+        let types = match self {
+            Verb::Prove(args) => &args.options.types,
+            Verb::Measure(args) => &args.options.types,
+            Verb::Monitor(args) => &args.types,
+            Verb::Lint(args) => &args.types,
+            Verb::Watch(args) => &args.types,
+            _ => return None,
+        };
+        types.btf.as_deref()
+    }
+
     /// Whether its work is in vain where the reader of standard output has gone: not where it leaves a
     /// bundle or a change, nor where the reader says by going that it has seen enough.
     pub fn is_for_a_reader(&self) -> bool {
@@ -205,6 +218,15 @@ const SPIKES: &str = "Actions on spikes";
 const OUTPUT: &str = "Output";
 const RESPONSE: &str = "The response probe";
 const ETHERCAT: &str = "EtherCAT";
+
+/// The types by which BPF programs read the kernel.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TypesOption {
+    /// Types of this kernel: BTF, or an image of the kernel that has it [default: the kernel's own, or those
+    /// that are found]
+    #[arg(hide_short_help = true, long, value_name = "FILE", help_heading = THREADS)]
+    pub btf: Option<PathBuf>,
+}
 
 /// Output options.
 #[derive(Debug, Clone, Default, Args)]
@@ -389,6 +411,9 @@ pub struct RunOptions {
     /// best one available]
     #[arg(hide_short_help = true, long, value_name = "HOW", value_parser = causes(), hide_possible_values = true, help_heading = THREADS)]
     pub causes: Option<Choice>,
+    /// The kernel's types.
+    #[command(flatten)]
+    pub types: TypesOption,
     /// The measures by which it is judged.
     #[command(flatten)]
     pub verdict: VerdictOptions,

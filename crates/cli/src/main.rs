@@ -78,6 +78,9 @@ fn by_verb(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(verb: Verb) -> VerbResult {
+    if let Some(file) = verb.btf() {
+        cause::bpf::use_types(file.to_path_buf())?;
+    }
     match verb {
         Verb::Prove(args) => verbs::prove::run(args),
         Verb::Measure(args) => verbs::measure::run(args),

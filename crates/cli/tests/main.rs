@@ -57,6 +57,7 @@ mod terminal;
 mod tune_change;
 mod tune_export;
 mod tune_plan;
+mod types;
 mod uses;
 mod verdict;
 mod watch;

@@ -14,7 +14,7 @@ use crate::common::stranger::{
     Stranger, accounts_for, all_bpf_programs, bpf_programs, cannot_follow, changes, cycles,
 };
 use crate::common::{
-    Going, PROGRAM, Ran, command, conforms, folder, in_namespace, installed, isolator, lives, read, skipped,
+    Going, PROGRAM, Ran, command, conforms, folder, installed, isolator, lives, read, skipped,
     skipped_for_lack_of_cpus, wait_for,
 };
 
@@ -369,25 +369,6 @@ fn a_process_of_another_namespace_is_followed_by_its_number_here_alone() {
                 "this program runs in a PID namespace (a container), and BPF reports the numbers of the first namespace; \
                  run isolator outside of the container, with the process number there"
             ),
-            "{verb}: {line}"
-        );
-    }
-}
-
-#[test]
-fn a_kernel_that_does_not_describe_itself_is_named() {
-    skip_if!(cannot_follow() || skipped(!installed("unshare"), "it needs unshare"));
-    let folder = folder();
-    let servo = Stranger::start(changes(folder.path()), &[]);
-    for verb in ["monitor --quiet", "lint"] {
-        let process = servo.process();
-        let script = format!("mount -t tmpfs none /sys/kernel/btf && exec $ISOLATOR {verb} {process}");
-        let line = in_namespace(folder.path(), &script).line();
-        assert!(
-            line.starts_with("cannot watch a program's threads: this kernel has no BTF: ")
-                && line.ends_with(
-                    "; boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator"
-                ),
             "{verb}: {line}"
         );
     }

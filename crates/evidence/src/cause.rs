@@ -416,6 +416,9 @@ pub struct Edges {
 pub enum Collector {
     /// Programs in the kernel (BPF).
     Bpf,
+    /// The same, by types of the kernel that were found elsewhere (`--btf`).
+    #[serde(rename = "bpf-found-types")]
+    BpfFoundTypes,
     /// The kernel's trace events.
     Tracefs,
     /// The kernel's osnoise tracer without its threads, and trace events.
@@ -431,6 +434,7 @@ impl Collector {
     pub fn name(self) -> &'static str {
         match self {
             Collector::Bpf => "bpf",
+            Collector::BpfFoundTypes => "bpf-found-types",
             Collector::Tracefs => "tracefs",
             Collector::Osnoise => "osnoise",
             Collector::Counters => "counters",

@@ -17,7 +17,6 @@
 /* Only the fields that are read; the loader finds their offsets in this kernel. */
 struct task_struct {
 	int pid;
-	u32 __state;
 } CORE;
 
 struct sigaction {
@@ -180,7 +179,7 @@ INLINE void count_lost(void)
 /* The user's code address. */
 INLINE void locate(struct place *place)
 {
-	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	const struct pt_regs *regs = registers_of(current_task());
 
 #if defined(__TARGET_ARCH_arm64)
 	READ(place->address, regs, struct pt_regs, pc);
@@ -193,7 +192,7 @@ INLINE void locate(struct place *place)
 /* The registers from which a call stack is unwound. */
 INLINE void take_registers(struct record *record)
 {
-	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	const struct pt_regs *regs = registers_of(current_task());
 
 #if defined(__TARGET_ARCH_arm64)
 	READ(record->ip, regs, struct pt_regs, pc);
@@ -210,7 +209,7 @@ INLINE void take_registers(struct record *record)
 
 INLINE void take_arguments(struct record *record)
 {
-	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	const struct pt_regs *regs = registers_of(current_task());
 
 #if defined(__TARGET_ARCH_arm64)
 	READ(record->argument[0], regs, struct pt_regs, regs[0]);
@@ -409,7 +408,7 @@ ON(sched_switch)
 	const struct pt_regs *regs;
 	struct thread *thread;
 	struct place place;
-	u32 state = 0, id = 0;
+	u32 id = 0;
 	long call = -1;
 	u64 first;
 
@@ -422,10 +421,9 @@ ON(sched_switch)
 	thread = watched();
 	if (!thread || given->of[0] & 1)
 		return 0;
-	READ(state, given->of[1], struct task_struct, __state);
-	if (!state)
+	if (!state_of(current_task()))
 		return 0;
-	regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	regs = registers_of(current_task());
 #if defined(__TARGET_ARCH_arm64)
 	READ(id, regs, struct pt_regs, syscallno);
 	call = (int)id;
@@ -498,7 +496,7 @@ int function(void *ctx)
 
 	if (!thread && number < first_lock)
 		return 0;
-	first = first_of(bpf_task_pt_regs(bpf_get_current_task_btf()));
+	first = first_of(registers_of(current_task()));
 	if (number >= first_lock) {
 		lock(first, number, thread != 0);
 		return 0;

@@ -11,8 +11,8 @@
 
 INLINE int comes_to(u16 kind)
 {
-	const struct task_struct *task = bpf_get_current_task_btf();
-	const struct pt_regs *regs = bpf_task_pt_regs((void *)task);
+	const struct task_struct *task = current_task();
+	const struct pt_regs *regs = registers_of(task);
 	u32 pid = bpf_get_current_pid_tgid();
 	struct thread *thread = watched(pid);
 	struct record *stay, *record;
@@ -41,8 +41,8 @@ INLINE int comes_to(u16 kind)
 	record->state = TASK_RUNNING;
 	record->next = pid;
 	record->call = -1ULL;
-	record->prio = task->prio;
-	record->policy = task->policy;
+	record->prio = GET(task, prio);
+	record->policy = GET(task, policy);
 	/* The depth in the program, which separates nested calls from consecutive ones. */
 	READ(record->argument[0], regs, struct pt_regs, sp);
 	bpf_ringbuf_submit(record, NO_WAKEUP);

@@ -7,11 +7,11 @@
 INLINE u64 call_of(const struct task_struct *task, const struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_arm64)
-	u64 call = (long)regs->syscallno;
-	int is_compat = task->thread_info.flags & TIF_32BIT;
+	u64 call = (long)GET(regs, syscallno);
+	int is_compat = GET(task, thread_info.flags) & TIF_32BIT;
 #else
-	u64 call = regs->orig_ax;
-	int is_compat = task->thread_info.status & TS_COMPAT;
+	u64 call = GET(regs, orig_ax);
+	int is_compat = GET(task, thread_info.status) & TS_COMPAT;
 #endif
 
 	if (!is_compat || call >= COMPAT)
@@ -32,9 +32,9 @@ INLINE u64 call_of(const struct task_struct *task, const struct pt_regs *regs)
 INLINE u64 second_argument(const struct task_struct *task, const struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_arm64)
-	return regs->regs[1];
+	return GET(regs, regs[1]);
 #else
-	return task->thread_info.status & TS_COMPAT ? regs->cx : regs->si;
+	return GET(task, thread_info.status) & TS_COMPAT ? GET(regs, cx) : GET(regs, si);
 #endif
 }
 
@@ -56,11 +56,11 @@ INLINE void take_place(struct thread *thread, const struct pt_regs *regs)
 	struct here *here = here_of(bpf_get_smp_processor_id());
 	u64 caller = 0;
 
-	thread->stay.place = regs->sp;
+	thread->stay.place = GET(regs, sp);
 	if (!thread->caller_at || !here)
 		return;
 	here->reads_user = 1;
-	bpf_probe_read_user(&caller, sizeof(caller), (const void *)(regs->sp + thread->caller_at - 8));
+	bpf_probe_read_user(&caller, sizeof(caller), (const void *)(GET(regs, sp) + thread->caller_at - 8));
 	here->reads_user = 0;
 	thread->stay.place ^= caller;
 }
@@ -71,29 +71,29 @@ INLINE void take_place(struct thread *thread, const struct pt_regs *regs)
  */
 INLINE void take_call(struct thread *thread, const struct pt_regs *regs)
 {
-	const struct task_struct *task = bpf_get_current_task_btf();
+	const struct task_struct *task = current_task();
 	struct record *stay = &thread->stay;
 	u64 call = call_of(task, regs), fifth;
 
 #if defined(__TARGET_ARCH_arm64)
-	stay->argument[0] = regs->orig_x0;
-	stay->argument[1] = regs->regs[1];
-	stay->argument[2] = regs->regs[2];
-	stay->argument[3] = regs->regs[3];
-	fifth = regs->regs[4];
+	stay->argument[0] = GET(regs, orig_x0);
+	stay->argument[1] = GET(regs, regs[1]);
+	stay->argument[2] = GET(regs, regs[2]);
+	stay->argument[3] = GET(regs, regs[3]);
+	fifth = GET(regs, regs[4]);
 #else
-	if (task->thread_info.status & TS_COMPAT) {
-		stay->argument[0] = (u32)regs->bx;
-		stay->argument[1] = (u32)regs->cx;
-		stay->argument[2] = (u32)regs->dx;
-		stay->argument[3] = (u32)regs->si;
-		fifth = (u32)regs->di;
+	if (GET(task, thread_info.status) & TS_COMPAT) {
+		stay->argument[0] = (u32)GET(regs, bx);
+		stay->argument[1] = (u32)GET(regs, cx);
+		stay->argument[2] = (u32)GET(regs, dx);
+		stay->argument[3] = (u32)GET(regs, si);
+		fifth = (u32)GET(regs, di);
 	} else {
-		stay->argument[0] = regs->di;
-		stay->argument[1] = regs->si;
-		stay->argument[2] = regs->dx;
-		stay->argument[3] = regs->r10;
-		fifth = regs->r8;
+		stay->argument[0] = GET(regs, di);
+		stay->argument[1] = GET(regs, si);
+		stay->argument[2] = GET(regs, dx);
+		stay->argument[3] = GET(regs, r10);
+		fifth = GET(regs, r8);
 	}
 #endif
 	if (call == restart_call)

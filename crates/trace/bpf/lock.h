@@ -56,7 +56,7 @@ INLINE void tell_lock(struct thread *thread, u32 pid)
 /* Whether a thread is in the call in which it began to wait for its lock. */
 INLINE int is_in_lock(const struct thread *thread, const struct task_struct *task)
 {
-	const struct pt_regs *regs = bpf_task_pt_regs((void *)task);
+	const struct pt_regs *regs = registers_of(task);
 
 	return call_of(task, regs) == futex_call && (u32)second_argument(task, regs) == thread->lock_command;
 }
@@ -83,8 +83,8 @@ INLINE u64 spins_until(struct thread *thread, const struct task_struct *prev, u3
 /* The current thread begins to wait for a lock. */
 INLINE void waits_for(struct thread *thread, u32 pid)
 {
-	const struct task_struct *task = bpf_get_current_task_btf();
-	const struct pt_regs *regs = bpf_task_pt_regs((void *)task);
+	const struct task_struct *task = current_task();
+	const struct pt_regs *regs = registers_of(task);
 
 	/* Locks within the kernel have priority inheritance too. */
 	if (call_of(task, regs) != futex_call)
@@ -165,6 +165,7 @@ ON(sched_pi_setprio)
 	return 0;
 }
 
+#if !defined(PLAIN)
 /* (lock, timer, waiter): the current thread begins to wait for a lock. */
 SEC("fentry/rt_mutex_wait_proxy_lock") int rt_mutex_wait_proxy_lock(struct arguments *given)
 {
@@ -202,3 +203,4 @@ SEC("fexit/__rt_mutex_futex_unlock") int __rt_mutex_futex_unlock_exit(struct arg
 		is_released(thread, pid);
 	return 0;
 }
+#endif

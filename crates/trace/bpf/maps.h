@@ -98,8 +98,12 @@ const volatile u32 yield_call = 24;
 const volatile u32 restart_call = 219;
 
 #define ON(tracepoint) SEC("raw_tp/" #tracepoint) int tracepoint(struct arguments *given)
+#if defined(PLAIN)
+#define ON_TYPED ON
+#else
 /* The kernel's types of the tracepoints of every cycle are known, so that their arguments are read directly; none is ever NULL. */
 #define ON_TYPED(tracepoint) SEC("tp_btf/" #tracepoint) int tracepoint(struct arguments *given)
+#endif
 
 INLINE struct here *here_of(u32 cpu)
 {

@@ -37,7 +37,7 @@ SEC("perf_event") int own_time(void *given)
 	sample->cpu = bpf_get_smp_processor_id();
 	sample->thread = pid;
 	sample->at_ns = bpf_ktime_get_ns();
-	sample->call = call_of(bpf_get_current_task_btf(), bpf_task_pt_regs(bpf_get_current_task_btf()));
+	sample->call = call_of(current_task(), registers_of(current_task()));
 	__builtin_memcpy(sample->caller, callers, sizeof(sample->caller));
 	bpf_ringbuf_submit(sample, NO_WAKEUP);
 	return 0;

@@ -55,7 +55,6 @@ struct task_struct {
 	int prio;
 	u32 policy;
 	u32 flags;
-	u32 __state;
 	int on_rq; /* one byte since 7.2 */
 	int wake_cpu;
 	struct sched_dl_entity dl;
@@ -312,15 +311,22 @@ struct thread {
 	u64 caller_at; /* where the caller is that tells its waits apart, from 8 bytes below the stack pointer; 0 if none does */
 };
 
+/* A timer whose function runs. */
+struct expired {
+	u64 timer;
+	u64 due_ns;
+	u32 current; /* the thread that it interrupts, or that serves it */
+	u32 is_on_stack; /* whether the timer is */
+};
+
 /* The state of a CPU. */
 struct here {
-	u64 timer;   /* the timer whose function runs */
-	u64 due_ns;  /* by the timer */
+	struct expired expired;
+	struct expired outer; /* served by a softirq, and interrupted by the other one */
 	u64 context; /* the address of this program's arguments, as a number */
 	u64 lost_ns; /* when a SWITCH last found no room */
 	u32 waiters; /* watched threads that wait for this CPU */
-	u16 reads_user;	 /* this program itself reads user memory, and may fault */
-	u16 is_on_stack; /* the timer is on a stack */
+	u32 reads_user; /* this program itself reads user memory, and may fault */
 	u32 called_for; /* the watched thread that another CPU has woken for this one, until the interrupt comes by which it asks */
 	u32 unused;
 	u64 action; /* the handlers of the interrupt that it serves */

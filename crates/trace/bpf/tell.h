@@ -39,7 +39,7 @@ INLINE int may_copy_stack(struct thread *thread, u64 at_ns)
 /* The position in its program of the current thread, `pid` or another one. */
 INLINE void tell_user_stack(struct thread *thread, u32 pid, u32 of, u64 at_ns)
 {
-	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	const struct pt_regs *regs = registers_of(current_task());
 	struct here *here = here_of(bpf_get_smp_processor_id());
 	struct user_stack *stack;
 
@@ -94,7 +94,7 @@ INLINE int waits_for_lock(const struct record *stay)
 /* Whether this is the usual sleep of the current thread, which ends its cycle. Counted by votes (Boyer and Moore). */
 INLINE int is_usual(struct thread *thread, const struct pt_regs *regs)
 {
-	u64 call = thread->stay.call, sp = regs->sp;
+	u64 call = thread->stay.call, sp = GET(regs, sp);
 
 	if (thread->usual_call == call && thread->usual_sp == sp) {
 		if (thread->is_usual < USUAL_MOST)

@@ -79,7 +79,7 @@ INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 	u64 arrival = 0, in_ns = 0;
 
 	if (HAS(struct task_struct, sched_info.last_arrival))
-		arrival = task->sched_info.last_arrival;
+		arrival = GET(task, sched_info.last_arrival);
 	if (!thread->left_ns || stay->in_ns > thread->left_ns) {
 		/* A split stay has begun since. */
 		if (arrival && thread->arrived_ns > thread->left_ns)
@@ -100,7 +100,7 @@ INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 /* The state with which a thread leaves its CPU of its own accord, for src/bpf/record.rs: one in a freezer is stopped. */
 INLINE u32 leaves_as(const struct task_struct *prev)
 {
-	u32 state = prev->__state;
+	u32 state = state_of(prev);
 	u64 bits = 0;
 
 	if (state && HAS(struct task_struct, frozen)) {
@@ -111,14 +111,14 @@ INLINE u32 leaves_as(const struct task_struct *prev)
 		if (bits)
 			state |= TASK_FROZEN;
 	}
-	return state && prev->flags & PF_FROZEN ? state | TASK_FROZEN : state;
+	return state && GET(prev, flags) & PF_FROZEN ? state | TASK_FROZEN : state;
 }
 
 /* A thread is ready to run from now on. Returns whether the quota of its control group keeps it from that. */
 INLINE int is_ready(struct thread *thread, const struct task_struct *task)
 {
 	thread->queue = 0;
-	if (task->prio < ORDINARY)
+	if (GET(task, prio) < ORDINARY)
 		return 0;
 	thread->queue = queue_of(task);
 	thread->queue_ns = throttled_ns(thread->queue);
@@ -161,10 +161,10 @@ INLINE void is_told(struct record *stay)
 INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 cpu, u64 at_ns, const struct task_struct *next,
 		  int is_preempted)
 {
-	const struct pt_regs *regs = bpf_task_pt_regs(prev);
+	const struct pt_regs *regs = registers_of(prev);
 	struct record *stay = &thread->stay;
 	/* A thread of the kernel makes no calls. */
-	u32 state = 0, next_pid = next->pid, is_kernel = prev->flags & PF_KTHREAD;
+	u32 state = 0, next_pid = GET(next, pid), is_kernel = GET(prev, flags) & PF_KTHREAD;
 	u64 waits_ns;
 
 	stay->kind = STAY;
@@ -179,12 +179,12 @@ INLINE void leave(struct thread *thread, struct task_struct *prev, u32 pid, u32 
 	stay->stolen_within_ns = stolen_since(thread, cpu);
 	if (state == TASK_RUNNING && is_ready(thread, prev))
 		stay->how |= THROTTLED;
-	stay->prio = prev->prio;
-	stay->policy = prev->policy;
+	stay->prio = GET(prev, prio);
+	stay->policy = GET(prev, policy);
 	stay->next = next_pid;
 	if (next_pid) {
-		stay->next_prio = next->prio;
-		stay->next_policy = next->policy;
+		stay->next_prio = GET(next, prio);
+		stay->next_policy = GET(next, policy);
 		bpf_probe_read_kernel(stay->next_name, 16, &next->comm);
 	} else {
 		stay->next_prio = 120;
@@ -225,8 +225,8 @@ INLINE void comes_after(struct record *stay, const struct task_struct *prev, u32
 	stay->after = left;
 	if (!left)
 		return;
-	stay->after_prio = prev->prio;
-	stay->after_flags = prev->flags;
+	stay->after_prio = GET(prev, prio);
+	stay->after_flags = GET(prev, flags);
 	bpf_get_current_comm(stay->after_name, 16);
 }
 
@@ -242,7 +242,7 @@ INLINE void check_wait(struct thread *thread, const struct here *waited_for)
 INLINE void arrive(struct thread *thread, const struct task_struct *prev, const struct task_struct *next, u32 left, const struct here *here,
 		   u64 at_ns)
 {
-	u32 pid = next->pid;
+	u32 pid = GET(next, pid);
 	struct record *stay = &thread->stay;
 
 	waits_on(thread, 0);
@@ -274,9 +274,9 @@ INLINE void arrive(struct thread *thread, const struct task_struct *prev, const 
 /* (preempt, prev, next) */
 ON_TYPED(sched_switch)
 {
-	struct task_struct *prev = bpf_get_current_task_btf();
+	struct task_struct *prev = current_task();
 	const struct task_struct *next = (const void *)given->of[2];
-	u32 cpu = bpf_get_smp_processor_id(), left = prev->pid, pid = next->pid;
+	u32 cpu = bpf_get_smp_processor_id(), left = GET(prev, pid), pid = GET(next, pid);
 	struct thread *goes = watched(left), *comes = watched(pid);
 	struct here *here = here_of(cpu);
 	struct switched *switched;
@@ -310,12 +310,12 @@ ON_TYPED(sched_switch)
 	switched->thread = pid;
 	switched->at_ns = at_ns;
 	switched->from = left;
-	switched->from_prio = prev->prio;
-	switched->from_flags = prev->flags;
+	switched->from_prio = GET(prev, prio);
+	switched->from_flags = GET(prev, flags);
 	bpf_get_current_comm(switched->from_name, 16);
-	switched->prio = next->prio;
-	switched->policy = next->policy;
-	switched->flags = next->flags;
+	switched->prio = GET(next, prio);
+	switched->policy = GET(next, policy);
+	switched->flags = GET(next, flags);
 	bpf_probe_read_kernel(switched->name, 16, &next->comm);
 	bpf_ringbuf_submit(switched, NO_WAKEUP);
 	return 0;
@@ -350,8 +350,8 @@ INLINE void replenish(struct thread *thread, const struct here *here)
 
 	thread->yields = 0;
 	stay->woken_ns = bpf_ktime_get_ns();
-	stay->due_ns = here->due_ns;
-	stay->timer = here->timer;
+	stay->due_ns = here->expired.due_ns;
+	stay->timer = here->expired.timer;
 	stay->how = BY_TIMER;
 	waits_on(thread, stay->cpu + 1);
 }
@@ -367,10 +367,12 @@ ON_TYPED(hrtimer_expire_entry)
 
 	if (!here)
 		return 0;
-	here->timer = key = (u64)timer;
+	here->outer = here->expired;
+	here->expired.timer = key = (u64)timer;
 	/* By CLOCK_MONOTONIC: other clocks' bases have an offset to it. */
-	here->due_ns = timer->_softexpires - timer->base->offset;
-	here->is_on_stack = (u64)timer->function == hrtimer_wakeup;
+	here->expired.due_ns = GET(timer, _softexpires) - GET(GET(timer, base), offset);
+	here->expired.current = bpf_get_current_pid_tgid();
+	here->expired.is_on_stack = (u64)GET(timer, function) == hrtimer_wakeup;
 	if (!has_timers)
 		return 0;
 	owner = bpf_map_lookup_elem(&timers, &key);
@@ -387,8 +389,11 @@ ON(hrtimer_expire_exit)
 {
 	struct here *here = here_of(bpf_get_smp_processor_id());
 
-	if (here)
-		here->timer = 0;
+	if (!here)
+		return 0;
+	if (here->expired.timer == given->of[0])
+		here->expired = here->outer;
+	here->outer.timer = 0;
 	return 0;
 }
 

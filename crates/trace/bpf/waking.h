@@ -75,11 +75,17 @@ INLINE void take_handler(struct interrupt *by, u64 action)
 	bpf_probe_read_kernel_str(by->name, sizeof(by->name), name);
 }
 
+/* Whether this program runs in a timer's function: a thread that serves timers may be preempted in one. */
+INLINE int is_in_timer(const struct here *here)
+{
+	return here && here->expired.timer && here->expired.current == (u32)bpf_get_current_pid_tgid();
+}
+
 /* The interrupt in which this program runs. */
 INLINE void in_interrupt(struct interrupt *by, const struct here *here)
 {
 	__builtin_memset(by, 0, sizeof(*by));
-	if (!here || here->timer)
+	if (!here || is_in_timer(here))
 		return;
 	by->context = context();
 	if (by->context == UNKNOWN_CONTEXT)
@@ -99,9 +105,9 @@ INLINE void in_interrupt(struct interrupt *by, const struct here *here)
 INLINE void is_due(const struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
 {
 	*how |= BY_TIMER;
-	*due_ns = here->due_ns;
-	if (!here->is_on_stack)
-		*of_timer = here->timer;
+	*due_ns = here->expired.due_ns;
+	if (!here->expired.is_on_stack)
+		*of_timer = here->expired.timer;
 }
 
 /* The timer, if any, that wakes a thread: its own, or the one that began the stay of the watched thread that wakes it. */
@@ -111,7 +117,7 @@ INLINE void by_which_timer(u32 pid, u32 current, const struct interrupt *interru
 	const struct thread *by;
 
 	*due_ns = *of_timer = 0;
-	if (here && here->timer) {
+	if (is_in_timer(here)) {
 		is_due(here, how, due_ns, of_timer);
 		return;
 	}
@@ -126,11 +132,11 @@ INLINE void by_which_timer(u32 pid, u32 current, const struct interrupt *interru
 /* The current thread wakes one that waits for a lock: if it is in a futex call, it held the lock. */
 INLINE void releases(struct thread *thread, u32 pid, const struct here *here, u64 at_ns)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = current_task();
 
-	if (!here || here->timer || thread->stay.by.context > IN_TASK)
+	if (!here || is_in_timer(here) || thread->stay.by.context > IN_TASK)
 		return;
-	if (call_of(task, bpf_task_pt_regs(task)) == futex_call)
+	if (call_of(task, registers_of(task)) == futex_call)
 		tell_user_stack(thread, pid, AT_RELEASE, at_ns);
 }
 
@@ -148,16 +154,16 @@ INLINE void wakes_early(struct waking *early, u32 pid, u32 current, const struct
 /* Whether the interrupt of this program came in user mode. A thread that wakes another one by a system call is on its own stack, too. */
 INLINE int came_to_a_program(struct here *here, struct arguments *given)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = current_task();
 	const struct pt_regs *regs;
 
 	if (!is_on_own_stack(given, &here->context))
 		return 0;
-	regs = bpf_task_pt_regs(task);
+	regs = registers_of(task);
 #if defined(__TARGET_ARCH_arm64)
-	return regs->syscallno < 0;
+	return GET(regs, syscallno) < 0;
 #else
-	return (long)regs->orig_ax < 0;
+	return (long)GET(regs, orig_ax) < 0;
 #endif
 }
 
@@ -172,7 +178,7 @@ INLINE void keep_waking_stack(struct thread *thread, struct arguments *given)
 ON_TYPED(sched_waking)
 {
 	const struct task_struct *task = (const void *)given->of[0];
-	u32 cpu = bpf_get_smp_processor_id(), pid = task->pid, current = bpf_get_current_pid_tgid();
+	u32 cpu = bpf_get_smp_processor_id(), pid = GET(task, pid), current = bpf_get_current_pid_tgid();
 	struct thread *thread = watched(pid);
 	struct record *stay;
 	struct here *here, *there;
@@ -204,7 +210,7 @@ ON_TYPED(sched_waking)
 		stay->next = pid;
 		stay->call = -1ULL;
 		if (pid == current)
-			take_call(thread, bpf_task_pt_regs(bpf_get_current_task_btf()));
+			take_call(thread, registers_of(current_task()));
 		tell_stay(stay);
 		stay->how = AWAKE;
 		is_told(stay);
@@ -223,7 +229,7 @@ ON_TYPED(sched_waking)
 	if (thread->requeued_ns)
 		tell_spun(thread, pid, thread->requeued_ns, stay->woken_ns);
 	thread->requeued_ns = 0;
-	target = task->wake_cpu;
+	target = GET(task, wake_cpu);
 	waits_on(thread, target + 1);
 	thread->has_waking_stack = 0;
 	if ((u32)target != cpu) {

@@ -158,7 +158,7 @@ impl RecordSource {
     /// Its name in evidence.
     pub fn collector(&self) -> Collector {
         match self {
-            RecordSource::Bpf(_) => Collector::Bpf,
+            RecordSource::Bpf(watch) => watch.collector(),
             RecordSource::Live(_) => Collector::Tracefs,
             RecordSource::Recorded(_) => Collector::Trace,
         }

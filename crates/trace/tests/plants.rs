@@ -52,6 +52,11 @@ fn is_blamed(thread: &Watched) {
     assert_eq!(innocent, 0, "a bystander is named in so many of {planted}\n{}", wrong.unwrap_or_default());
 }
 
+/// Whether this runs in a guest of the lab: as `lab::job::JOB`.
+fn is_guest() -> bool {
+    std::path::Path::new("/job.json").exists()
+}
+
 fn inherits(thread: &Watched) -> impl Iterator<Item = bool> {
     thread.cycles.iter().flat_map(|cycle| &cycle.blocked).filter_map(|blocked| match blocked.on {
         Wait::Lock { inherits_priority, .. } => Some(inherits_priority),
@@ -59,45 +64,61 @@ fn inherits(thread: &Watched) -> impl Iterator<Item = bool> {
     })
 }
 
-#[test]
-fn names_each_provoked_event() {
-    for (style, plant) in [
-        ("absolute", "lock"),
-        ("timerfd", "pi-lock"),
-        ("absolute", "pi-spin"),
-        ("timerfd", "pi-spin-until"),
-        ("absolute", "pi-spin-higher"),
-        ("absolute", "pi-cond"),
-        ("absolute", "fault"),
-        ("absolute", "preempt"),
-        ("absolute", "pipe"),
-        ("eventfd", "pipe"),
-        ("absolute", "fsync"),
-        ("absolute", "stop"),
-        ("absolute", "freeze"),
-        ("absolute", "freeze-2"),
-        ("absolute", "rt-limit"),
-        ("deadline", "exhaust"),
-        ("absolute", "call"),
-        ("absolute", "signal"),
-    ] {
-        // No event tells that a waiter has its CPU.
-        if plant.starts_with("pi-spin") && !is_by_bpf() {
-            continue;
-        }
-        let Some(thread) = loop_with(style, plant) else { continue };
-        is_found(&thread);
-        is_blamed(&thread);
-        match plant {
-            _ if !is_by_bpf() => {}
-            "lock" | "pi-lock" => assert!(inherits(&thread).all(|inherits| inherits == (plant == "pi-lock"))),
-            "fault" => {
-                let with_faults = thread.cycles.iter().filter(|cycle| cycle.faults > 0).count();
-                assert!(with_faults <= thread.truth.plants.len() + thread.cycles.len() / 50, "{with_faults}");
-            }
-            _ => {}
-        }
+/// The event is found in each cycle that has it, and blamed on its thread.
+fn is_named(style: &'static str, plant: &'static str) {
+    // No event tells that a waiter has its CPU.
+    if plant.starts_with("pi-spin") && !is_by_bpf() {
+        return;
     }
+    let Some(thread) = loop_with(style, plant) else { return };
+    // A guest may have no disk to wait for, and an emulator that runs one CPU after the other.
+    if is_guest() && thread.planted_and_found().0 == 0 {
+        // tools/proofs/monitor reads this.
+        println!("not provoked: {plant}");
+        return;
+    }
+    is_found(&thread);
+    is_blamed(&thread);
+    match plant {
+        _ if !is_by_bpf() => {}
+        "lock" | "pi-lock" => assert!(inherits(&thread).all(|inherits| inherits == (plant == "pi-lock"))),
+        "fault" => {
+            let with_faults = thread.cycles.iter().filter(|cycle| cycle.faults > 0).count();
+            assert!(with_faults <= thread.truth.plants.len() + thread.cycles.len() / 50, "{with_faults}");
+        }
+        _ => {}
+    }
+}
+
+/// Tests by their names: each has a loop's style, and what is provoked in it.
+macro_rules! plants {
+    ($($name:ident: $style:literal, $plant:literal;)*) => {
+        $(#[test]
+        fn $name() {
+            is_named($style, $plant);
+        })*
+    };
+}
+
+plants! {
+    names_the_owner_of_a_lock: "absolute", "lock";
+    names_the_owner_of_a_lock_with_priority_inheritance: "timerfd", "pi-lock";
+    names_the_owner_for_which_it_keeps_its_cpu: "absolute", "pi-spin";
+    names_the_owner_for_which_it_keeps_its_cpu_for_a_time: "timerfd", "pi-spin-until";
+    names_the_owner_of_higher_priority: "absolute", "pi-spin-higher";
+    names_the_owner_of_a_conditions_lock: "absolute", "pi-cond";
+    names_a_page_fault: "absolute", "fault";
+    names_the_thread_that_preempts: "absolute", "preempt";
+    names_the_thread_that_writes_late: "absolute", "pipe";
+    names_the_thread_that_writes_late_to_a_triggered_loop: "eventfd", "pipe";
+    names_fsync: "absolute", "fsync";
+    names_a_stop: "absolute", "stop";
+    names_the_freezer: "absolute", "freeze";
+    names_the_freezer_of_version_2: "absolute", "freeze-2";
+    names_the_limit_of_real_time: "absolute", "rt-limit";
+    names_a_deadlines_own_runtime: "deadline", "exhaust";
+    names_a_long_call: "absolute", "call";
+    names_a_signals_handler: "absolute", "signal";
 }
 
 /// The CPU that a program of its own puts offline, which is none of CPU 0.
@@ -111,10 +132,9 @@ impl Drop for Unplugged {
 
 #[test]
 fn names_the_cpu_that_went_offline() {
-    // As `lab::job::JOB`: a machine that others measure on keeps its CPUs.
-    let is_guest = std::path::Path::new("/job.json").exists();
     let is_there = std::path::Path::new("/sys/devices/system/cpu/cpu1/online").exists();
-    if !is_guest || !is_there {
+    // A machine that others measure on keeps its CPUs.
+    if !is_guest() || !is_there {
         println!("skipped: it puts CPU 1 offline, in a guest of the lab that can do that");
         return;
     }
@@ -142,11 +162,15 @@ fn counts_periods_that_an_overrun_covers() {
         // for it. Then the next one that is found is due so many periods later as went by.
         let own: Vec<u64> = thread.truth.cycles.iter().filter_map(|own| own.due_ns).collect();
         let is_own = |cycle: &LoopCycle| own.iter().any(|ns| ns.abs_diff(cycle.due_ns) < 1_000);
-        let counted = thread.planted().filter(|(_, cycle)| {
-            let follows = |cycle: &LoopCycle| thread.cycles.iter().find(|next| next.due_ns > cycle.due_ns);
-            cycle.is_some_and(|cycle| is_own(cycle) && follows(cycle).is_some_and(is_own))
+        let follows = |cycle: &LoopCycle| thread.cycles.iter().find(|next| next.due_ns > cycle.due_ns);
+        let is_between = |cycle: &LoopCycle| is_own(cycle) && follows(cycle).is_some_and(is_own);
+        let (between, others): (Vec<_>, Vec<_>) =
+            thread.planted().partition(|(_, cycle)| cycle.is_some_and(is_between));
+        let first = others.first().and_then(|(_, cycle)| *cycle).map(|cycle| {
+            let about = own.iter().filter(|ns| ns.abs_diff(cycle.due_ns) < 10_000_000);
+            (cycle, follows(cycle), about.collect::<Vec<_>>())
         });
-        let counted = counted.count();
-        assert!(share(counted, planted) >= 0.95, "{style}: {counted} of {planted} lie between due times");
+        let counts = format!("{style}: {} of {planted} lie between due times", between.len());
+        assert!(share(between.len(), planted) >= 0.95, "{counts}; not {first:#?}");
     }
 }

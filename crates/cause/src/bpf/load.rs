@@ -5,6 +5,9 @@ use aya::maps::{Map, MapError};
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 
+use evidence::cause::Collector;
+
+use super::types::KernelTypes;
 use super::whole;
 use crate::{Error, Result, policy};
 
@@ -15,6 +18,8 @@ pub struct KernelPart {
     pub what: &'static str,
     /// Its object file; empty where it was built without clang.
     pub object: &'static [u8],
+    /// The same for a kernel whose programs cannot read its pointers directly.
+    pub plain: &'static [u8],
     /// The cures without clang, without BTF, and without permission.
     pub cures: [&'static str; 3],
 }
@@ -22,6 +27,7 @@ pub struct KernelPart {
 /// A BPF part in the kernel. It is unloaded when its file descriptors are closed, however this process ends.
 pub struct LoadedPart {
     part: &'static KernelPart,
+    types: &'static KernelTypes,
     programs: Ebpf,
 }
 
@@ -54,23 +60,32 @@ impl KernelPart {
         // reading them again to learn the reason for the failure.
         let mut loader = EbpfLoader::new();
         loader.btf(None);
-        let btf = Btf::from_sys_fs()
-            .map_err(|error| self.cannot(format!("this kernel has no BTF: {}", whole(&error)), no_btf))?;
+        let types = KernelTypes::of_this_kernel().map_err(|why| self.cannot(why, no_btf))?;
+        let btf = types.read().map_err(|why| self.cannot(why, no_btf))?;
         loader.btf(Some(&btf));
         for (name, value) in globals {
             loader.override_global(name, *value, true);
         }
+        let of_types = types.globals();
+        for (name, value) in &of_types {
+            loader.override_global(name, *value, false);
+        }
         for (name, length) in lengths {
             loader.map_max_entries(name, *length);
         }
-        let programs = loader.load(self.object);
+        let programs = loader.load(if types.are_plain() { self.plain } else { self.object });
         let programs = programs
             .map_err(|error| self.refused(format!("the kernel refused its maps: {}", whole(&error))))?;
-        Ok(LoadedPart { part: self, programs })
+        Ok(LoadedPart { part: self, types, programs })
     }
 }
 
 impl LoadedPart {
+    /// The name of this source of events.
+    pub fn collector(&self) -> Collector {
+        if self.types.are_from_elsewhere() { Collector::BpfFoundTypes } else { Collector::Bpf }
+    }
+
     /// Takes one of its maps; only once each.
     pub fn map<T: TryFrom<Map, Error = MapError>>(&mut self, name: &str) -> Result<T> {
         let map = self.programs.take_map(name);
@@ -98,9 +113,13 @@ impl LoadedPart {
         let mut types = None;
         for (name, without) in taps {
             let program = self.programs.program_mut(name);
-            let program =
-                program.ok_or_else(|| self.part.cannot(format!("it has no program {name}"), REPORT))?;
-            match attach(program, name, &mut types) {
+            let attached = match program {
+                Some(program) => attach(program, name, &mut types),
+                // No program can be attached to a function there.
+                None if self.types.are_plain() => Err(ProgramError::UnexpectedProgramType),
+                None => return Err(self.part.cannot(format!("it has no program {name}"), REPORT)),
+            };
+            match attached {
                 Ok(()) => {}
                 Err(error) if without.is_empty() => {
                     let why = format!("the kernel refused {name}: {}", whole(&error));

@@ -8,9 +8,9 @@ mod bytes;
 mod load;
 mod per_cpu;
 mod ring;
+mod types;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use aya::maps::{Array, MapData};
 use aya::programs::RawTracePoint;
@@ -22,15 +22,16 @@ use crate::{Error, Result};
 
 pub use bytes::RecordBytes;
 pub use load::{KernelPart, LoadedPart};
-pub use per_cpu::PerCpu;
 pub use ring::{CHUNK_WORDS, CHUNKS};
+pub use types::{KernelTypes, use_types};
 
 static COLLECTOR: KernelPart = KernelPart {
     what: "watch with bpf",
     object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/collector.o")),
+    plain: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/collector-plain.o")),
     cures: [
         "install clang and build again, or use --causes tracefs",
-        "use --causes tracefs or counters, or a kernel with CONFIG_DEBUG_INFO_BTF",
+        "give its types by --btf, use --causes tracefs or counters, or boot a kernel with CONFIG_DEBUG_INFO_BTF",
         BPF_RIGHTS_OR_COUNTERS,
     ],
 };
@@ -166,9 +167,7 @@ impl Bpf {
         let used_bytes = used.to_ne_bytes();
         let globals: [(&str, &[u8]); 3] =
             [("slot_of", &slot_of), ("cpu_of", &cpu_of), ("slots_used", &used_bytes)];
-        let per_cpu = PerCpu::of(Path::new("/"));
-        let mut part =
-            COLLECTOR.load(&[&globals[..], &per_cpu.globals()].concat(), &[("ring", used * CHUNKS)])?;
+        let mut part = COLLECTOR.load(&globals, &[("ring", used * CHUNKS)])?;
         let mut bpf = Bpf {
             ring: part.map("ring")?,
             slots: part.map(".bss")?,

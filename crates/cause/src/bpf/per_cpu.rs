@@ -4,8 +4,6 @@
 //! A kernel lists the names of its variables only with CONFIG_KALLSYMS_ALL. Its types (BTF) always have those
 //! of each CPU, with their places. (Documentation/bpf/btf.rst)
 
-use std::path::Path;
-
 /// Sizes in the kernel's types: what follows the three words of each kind, and what each of its members
 /// takes. By kind from 0 on.
 const SIZES: [(usize, usize); 20] = [
@@ -37,24 +35,19 @@ const SECTION: usize = 15;
 
 /// The distances, in bytes; 0 where the types do not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PerCpu {
+pub(super) struct PerCpu {
     preempt_count: [u8; 8],
     steal: [u8; 8],
 }
 
 impl PerCpu {
-    /// Those of the kernel below `root`.
-    pub fn of(root: &Path) -> PerCpu {
-        let types = untrusted::bytes(root.join("sys/kernel/btf/vmlinux")).unwrap_or_default();
-        PerCpu::in_types(&types).unwrap_or_default()
-    }
-
     /// As values of the globals of a BPF part.
-    pub fn globals(&self) -> [(&'static str, &[u8]); 2] {
+    pub(super) fn globals(&self) -> [(&'static str, &[u8]); 2] {
         [("preempt_count_from_rq", &self.preempt_count), ("steal_from_rq", &self.steal)]
     }
 
-    fn in_types(bytes: &[u8]) -> Option<PerCpu> {
+    /// Those of a kernel with these types.
+    pub(super) fn in_types(bytes: &[u8]) -> Option<PerCpu> {
         let types = Types::of(bytes)?;
         let rq = types.variable("runqueues")?;
         // Linux 6.2 to 6.14 have it within a structure.
@@ -181,6 +174,5 @@ mod tests {
         for length in 0..whole.len() {
             let _ = PerCpu::in_types(&whole[..length]);
         }
-        assert_eq!(PerCpu::of(tempfile::tempdir().unwrap().path()), PerCpu::default());
     }
 }

@@ -46,7 +46,7 @@ const PATIENT_LOOKS: usize = 10;
 
 impl Collect for Bpf {
     fn collector(&self) -> Collector {
-        Collector::Bpf
+        self.part.collector()
     }
 
     fn could_not_see(&self) -> &[String] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{OUTPUT, Output};
+use super::{OUTPUT, Output, TypesOption};
 use crate::values::duration;
 
 /// The end of `--help`.
@@ -45,6 +45,9 @@ pub struct LintArgs {
     /// Duration of the watch, once the loops run
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration, allow_hyphen_values = true)]
     pub duration: Duration,
+    /// The kernel's types.
+    #[command(flatten)]
+    pub types: TypesOption,
     /// Write the findings as JUnit to FILE, or to standard output (-)
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub junit: Option<PathBuf>,

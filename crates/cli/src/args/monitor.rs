@@ -11,7 +11,7 @@ use machine::{CpuSet, Use};
 use trace::boundary::PlaceName;
 use trace::choice::SourceChoice;
 
-use super::{BootOptions, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS, VerdictOptions};
+use super::{BootOptions, Detail, OUTPUT, Output, ROWS, SpikeOptions, THREADS, TypesOption, VerdictOptions};
 use crate::values::{causes, cpus, duration, loads, place, purpose, source};
 
 /// The end of `--help`.
@@ -63,7 +63,7 @@ Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
 
 /// The options that only a program has that runs here.
-const NOT_OF_TRACE: [&str; 11] = [
+const NOT_OF_TRACE: [&str; 12] = [
     "program",
     "command",
     "begin",
@@ -74,6 +74,7 @@ const NOT_OF_TRACE: [&str; 11] = [
     "loops",
     "causes",
     "source",
+    "btf",
     "prometheus",
 ];
 
@@ -135,6 +136,9 @@ pub struct MonitorArgs {
     /// Source of the program's events: auto, bpf, tracefs [default: auto, the one that tells more]
     #[arg(hide_short_help = true, long, value_name = "SOURCE", value_parser = source(), hide_possible_values = true, help_heading = THREADS)]
     pub source: Option<SourceChoice>,
+    /// The kernel's types.
+    #[command(flatten)]
+    pub types: TypesOption,
     /// The measures by which it is judged.
     #[command(flatten)]
     pub verdict: VerdictOptions,

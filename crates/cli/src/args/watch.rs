@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use machine::CpuSet;
 
-use super::OUTPUT;
+use super::{OUTPUT, TypesOption};
 use crate::values::{cpus, duration};
 
 /// The end of `--help`.
@@ -45,6 +45,9 @@ pub struct WatchArgs {
     /// Name the senders of IPIs to these CPUs: needs root, and traces while it runs
     #[arg(long)]
     pub senders: bool,
+    /// The kernel's types.
+    #[command(flatten)]
+    pub types: TypesOption,
     /// Write a line of JSON per interval to standard output, or to FILE.json
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = OUTPUT)]
     pub json: Option<PathBuf>,

@@ -22,7 +22,12 @@ use crate::functions::FIRST_LOCK;
 static EVENTS: KernelPart = KernelPart {
     what: "watch a program's calls",
     object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/events.o")),
-    cures: ["install clang and build again", "boot a kernel with CONFIG_DEBUG_INFO_BTF", BPF_RIGHTS],
+    plain: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/events-plain.o")),
+    cures: [
+        "install clang and build again",
+        "give its types by --btf, or boot a kernel with CONFIG_DEBUG_INFO_BTF",
+        BPF_RIGHTS,
+    ],
 };
 
 /// `struct place` of the C part, in bytes.

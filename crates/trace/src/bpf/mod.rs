@@ -8,14 +8,14 @@ mod record;
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use aya::maps::{Array, HashMap, MapData, RingBuf, Stack};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
 use aya::programs::{PerfEvent, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun, UProbe};
-use cause::bpf::{KernelPart, LoadedPart, PerCpu, whole};
+use cause::bpf::{KernelPart, LoadedPart, whole};
 use cause::names::Names;
 use cause::policy::BPF_RIGHTS;
+use evidence::cause::Collector;
 use rt::uprobe::{Uprobe, UprobePlace};
 use syscalls::Sysno;
 
@@ -26,9 +26,10 @@ use crate::{Error, Result};
 static THREADS: KernelPart = KernelPart {
     what: "watch a program's threads",
     object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/threads.o")),
+    plain: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/threads-plain.o")),
     cures: [
         "install clang and build again",
-        "boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator",
+        "give its types by --btf, follow it by --source tracefs, or boot a kernel with CONFIG_DEBUG_INFO_BTF",
         BPF_RIGHTS,
     ],
 };
@@ -109,16 +110,15 @@ impl ThreadWatch {
     pub fn load(names: &Names) -> Result<ThreadWatch> {
         let word = |number: u32| number.to_ne_bytes();
         let hrtimer_wakeup = names.address("hrtimer_wakeup").unwrap_or(0);
-        let (hrtimer_wakeup, per_cpu) = (hrtimer_wakeup.to_ne_bytes(), PerCpu::of(Path::new("/")));
+        let hrtimer_wakeup = hrtimer_wakeup.to_ne_bytes();
         let calls = [Sysno::futex, Sysno::sched_yield, Sysno::restart_syscall];
         let [futex, yields, restart] = calls.map(|call| word(call as u32));
-        let own: [(&str, &[u8]); 4] = [
+        let globals: [(&str, &[u8]); 4] = [
             ("hrtimer_wakeup", &hrtimer_wakeup),
             ("futex_call", &futex),
             ("yield_call", &yields),
             ("restart_call", &restart),
         ];
-        let globals: Vec<(&str, &[u8])> = own.into_iter().chain(per_cpu.globals()).collect();
         let mut part = THREADS.load(&globals, &[])?;
         let refused = |error: &dyn std::error::Error| THREADS.refused(whole(error));
         part.program::<RawTracePoint>("watch_thread")?.load().map_err(|error| refused(&error))?;
@@ -285,6 +285,11 @@ impl ThreadWatch {
     /// The number of records that were lost so far for lack of room.
     pub fn lost(&self) -> u64 {
         self.lost.get(&0, 0).unwrap_or(0)
+    }
+
+    /// Its name in evidence.
+    pub fn collector(&self) -> Collector {
+        self.part.collector()
     }
 
     /// The number of stacks that were not copied so far: too many of one thread, or too many records at once.

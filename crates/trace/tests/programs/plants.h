@@ -21,8 +21,10 @@
  * Innocent threads run meanwhile, whose names begin with `by-`: ordinary ones, in user mode, on the loop's CPU and on others.
  */
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 enum { PLANT_NS = 300000, PREEMPTION_NS = 200000, PREEMPTED_WORK_NS = 150000 };
 
@@ -33,7 +35,7 @@ static struct helper {
 	pid_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
-	int is_ready, is_timed, signals;
+	int is_ready, is_timed, signals, is_waited_for;
 	int pipe[2];
 	volatile uint64_t from, to;
 } helper;
@@ -102,10 +104,23 @@ static void *holder(void *argument)
 		uint64_t at = asked("holder");
 
 		pthread_mutex_lock(&helper.mutex);
-		sleep_until(at + PLANT_NS);
+		helper.to = at + PLANT_NS;
+		sleep_until(helper.to);
 		pthread_mutex_unlock(&helper.mutex);
 	}
 	return NULL;
+}
+
+/* Whether a thread comes to wait for the mutex, in some of the loop's periods: the kernel notes that in its word. */
+static int is_waited_for(void)
+{
+	uint64_t begin = now_ns();
+	unsigned int word;
+
+	do
+		word = __atomic_load_n((unsigned int *)&helper.mutex.__data.__lock, __ATOMIC_RELAXED);
+	while (!(word & FUTEX_WAITERS) && now_ns() - begin < 20 * PLANT_NS);
+	return (word & FUTEX_WAITERS) != 0;
 }
 
 /* Holds the mutex, and runs. */
@@ -118,8 +133,9 @@ static void *runner(void *argument)
 		pthread_mutex_lock(&helper.mutex);
 		helper.is_ready = 1;
 		pthread_cond_signal(&helper.cond);
-		/* However late this thread was, the other one waits so long for the lock. */
-		if (helper.signals)
+		/* However late the other one gets its CPU, it waits so long for the lock. */
+		helper.is_waited_for = is_waited_for();
+		if (helper.is_waited_for)
 			at = now_ns();
 		while (now_ns() < at + PLANT_NS)
 			;
@@ -170,7 +186,9 @@ static void take_lock(struct loop *loop)
 	}
 	from = now_ns();
 	pthread_mutex_lock(&helper.mutex);
-	write_down(loop, "lock", from, now_ns(), helper.thread);
+	/* Where this cycle began late, its owner may have slept before, and waited for a CPU since. */
+	if (helper.to > from + PLANT_NS / 3)
+		write_down(loop, "lock", from, now_ns(), helper.thread);
 	pthread_mutex_unlock(&helper.mutex);
 }
 
@@ -190,7 +208,7 @@ static __attribute__((noinline)) void wait_for_runner(struct loop *loop)
 		while (!helper.is_ready)
 			pthread_cond_wait(&helper.cond, &helper.mutex);
 	}
-	if (now_ns() - from > PLANT_NS / 3)
+	if (now_ns() - from > PLANT_NS / 3 && helper.is_waited_for)
 		write_down(loop, "spin", from, now_ns(), helper.thread);
 	pthread_mutex_unlock(&helper.mutex);
 }
@@ -261,18 +279,18 @@ static void sync_file(struct loop *loop)
 }
 
 /* A file of the control group that the test made for this process; -1 where there is none. */
-static int file_of_group(const char *name)
+static int file_of_group(const char *name, int flags)
 {
 	const char *folder = getenv("GROUP");
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/%s", folder ? folder : "", name);
-	return folder ? open(path, O_WRONLY) : -1;
+	return folder ? open(path, flags) : -1;
 }
 
 static void enter_group(void)
 {
-	int file = file_of_group("cgroup.procs");
+	int file = file_of_group("cgroup.procs", O_WRONLY);
 
 	need(file >= 0 && write(file, "0", 1) == 1 && !close(file), "enter the control group");
 }
@@ -290,42 +308,77 @@ static void hold(const int freezer[2], int is_held)
 		kill(getppid(), is_held ? SIGSTOP : SIGCONT);
 }
 
-/* When the stopper last let this process go on. */
-static volatile uint64_t *let_go;
+/* Shared with the stopper: when it last let this process go on, and the loop's thread. */
+static struct stopped {
+	volatile uint64_t let_go;
+	volatile pid_t thread;
+} *stopped;
+
+/* Whether it has come to a stop: a thread goes on until it takes note. */
+static int is_held(const int freezer[2])
+{
+	char name[64], text[512] = "";
+	int file = freezer[0];
+
+	if (freezer[0] < 0) {
+		snprintf(name, sizeof(name), "/proc/%d/task/%d/stat", getppid(), stopped->thread);
+		file = freezer[1] >= 0 ? file_of_group("cgroup.events", O_RDONLY) : open(name, O_RDONLY);
+	}
+	need(file >= 0 && pread(file, text, sizeof(text) - 1, 0) > 0, "whether the program is stopped");
+	if (file != freezer[0])
+		close(file);
+	return strstr(text, ") T ") || strstr(text, "frozen 1") || !strncmp(text, "FROZEN", 6);
+}
 
 /* The process that stops this one; asked by a byte. */
 static void start_stopper(void)
 {
 	struct sched_param param = { .sched_priority = LOOP_PRIORITY + 10 };
 	int freezer[2];
+	uint64_t from;
 	char byte;
 
-	let_go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	need(let_go != MAP_FAILED, "a shared page");
+	stopped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	need(stopped != MAP_FAILED, "a shared page");
 	if (fork())
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sched_setscheduler(0, SCHED_FIFO, &param);
-	freezer[0] = file_of_group("freezer.state");
-	freezer[1] = file_of_group("cgroup.freeze");
+	freezer[0] = file_of_group("freezer.state", O_RDWR);
+	freezer[1] = file_of_group("cgroup.freeze", O_WRONLY);
 	while (read(helper.pipe[0], &byte, 1) == 1) {
 		hold(freezer, 1);
+		from = now_ns();
+		while (!is_held(freezer) && now_ns() - from < 20 * PLANT_NS)
+			usleep(10);
 		usleep(PLANT_NS / 1000);
-		*let_go = now_ns();
+		stopped->let_go = now_ns();
 		hold(freezer, 0);
 	}
 	_exit(0);
 }
 
+/* How often this thread has left its CPU otherwise than for another one that took it. */
+static long times_left(void)
+{
+	struct rusage usage;
+
+	need(!getrusage(RUSAGE_THREAD, &usage), "getrusage");
+	return usage.ru_nvcsw;
+}
+
 static void be_stopped(struct loop *loop)
 {
 	uint64_t begin = now_ns(), last = begin, now;
+	long left;
 
+	stopped->thread = loop->stamps.thread;
 	need(write(helper.pipe[1], "", 1) == 1, "write to the stopper");
-	while ((now = now_ns()) - last < PLANT_NS / 2 && now - begin < loop->period)
+	left = times_left();
+	while ((now = now_ns()) - last < PLANT_NS / 2 && now - begin < 15 * loop->period)
 		last = now;
-	/* A host may have the CPU for as long. */
-	if (now - last >= PLANT_NS / 2 && *let_go > last)
+	/* A host, or an emulator, may have the CPU for as long. */
+	if (now - last >= PLANT_NS / 2 && stopped->let_go > last && times_left() > left)
 		write_down(loop, "stop", last, now, loop->stamps.thread);
 }
 
@@ -423,11 +476,14 @@ static void *unplugger(void *argument)
 
 static void be_unplugged(struct loop *loop)
 {
+	struct sched_param ordinary = { 0 };
 	uint64_t from = now_ns();
 
 	if (loop->stamps.plants || loop->stamps.cycles < loop->count / 2)
 		return;
 	ask(loop, from);
+	/* The kernel's thread that takes the CPU down needs it, and is an ordinary one. */
+	need(!sched_setscheduler(0, SCHED_OTHER, &ordinary), "an ordinary policy");
 	while (sched_getcpu() == pinned_cpu())
 		;
 	write_down(loop, "unplug", from, now_ns(), helper.thread);

@@ -87,16 +87,18 @@ impl Blamed {
     /// Counts one.
     pub fn add(&mut self, plant: &Plant, cycle: Option<&LoopCycle>, causes: &[Cause]) {
         self.planted += 1;
-        let told: Vec<[bool; 3]> = causes.iter().filter_map(|cause| plant.is_told_by(cause)).collect();
-        let has = |part: usize| told.iter().any(|told| told[part]);
         let response_ns = cycle.map_or(0, LoopCycle::response_ns);
         let sum_ns: u64 = causes.iter().filter_map(|cause| cause.duration_ns).sum();
+        let unnamed_ns = response_ns.saturating_sub(sum_ns);
+        let told = causes.iter().filter_map(|cause| plant.is_told_by(cause, unnamed_ns));
+        let told: Vec<[bool; 3]> = told.collect();
+        let has = |part: usize| told.iter().any(|told| told[part]);
         // What it waited for its CPU has no cause where a bystander had that, and had to give way.
         let ready_ns = cycle.map_or(0, |cycle| {
             let preempted_ns: u64 = cycle.preempted.iter().map(|part| part.ns).sum();
             cycle.began_ns.saturating_sub(cycle.woken_ns) + preempted_ns
         });
-        let missing_ns = response_ns.saturating_sub(sum_ns).saturating_sub(ready_ns);
+        let missing_ns = unnamed_ns.saturating_sub(ready_ns);
         let too_much_ns = sum_ns.saturating_sub(response_ns);
         let is_whole = cycle.is_some() && missing_ns.max(too_much_ns) * 10 <= response_ns;
         self.cause += usize::from(has(0));
@@ -151,8 +153,8 @@ impl Plant {
     }
 
     /// Whether a cause is of the provoked kind, and names the thread and the functions; `None` for another
-    /// kind.
-    fn is_told_by(&self, cause: &Cause) -> Option<[bool; 3]> {
+    /// kind. So much of the response has no name.
+    fn is_told_by(&self, cause: &Cause, unnamed_ns: u64) -> Option<[bool; 3]> {
         if !is_by_bpf() {
             return self.is_told_by_events(cause);
         }
@@ -178,8 +180,7 @@ impl Plant {
             }
             ("fault", CauseKind::Fault) => {
                 let is_here = cause.detail.as_deref() == Some(&format!("write at {:#x}", self.address));
-                // The page is gone by now, and its name with it. The duration of the first faults is not
-                // recorded.
+                // The page is gone by now, and its name with it.
                 let is_named = ["heap", "memory"].contains(&cause.name.as_str());
                 let is_long = cause.duration_ns.is_some_and(|ns| ns > 0 && ns <= self.ns);
                 [is_here && is_named && is_long, true, is_in("touch_page")]
@@ -196,8 +197,12 @@ impl Plant {
                 [cause.name == "fsync", ended, is_in("sync_file")]
             }
             ("stop", CauseKind::Stopped) => [is_long, true, true],
-            ("exhaust", CauseKind::Throttled) => [is_most() && cause.name == RESERVATION, true, true],
-            ("rt-limit", CauseKind::Throttled) => [is_most() && cause.name == RT_LIMIT, true, true],
+            // Its own clock goes on while it waits for its CPU after that.
+            ("exhaust" | "rt-limit", CauseKind::Throttled) => {
+                let name = if self.kind == "exhaust" { RESERVATION } else { RT_LIMIT };
+                let ns = self.ns.saturating_sub(unnamed_ns);
+                [cause.name == name && is_long && cause.duration_ns > Some(ns / 2), true, true]
+            }
             ("call", CauseKind::Syscall) => {
                 [cause.name == "read" && is_most(), true, cause.function.is_some()]
             }

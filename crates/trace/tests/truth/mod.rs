@@ -11,6 +11,7 @@ pub mod stamps;
 
 use std::rc::Rc;
 
+use evidence::cause::{Cause, CauseKind};
 use trace::cycle::LoopCycle;
 use trace::model::Model;
 
@@ -109,9 +110,16 @@ impl Watched {
     /// The number of provoked events with the right kind of cause, with the right thread, and with both
     /// functions.
     pub fn blamed(&self) -> Blamed {
+        let causes = |cycle: Option<&LoopCycle>| {
+            cycle.map(|cycle| self.seen.causes(self.truth.id, cycle)).unwrap_or_default()
+        };
+        let all = self.planted().map(|(plant, cycle)| (plant, cycle, causes(cycle)));
+        // Faults are timed once the first ones were seen.
+        let is_untimed = |(_, _, causes): &(_, _, Vec<Cause>)| {
+            causes.iter().any(|cause| cause.kind == CauseKind::Fault && cause.duration_ns == Some(0))
+        };
         let mut sum = Blamed::default();
-        for (plant, cycle) in self.planted() {
-            let causes = cycle.map(|cycle| self.seen.causes(self.truth.id, cycle)).unwrap_or_default();
+        for (plant, cycle, causes) in all.skip_while(is_untimed) {
             sum.add(plant, cycle, &causes);
         }
         sum

@@ -6,9 +6,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
+use cause::bpf::{KernelTypes, use_types};
 use cause::names::Names;
 use rustix::time::{ClockId, clock_gettime};
 use trace::bpf::ThreadWatch;
@@ -64,8 +65,13 @@ pub fn cannot_watch() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("it needs root".into());
     }
-    let has_btf = Path::new("/sys/kernel/btf/vmlinux").exists();
-    (!has_btf).then(|| "it needs a kernel with BTF".into())
+    // The kernel's types, to be used as those of a kernel without.
+    static GIVEN: Once = Once::new();
+    GIVEN.call_once(|| {
+        let given = std::env::var_os("BTF").map(|file| use_types(file.into()));
+        given.into_iter().for_each(|used| used.expect("the types are those of this kernel"));
+    });
+    KernelTypes::of_this_kernel().err().map(str::to_string)
 }
 
 /// The BPF part, or why it cannot be loaded here.
