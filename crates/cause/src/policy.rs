@@ -5,16 +5,12 @@
 
 use std::path::Path;
 
+use machine::sight::{self, CAUSES_BY_BPF, OOPSED};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::{Error, Result};
 
-/// The oldest version with all that the BPF part needs: fetch-and-add (5.12).
-const OLDEST: (u32, u32) = (5, 12);
-
-/// Bits of the kernel's taint (Documentation/admin-guide/tainted-kernels.rst): an oops or BUG; a warning; a
-/// soft lockup.
-const DIED: u64 = 1 << 7;
+/// Bits of the kernel's taint besides [`OOPSED`]: a warning; a soft lockup.
 const WARNED: u64 = 1 << 9;
 const LOCKED_UP: u64 = 1 << 14;
 
@@ -26,12 +22,12 @@ pub fn bpf(root: &Path) -> Result<()> {
     let Some(version) = version(&release) else {
         return refuse("the version of this kernel cannot be read".into(), "use --causes counters");
     };
-    if version < OLDEST {
-        let why = format!("this kernel is {release}; BPF needs 5.12 or later");
+    if version < CAUSES_BY_BPF {
+        let (major, minor) = CAUSES_BY_BPF;
+        let why = format!("this kernel is {release}; BPF needs {major}.{minor} or later");
         return refuse(why, "use --causes tracefs or counters");
     }
-    let lockdown = text(root, "sys/kernel/security/lockdown");
-    if lockdown.contains("[confidentiality]") {
+    if sight::is_confidential(&text(root, sight::LOCKDOWN)) {
         return refuse("the kernel is locked down (confidentiality)".into(), "use --causes counters");
     }
     Ok(())
@@ -51,6 +47,12 @@ pub const BPF_RIGHTS: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
 pub(crate) const BPF_RIGHTS_OR_COUNTERS: &str =
     "run as root, or with CAP_BPF and CAP_PERFMON, or use --causes counters";
 
+/// The cures for a kernel without BTF: the check of doctor names the package or the option for this machine.
+pub const WITH_BTF: &str =
+    "give its types by --btf, or boot a kernel with CONFIG_DEBUG_INFO_BTF (isolator doctor --only see)";
+pub(crate) const WITH_BTF_OR_OTHERS: &str = "give its types by --btf, use --causes tracefs or counters, \
+    or boot a kernel with CONFIG_DEBUG_INFO_BTF (isolator doctor --only see)";
+
 /// Refuses if this process may not load BPF programs, and names the missing capabilities (capabilities(7)).
 /// If they cannot be read, loading fails later with the kernel's error.
 pub fn may_load(what: &'static str, cure: &str) -> Result<()> {
@@ -67,7 +69,7 @@ pub fn may_load(what: &'static str, cure: &str) -> Result<()> {
 
 /// Refuses a kernel that has oopsed.
 pub fn healthy(root: &Path, what: &'static str) -> Result<()> {
-    if taint(root) & DIED == 0 {
+    if taint(root) & OOPSED == 0 {
         return Ok(());
     }
     let why = "this kernel has oopsed since it was booted (/proc/sys/kernel/tainted)";
@@ -76,20 +78,20 @@ pub fn healthy(root: &Path, what: &'static str) -> Result<()> {
 
 /// The kernel's taint bits; 0 if they cannot be read.
 pub fn taint(root: &Path) -> u64 {
-    text(root, "proc/sys/kernel/tainted").parse().unwrap_or(0)
+    sight::taint(&text(root, sight::TAINTED))
 }
 
 /// Refuses if the kernel has complained since its taint was `before`.
 pub fn unharmed(root: &Path, what: &'static str, before: u64) -> Result<()> {
     let new = taint(root) & !before;
-    let complaint = [(DIED, "oopsed"), (WARNED, "warned"), (LOCKED_UP, "got stuck on a CPU")];
+    let complaint = [(OOPSED, "oopsed"), (WARNED, "warned"), (LOCKED_UP, "got stuck on a CPU")];
     let Some((_, did)) = complaint.iter().find(|(bit, _)| new & bit != 0) else { return Ok(()) };
     let why = format!("the kernel {did} during the trial of the collector, which was stopped (see dmesg)");
     Err(Error::new(what, why, "report this with the kernel's log, and use --causes counters"))
 }
 
 fn text(root: &Path, path: &str) -> String {
-    untrusted::text(root.join(path)).unwrap_or_default().trim().to_string()
+    untrusted::text(root.join(path.trim_start_matches('/'))).unwrap_or_default().trim().to_string()
 }
 
 /// `6.12.117+deb12-rt-amd64` is 6.12.

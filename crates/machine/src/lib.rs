@@ -2,7 +2,8 @@
 //! Types that say what a Linux machine is, and the tables of its settings.
 //!
 //! [`Snapshot`] is the whole; [`inventory`] and [`boot`] are parts of it. [`registry`] has the settings that
-//! decide latency, [`advice`] their values for a machine and a profile. [`purpose`] is the use of a machine.
+//! decide latency, [`advice`] their values for a machine and a profile. [`purpose`] is the use of a machine,
+//! [`sight`] the parts of a kernel that answers about it come from.
 //! The crate `inspect` reads a machine into these types; nothing here opens a file.
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod profile;
 pub mod purpose;
 pub mod quantity;
 pub mod registry;
+pub mod sight;
 pub mod snapshot;
 pub mod units;
 

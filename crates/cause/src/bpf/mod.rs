@@ -17,7 +17,7 @@ use aya::programs::RawTracePoint;
 use machine::CpuSet;
 
 use crate::depth::Depth;
-use crate::policy::BPF_RIGHTS_OR_COUNTERS;
+use crate::policy::{BPF_RIGHTS_OR_COUNTERS, WITH_BTF_OR_OTHERS};
 use crate::{Error, Result};
 
 pub use bytes::RecordBytes;
@@ -31,7 +31,7 @@ static COLLECTOR: KernelPart = KernelPart {
     plain: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/collector-plain.o")),
     cures: [
         "install clang and build again, or use --causes tracefs",
-        "give its types by --btf, use --causes tracefs or counters, or boot a kernel with CONFIG_DEBUG_INFO_BTF",
+        WITH_BTF_OR_OTHERS,
         BPF_RIGHTS_OR_COUNTERS,
     ],
 };

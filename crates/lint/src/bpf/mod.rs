@@ -13,7 +13,7 @@ use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
 use cause::bpf::{KernelPart, LoadedPart, whole};
-use cause::policy::BPF_RIGHTS;
+use cause::policy::{BPF_RIGHTS, WITH_BTF};
 use error::Result;
 
 use crate::event::{EventTimes, LintEvent};
@@ -23,11 +23,7 @@ static EVENTS: KernelPart = KernelPart {
     what: "watch a program's calls",
     object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/events.o")),
     plain: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/events-plain.o")),
-    cures: [
-        "install clang and build again",
-        "give its types by --btf, or boot a kernel with CONFIG_DEBUG_INFO_BTF",
-        BPF_RIGHTS,
-    ],
+    cures: ["install clang and build again", WITH_BTF, BPF_RIGHTS],
 };
 
 /// `struct place` of the C part, in bytes.

@@ -14,7 +14,7 @@ use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, S
 use aya::programs::{PerfEvent, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun, UProbe};
 use cause::bpf::{KernelPart, LoadedPart, whole};
 use cause::names::Names;
-use cause::policy::BPF_RIGHTS;
+use cause::policy::{BPF_RIGHTS, WITH_BTF};
 use evidence::cause::Collector;
 use rt::uprobe::{Uprobe, UprobePlace};
 use syscalls::Sysno;
@@ -27,11 +27,7 @@ static THREADS: KernelPart = KernelPart {
     what: "watch a program's threads",
     object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/threads.o")),
     plain: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/threads-plain.o")),
-    cures: [
-        "install clang and build again",
-        "give its types by --btf, follow it by --source tracefs, or boot a kernel with CONFIG_DEBUG_INFO_BTF",
-        BPF_RIGHTS,
-    ],
+    cures: ["install clang and build again", WITH_BTF, BPF_RIGHTS],
 };
 
 /// The answer of the program `watch_thread` without a free slot.
