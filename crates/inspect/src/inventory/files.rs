@@ -7,6 +7,10 @@ use crate::tree::Tree;
 use machine::Snapshot;
 use machine::inventory::Reading;
 use machine::registry;
+use machine::sight::{
+    BTF, EVENT_OF_CALL_SENDERS, EVENT_OF_SENDERS, EVENTS_OF_CALLS, EVENTS_OF_SCHEDULER, LOCKDOWN, TAINTED,
+    TRACEFS, TRACEFS_BELOW_DEBUGFS, TRACER,
+};
 
 /// Files besides those in which the table of settings has an effective state.
 const MORE: &[&str] = &[
@@ -23,7 +27,7 @@ const MORE: &[&str] = &[
     "/proc/consoles",
     "/proc/sys/kernel/dmesg_restrict",
     "/proc/sys/kernel/sched_rr_timeslice_ms",
-    "/proc/sys/kernel/tainted",
+    TAINTED,
     "/proc/swaps",
     "/run/ostree-booted",
     "/sys/devices/platform/soc/soc:firmware/get_throttled",
@@ -49,8 +53,13 @@ const MORE: &[&str] = &[
     "/sys/module/xe/parameters/enable_dc",
     "/sys/kernel/realtime",
     "/sys/kernel/sched_ext/state",
-    "/sys/kernel/security/lockdown",
-    "/sys/kernel/tracing/current_tracer",
+    LOCKDOWN,
+    TRACEFS,
+    TRACER,
+    EVENTS_OF_SCHEDULER,
+    EVENTS_OF_CALLS,
+    EVENT_OF_CALL_SENDERS,
+    EVENT_OF_SENDERS,
     "/sys/kernel/tracing/kprobe_events",
     "/sys/kernel/tracing/set_event",
     "/var/lib/nvpmodel/status",
@@ -77,6 +86,7 @@ pub(super) fn read(tree: &Tree, machine: &Snapshot) -> BTreeMap<String, Reading>
         files.insert("/proc/timer_list".to_string(), timers);
     }
     files.extend(units(tree));
+    files.extend(sight(tree));
     let limit = format!(
         "/sys/devices/system/cpu/cpu{}/power/pm_qos_resume_latency_us",
         machine.online().iter().next().unwrap_or(0)
@@ -99,6 +109,19 @@ fn units(tree: &Tree) -> Vec<(String, Reading)> {
         matches!(reading, Reading::Text(_)).then_some((path, reading))
     });
     there.collect()
+}
+
+/// The kernel's types, some MB of which only the presence counts; and tracefs below debugfs, which is found
+/// by its name there, since to look into it would mount it.
+fn sight(tree: &Tree) -> Vec<(String, Reading)> {
+    let types = tree.reading(BTF.trim_start_matches('/')).map(|reading| match reading {
+        Reading::Text(_) => Reading::Text(String::new()),
+        other => other,
+    });
+    let (folder, name) = TRACEFS_BELOW_DEBUGFS.trim_start_matches('/').rsplit_once('/').unwrap_or_default();
+    let is_there = tree.hint_names(folder).iter().any(|one| one == name);
+    let below = is_there.then(|| (TRACEFS_BELOW_DEBUGFS.to_string(), Reading::Text(String::new())));
+    types.map(|types| (BTF.to_string(), types)).into_iter().chain(below).collect()
 }
 
 /// Of the list of all timers only how they tick; root alone may read it.
