@@ -1,16 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How to get a real-time kernel on this distribution, and when one has to be built.
 
+pub(crate) mod sight;
+
 use machine::Snapshot;
+use machine::inventory::Distribution;
 
 /// A kernel that has what isolation wants, for where no package has.
 const BUILD: &str = "isolator kernel build --config debian builds one of Linux's own source, or configure CONFIG_PREEMPT_RT \
     in the distribution's (in Linux itself since 6.12 for x86, arm64 and riscv)";
 
+/// The distribution; empty if it is not known.
+fn distribution(machine: &Snapshot) -> Distribution {
+    machine.inventory.as_deref().map(|inventory| inventory.distribution.clone()).unwrap_or_default()
+}
+
+fn is_jetson(machine: &Snapshot) -> bool {
+    let inventory = machine.inventory.as_deref();
+    machine.product.as_deref().is_some_and(|product| product.contains("Jetson"))
+        || inventory.is_some_and(|inventory| inventory.text("/etc/nv_tegra_release").is_some())
+}
+
+/// Whether a Raspberry Pi runs Raspberry Pi OS, or Debian, whose kernels are for it as well.
+fn is_raspberry_pi_os(machine: &Snapshot) -> bool {
+    let found = distribution(machine);
+    let is_other = matches!(found.id.as_deref().unwrap_or_default(), "ubuntu" | "fedora" | "arch");
+    machine.product.as_deref().is_some_and(|product| product.contains("Raspberry Pi")) && !is_other
+}
+
 /// How to get a real-time kernel here, in a sentence.
 pub fn real_time_kernel(machine: &Snapshot) -> String {
     let inventory = machine.inventory.as_deref();
-    let distribution = inventory.map(|inventory| inventory.distribution.clone()).unwrap_or_default();
+    let distribution = distribution(machine);
     let installed = inventory.map(|inventory| inventory.kernels.as_slice()).unwrap_or_default();
     if let Some(kernel) = installed.iter().find(|kernel| kernel.real_time == Some(true) && kernel.image) {
         return format!(
@@ -19,21 +40,18 @@ pub fn real_time_kernel(machine: &Snapshot) -> String {
         );
     }
     let arm = machine.architecture.as_deref().is_some_and(|name| name.starts_with("aarch64"));
-    let product = machine.product.as_deref().unwrap_or_default();
-    let jetson = product.contains("Jetson")
-        || inventory.is_some_and(|inventory| inventory.text("/etc/nv_tegra_release").is_some());
     let is = |name: &str| {
         distribution.id.as_deref() == Some(name) || distribution.like.iter().any(|like| like == name)
     };
     let id = distribution.id.as_deref().unwrap_or_default();
-    if jetson {
+    if is_jetson(machine) {
         return "A real-time kernel for Jetson Linux: put 'deb https://repo.download.nvidia.com/jetson/rt-kernel rRELEASE main' \
             into /etc/apt/sources.list.d/nvidia-l4t-apt-source.list, then apt install nvidia-l4t-rt-kernel \
             nvidia-l4t-rt-kernel-headers nvidia-l4t-rt-kernel-oot-modules nvidia-l4t-display-rt-kernel. It lacks NO_HZ_FULL \
             and RCU_NOCB_CPU; a program that polls needs one built by NVIDIA's instructions with both."
             .to_string();
     }
-    if product.contains("Raspberry Pi") && !matches!(id, "ubuntu" | "fedora" | "arch") {
+    if is_raspberry_pi_os(machine) {
         return "A real-time kernel for Raspberry Pi OS (64 bits): apt install linux-image-rpi-v8-rt, then kernel=kernel8_rt.img \
             in /boot/firmware/config.txt. It lacks NO_HZ_FULL and RCU_NOCB_CPU; a program that polls needs a kernel built with both."
             .to_string();

@@ -13,5 +13,6 @@ mod irqbalance;
 mod machines;
 mod properties;
 mod savings;
+mod see;
 mod session;
 mod unknown;

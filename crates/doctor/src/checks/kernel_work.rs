@@ -3,6 +3,7 @@
 
 use machine::advice::Manual::{Kernel, Service};
 use machine::advice::SettingId;
+use machine::sight;
 
 use super::{Check, GRAVE, MIDDLING, SLIGHT};
 use crate::facts::CheckFacts;
@@ -52,19 +53,14 @@ pub(super) const ALL: &[Check] = &[
 ];
 
 fn tracer(facts: &CheckFacts) -> CheckResult {
-    let folder = "/sys/kernel/tracing";
-    let path = format!("{folder}/current_tracer");
+    let (folder, path) = (sight::TRACEFS, sight::TRACER);
     let mount = || {
-        Conclusion::unknown(
-            &path,
-            "no tracefs is mounted there",
-            format!("mount -t tracefs none {folder}, as root"),
-        )
+        Conclusion::unknown(path, "no tracefs is mounted there", format!("{}, as root", sight::MOUNT_TRACEFS))
     };
-    let current = facts.text_or(&path, mount)?;
+    let current = facts.text_or(path, mount)?;
     if current != "nop" {
         return Ok(Conclusion::warn(
-            read_in(&path, current),
+            read_in(path, current),
             format!("the tracer {current} runs"),
             Service.advice(format!("echo nop > {path}")),
         ));

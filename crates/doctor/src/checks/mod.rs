@@ -29,6 +29,7 @@ mod network;
 mod power;
 mod power_devices;
 mod scheduler;
+mod see;
 mod services;
 mod threads;
 mod virtualization;
@@ -56,6 +57,7 @@ pub const ALL: &[&[Check]] = &[
     graphics::ALL,
     network::ALL,
     container::ALL,
+    see::ALL,
 ];
 
 /// One check.
@@ -108,6 +110,8 @@ pub enum CheckGroup {
     Network,
     /// Containers.
     Container,
+    /// The answers that this kernel can give.
+    See,
 }
 
 /// Groups with the beginnings of their checks' names, in the order in which they are shown.
@@ -128,6 +132,7 @@ pub const GROUPS: &[(CheckGroup, &str, &str)] = &[
     (CheckGroup::Graphics, "graphics", "gpu"),
     (CheckGroup::Network, "network", "net"),
     (CheckGroup::Container, "container", "ctr"),
+    (CheckGroup::See, "see", "see"),
 ];
 
 impl CheckGroup {
