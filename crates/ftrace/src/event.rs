@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An event of the kernel's tracer, whatever brought it: a ring buffer, or a file of another tool.
 
+use std::borrow::Cow;
+
 use crate::format::Format;
 
 /// The context in an event's flags (include/linux/trace_events.h): an NMI, an interrupt, a softirq.
@@ -43,8 +45,11 @@ pub enum Fields<'a> {
     /// As the kernel wrote them.
     Raw(&'a Format, &'a [u8]),
     /// By their names.
-    Named(&'a [(String, FieldValue)]),
+    Named(&'a NamedFields),
 }
+
+/// Fields by their names, which are the kernel's.
+pub type NamedFields = [(Cow<'static, str>, FieldValue)];
 
 /// A field that a file of another tool names.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,5 +18,5 @@ pub mod page;
 pub mod recorded;
 
 pub use error::{Error, Result};
-pub use event::{EventName, FieldValue, Fields, TraceEvent};
+pub use event::{EventName, FieldValue, Fields, NamedFields, TraceEvent};
 pub use format::{ByteOrder, Format};

@@ -12,6 +12,7 @@
 
 mod dat;
 mod head;
+mod named;
 mod perf;
 mod text;
 

@@ -11,11 +11,13 @@
 //! Times have the digits that the text has, mostly microseconds. Functions have names in the place of
 //! addresses.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
 
+use super::named::{NamedEvent, named};
 use super::{AboutTrace, Opened, ReadTrace, TracePart};
-use crate::event::{EventName, FieldValue, Fields, HARDIRQ, NMI, SOFTIRQ, TraceEvent};
+use crate::event::{EventName, FieldValue, HARDIRQ, NMI, SOFTIRQ};
 use crate::{Error, Result};
 
 /// A longer line is damage.
@@ -72,7 +74,7 @@ pub fn open(mut file: File, head: &[u8]) -> Opened {
     }
     rewound(&mut file)?;
     let lines = BufReader::new(file);
-    let reader = Text { lines, line: Vec::new(), fields: Vec::new(), last_ns: 0 };
+    let reader = Text { lines, line: Vec::new(), event: None, last_ns: 0 };
     Ok((about, Box::new(reader)))
 }
 
@@ -144,8 +146,8 @@ fn flags(word: &str) -> Option<u8> {
 }
 
 /// The fields of an event, from its text.
-fn fields(name: EventName, text: &str, fields: &mut Vec<(String, FieldValue)>) -> Option<()> {
-    fields.clear();
+fn fields(name: EventName, text: &str) -> Option<Vec<(Cow<'static, str>, FieldValue)>> {
+    let mut fields = Vec::new();
     let number = |number: u64| FieldValue::Number(number);
     match name {
         // `NR 33 (b, 1, 556127b5a9bc, 0, 7, b)`, `NR 1 = 2`
@@ -158,11 +160,11 @@ fn fields(name: EventName, text: &str, fields: &mut Vec<(String, FieldValue)>) -
                 let words = words.map(|word| u64::from_str_radix(word.trim(), 16).unwrap_or(0));
                 fields.push(("args".into(), FieldValue::Numbers(words.collect())));
             }
-            return Some(());
+            return Some(fields);
         }
         EventName::Mark => {
             fields.push(("buf".into(), FieldValue::Text(text.to_string())));
-            return Some(());
+            return Some(fields);
         }
         // `a b:7 [120] S ==> c:8 [19]`, by a plugin of trace-cmd
         EventName::Switch if !text.contains("prev_pid=") => {
@@ -172,11 +174,11 @@ fn fields(name: EventName, text: &str, fields: &mut Vec<(String, FieldValue)>) -
             for (side, task) in [("prev", from), ("next", to)] {
                 let (task, prio) = task.trim_end().strip_suffix(']')?.rsplit_once(" [")?;
                 let (comm, pid) = task.rsplit_once(':')?;
-                fields.push((format!("{side}_comm"), FieldValue::Text(comm.to_string())));
-                fields.push((format!("{side}_pid"), number(pid.parse().ok()?)));
-                fields.push((format!("{side}_prio"), number(prio.parse::<i64>().ok()? as u64)));
+                fields.push((format!("{side}_comm").into(), FieldValue::Text(comm.to_string())));
+                fields.push((format!("{side}_pid").into(), number(pid.parse().ok()?)));
+                fields.push((format!("{side}_prio").into(), number(prio.parse::<i64>().ok()? as u64)));
             }
-            return Some(());
+            return Some(fields);
         }
         _ => {}
     }
@@ -194,9 +196,9 @@ fn fields(name: EventName, text: &str, fields: &mut Vec<(String, FieldValue)>) -
             value.push(' ');
             value.push_str(more);
         }
-        fields.push((key.to_string(), value_of(key, value.trim_end())));
+        fields.push((key.to_string().into(), value_of(key, value.trim_end())));
     }
-    Some(())
+    Some(fields)
 }
 
 fn value_of(key: &str, value: &str) -> FieldValue {
@@ -246,7 +248,7 @@ fn lost(line: &str) -> Option<(u32, u64)> {
 struct Text {
     lines: BufReader<File>,
     line: Vec<u8>,
-    fields: Vec<(String, FieldValue)>,
+    event: Option<NamedEvent>,
     last_ns: u64,
 }
 
@@ -266,15 +268,12 @@ impl ReadTrace for Text {
                 return Ok(Some(TracePart::Lost { cpu: Some(cpu), ns: self.last_ns, count }));
             }
             let Some(line) = parsed(&text) else { continue };
-            let event = if line.event == "tracing_mark_write" { "print" } else { line.event };
             self.last_ns = self.last_ns.max(line.ns);
-            let Some(name) = EventName::of(event) else { continue };
-            if fields(name, line.rest, &mut self.fields).is_none() {
-                continue;
-            }
+            let Some(name) = named(line.event) else { continue };
+            let Some(fields) = fields(name, line.rest) else { continue };
             let Line { cpu, thread, flags, .. } = line;
-            let (ns, fields) = (self.last_ns, Fields::Named(&self.fields));
-            return Ok(Some(TracePart::Event(TraceEvent { cpu, ns, thread, flags, name, fields })));
+            let event = NamedEvent { cpu, ns: self.last_ns, thread, flags, name, fields };
+            return Ok(Some(self.event.insert(event).part()));
         }
     }
 
@@ -286,15 +285,14 @@ impl ReadTrace for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{Fields, NamedFields};
 
     const TRACE: &str = "  opt cgu.10-7   [001] dNh2.   990.787465: ";
 
-    fn read(text: &str) -> (EventName, Vec<(String, FieldValue)>) {
+    fn read(text: &str) -> (EventName, Box<NamedFields>) {
         let line = parsed(text).unwrap();
         let name = EventName::of(line.event).unwrap();
-        let mut found = Vec::new();
-        fields(name, line.rest, &mut found).unwrap();
-        (name, found)
+        (name, fields(name, line.rest).unwrap().into())
     }
 
     #[test]
