@@ -184,7 +184,8 @@ pub fn of_trace(
     folder: Option<&Path>,
     stop: Arc<AtomicBool>,
 ) -> Result<Bundle, Box<dyn std::error::Error>> {
-    let name = Path::new("evidence").join(trace.file_stem().unwrap_or(trace.as_os_str()));
+    // A folder may be named as `.`.
+    let name = Path::new("evidence").join(trace.file_stem().unwrap_or("trace".as_ref()));
     let folder = folder.map_or_else(|| run::unused_folder(name), Path::to_path_buf);
     let choice = choice.of_loops(false);
     let run = TraceRun { trace, choice, asked, written_by: this_program(), stop };

@@ -2,6 +2,7 @@
 //! The kernel's trace events of a loop of 2 ms: in traces of each format that its own tool made here, in
 //! files that are no whole trace, and live.
 
+mod lttng;
 mod perfetto;
 
 use std::fs;

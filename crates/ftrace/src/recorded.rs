@@ -3,6 +3,7 @@
 //!
 //! | reader | file | written by |
 //! |---|---|---|
+//! | `ctf` | a folder with `metadata` of CTF 1.8 | LTTng |
 //! | `dat` | `trace.dat`, versions 6 and 7, compressed or not | trace-cmd, KernelShark |
 //! | `perf` | `perf.data` with samples of tracepoints | perf |
 //! | `perfetto` | a trace with the data source `linux.ftrace`, packed or not | Perfetto |
@@ -11,6 +12,7 @@
 //! A trace is foreign data, of any size: a reader holds one page of each CPU, or a window of so many bytes, and
 //! what is damaged ends the trace there, which [`Trace::missing`] then says.
 
+mod ctf;
 mod dat;
 mod head;
 mod named;
@@ -25,6 +27,8 @@ use std::fmt::{Debug, Display};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+
+use untrusted::Folder;
 
 use crate::{Error, Result, TraceEvent};
 
@@ -80,13 +84,13 @@ pub struct Trace {
 impl Trace {
     /// Opens a trace; its first bytes tell its kind.
     pub fn open(path: &Path) -> Result<Trace> {
-        let file = untrusted::open(path).map_err(|error| Error::io("read", path, &error))?;
-        let head = head_of(&file).map_err(|error| Error::io("read", path, &error))?;
-        let opened = match () {
-            () if dat::is(&head) => dat::open(file),
-            () if perf::is(&head) => perf::open(file),
-            () if perfetto::is(&head) => perfetto::open(file),
-            () => text::open(file, &head),
+        let opened = match Source::of(path).map_err(|error| Error::io("read", path, &error))? {
+            Source::Folder(folder) if ctf::is(&folder) => ctf::open(&folder),
+            Source::Folder(_) => Err("the folder has no metadata, as LTTng's have".into()),
+            Source::File(file, head) if dat::is(&head) => dat::open(file),
+            Source::File(file, head) if perf::is(&head) => perf::open(file),
+            Source::File(file, head) if perfetto::is(&head) => perfetto::open(file),
+            Source::File(file, head) => text::open(file, &head),
         };
         let (about, reader) = opened.map_err(|why| refused(path, why))?;
         Ok(Trace { about, reader })
@@ -103,17 +107,32 @@ impl Trace {
     }
 }
 
-/// Whether a file is a trace, by its first bytes.
+/// Whether a file is a trace, by its first bytes, or a folder is one.
 pub fn is_trace(path: &Path) -> bool {
-    let head = untrusted::open(path).and_then(|file| head_of(&file)).unwrap_or_default();
-    dat::is(&head) || perf::is(&head) || perfetto::is(&head) || text::is(&head)
+    match Source::of(path) {
+        Ok(Source::Folder(folder)) => ctf::is(&folder),
+        Ok(Source::File(_, head)) => [dat::is, perf::is, perfetto::is, text::is].iter().any(|is| is(&head)),
+        Err(_) => false,
+    }
 }
 
-/// The first bytes of a file.
-fn head_of(file: &File) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    file.take(HEAD).read_to_end(&mut head)?;
-    Ok(head)
+/// The place of a trace.
+enum Source {
+    /// A file, and its first bytes.
+    File(File, Vec<u8>),
+    Folder(Folder),
+}
+
+impl Source {
+    fn of(path: &Path) -> io::Result<Source> {
+        if let Ok(folder) = Folder::open(path) {
+            return Ok(Source::Folder(folder));
+        }
+        let file = untrusted::open(path)?;
+        let mut head = Vec::new();
+        (&file).take(HEAD).read_to_end(&mut head)?;
+        Ok(Source::File(file, head))
+    }
 }
 
 /// The bytes that tell the kind of a file.

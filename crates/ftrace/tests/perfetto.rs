@@ -114,7 +114,7 @@ fn a_loss_comes_where_the_bundle_says_so_and_events_without_a_message_are_read()
     let (first, last) = (ns(&original[0]), ns(original.last().unwrap()));
     let [(Some(1), one_ns), (Some(0), other_ns)] = found.lost[..] else { panic!("{:?}", found.lost) };
     assert!(first < one_ns && one_ns < other_ns && other_ns < last);
-    // Without the names of functions an address is no number to look one up by.
+    // Without the names of functions, the place of an address is not told as an address.
     assert_eq!(found.functions, BTreeSet::new());
 }
 

@@ -88,8 +88,8 @@ pub struct MonitorArgs {
     pub program: Option<String>,
     /// Read the loops of a trace that was recorded elsewhere
     ///
-    /// The trace.dat of trace-cmd, the perf.data of perf, a trace of Perfetto, or the text of tracefs' file
-    /// trace. isolator help record has the command whose trace answers most.
+    /// The trace.dat of trace-cmd, the perf.data of perf, a trace of Perfetto, the folder of LTTng, or the
+    /// text of tracefs' file trace. isolator help record has the command whose trace answers most.
     #[arg(long, value_name = "TRACE", conflicts_with_all = NOT_OF_TRACE)]
     pub from: Option<PathBuf>,
     /// Start this program; comes last

@@ -30,7 +30,7 @@ pub struct WhyArgs {
     /// A bundle: its folder, or its .tar.zst; or a trace
     ///
     /// A trace that was recorded elsewhere: the trace.dat of trace-cmd, the perf.data of perf, a trace of
-    /// Perfetto, or the text of tracefs' file trace.
+    /// Perfetto, the folder of LTTng, or the text of tracefs' file trace.
     #[arg(value_name = "BUNDLE|TRACE")]
     pub bundle: PathBuf,
     /// Of a trace: follow these threads [default: the real-time ones]

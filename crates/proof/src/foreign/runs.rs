@@ -90,11 +90,19 @@ pub(crate) fn tail(data: &[u8]) {
     let _ = latency.corrected(1_000_000);
 }
 
-/// A trace of another tool, whose loops become a bundle.
+/// A trace of another tool, whose loops become a bundle; the files of a folder, cut at lines `=== NAME`.
 pub(crate) fn trace(data: &[u8]) {
     let Ok(folder) = tempfile::tempdir() else { return };
     let (file, bundle) = (folder.path().join("trace"), folder.path().join("bundle"));
-    if fs::write(&file, data).is_err() {
+    let written = match data.starts_with(b"=== ") {
+        true => fs::create_dir(&file).and_then(|()| {
+            // Names lead nowhere else.
+            let files = parts(data, "").into_iter().filter(|(name, _)| !name.contains('/'));
+            files.into_iter().try_for_each(|(name, bytes)| fs::write(file.join(name), bytes))
+        }),
+        false => fs::write(&file, data),
+    };
+    if written.is_err() {
         return;
     }
     let read = |period: Option<NonZeroU64>, folder: &Path| {

@@ -15,6 +15,7 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
         "archive" => seeds.extend(packed()),
         "store" => seeds.extend(tables()),
         "tail" => seeds.push(latencies()),
+        "traces" => seeds.extend(["lttng", "lttng-lost"].map(|trace| folder(&root, trace))),
         _ => {}
     }
     seeds
@@ -33,8 +34,19 @@ const SMALL: FleetSize = FleetSize { cpus: 1, loads: 2, seconds: 9 };
 
 /// A whole bundle as one text.
 fn sections() -> Vec<u8> {
+    joined(files(0, 0, 1.0, SMALL))
+}
+
+/// A folder of LTTng as one.
+fn folder(root: &Path, trace: &str) -> Vec<u8> {
+    let kernel = root.join("crates/ftrace/tests/fixtures").join(trace).join("kernel");
+    let file = |name: &str| Some((name.to_string(), fs::read(kernel.join(name)).ok()?));
+    joined(["metadata", "c_0"].into_iter().filter_map(file))
+}
+
+fn joined(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Vec<u8> {
     let mut text = Vec::new();
-    for (name, bytes) in files(0, 0, 1.0, SMALL) {
+    for (name, bytes) in files {
         text.extend(format!("=== {name}\n").into_bytes());
         text.extend(bytes);
         text.push(b'\n');
