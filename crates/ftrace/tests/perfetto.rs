@@ -169,6 +169,24 @@ fn events_of_all_cpus_come_in_the_order_of_time_from_when_all_have_them() {
 }
 
 #[test]
+fn an_event_that_comes_too_late_for_the_window_counts_as_lost() {
+    let text = vec![b'x'; 1 << 20];
+    let print = |ns: u64| {
+        let event = [number(1, ns), number(2, 7), field(3, &field(2, &text))].concat();
+        [number(10, 2), field(1, &[number(1, 0), field(2, &event)].concat())].concat()
+    };
+    let mut file = written(&[]);
+    for ns in 10..90 {
+        file.write_all(&field(1, &print(ns))).unwrap();
+    }
+    file.write_all(&field(1, &bundle(1, &[], &[5, 6, 88]))).unwrap();
+    let found = read(file.path());
+    assert_eq!((times(&found).len(), found.lost.len()), (81, 1));
+    let why = "2 events come too late in the file to be put in order";
+    assert_eq!(found.missing.as_deref(), Some(why));
+}
+
+#[test]
 fn another_clock_and_suspension_are_told() {
     let clocks = |mono: u64| {
         let clock = |id, ns| field(1, &[number(1, id), number(2, ns)].concat());

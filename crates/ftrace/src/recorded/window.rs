@@ -5,8 +5,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// The most bytes that wait at once: half a million events of usual length.
-const AT_ONCE: usize = 96 << 20;
+/// The most bytes that wait at once: some hundred thousand events of usual length.
+const AT_ONCE: usize = 64 << 20;
 
 /// A part that waits, and its place in the trace: parts of one time keep their order.
 #[derive(Debug)]
