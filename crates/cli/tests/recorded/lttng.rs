@@ -83,6 +83,24 @@ fn babeltrace_and_the_reader_find_the_same_events() {
 }
 
 #[test]
+fn a_trace_that_babeltrace_wrote_has_the_same_events() {
+    skip_if!(skipped(!installed("babeltrace2"), "it needs babeltrace2"));
+    let folder = folder();
+    let at = folder.path();
+    let path = format!("--params=path=\"{}\"", at.join("out").display());
+    let written = |version: &str| {
+        let mut babeltrace = Command::new("babeltrace2");
+        babeltrace.arg(fixture("lttng")).arg("--component=sink.ctf.fs");
+        babeltrace.arg(format!("{path}{version}")).output().unwrap().status.success()
+    };
+    // Those before 2.1 have no version 2, and do not know the parameter.
+    assert!(written(",ctf-version=\"1\"") || written(""));
+    let session = at.join("out/robot");
+    let session = fs::read_dir(session).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(by_the_reader(&session), by_the_reader(&fixture("lttng")));
+}
+
+#[test]
 fn the_loop_in_a_folder_of_lttng_becomes_evidence() {
     let folder = folder();
     let at = folder.path();

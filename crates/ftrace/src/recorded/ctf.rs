@@ -56,7 +56,7 @@ pub fn open(folder: &Folder) -> Opened {
     let description = folder.read(METADATA, DESCRIPTION).map_err(reason)?;
     if description.starts_with(b"\x1e") || description.starts_with(b"{") {
         return Err("it is CTF 2: record it with lttng create --trace-format=ctf-1.8, or convert it with \
-                    babeltrace2 convert --output-format=ctf --params='ctf-version=\"1\"'"
+                    babeltrace2 FOLDER --component=sink.ctf.fs --params='path=\"OUT\",ctf-version=\"1\"'"
             .into());
     }
     let metadata = metadata::read(&metadata::text(&description)?)?;

@@ -147,7 +147,9 @@ impl Stream {
         if length == 0 || length > rest || content > whole || reader.at > content {
             return Err(damaged());
         }
-        self.cpu = reader.number("cpu_id").map(|cpu| cpu as u32).or(self.cpu);
+        // Babeltrace writes the second name.
+        let cpu = reader.number("cpu_id").or_else(|| reader.number("_cpu_id"));
+        self.cpu = cpu.map(|cpu| cpu as u32).or(self.cpu);
         self.time = reader.number("timestamp_begin").unwrap_or(self.time).max(self.time);
         self.end_time = reader.number("timestamp_end").unwrap_or(self.time);
         let number = reader.number("packet_seq_num");
