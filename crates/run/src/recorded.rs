@@ -36,7 +36,7 @@ const CLOCK: &str = "mono";
 /// A request to read a trace.
 #[derive(Debug)]
 pub struct TraceRun<'a> {
-    /// The file.
+    /// The file, or the folder.
     pub trace: &'a Path,
     /// The loops in it.
     pub choice: LoopChoice,
