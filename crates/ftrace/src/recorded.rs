@@ -9,8 +9,8 @@
 //! | `perfetto` | a trace with the data source `linux.ftrace`, packed or not | Perfetto |
 //! | `text` | text of `trace`, `trace_pipe` and `trace-cmd report` | the kernel, rtla, trace-cmd |
 //!
-//! A trace is foreign data, of any size: a reader holds one page of each CPU, or a window of so many bytes, and
-//! what is damaged ends the trace there, which [`Trace::missing`] then says.
+//! A trace is foreign data, of any size: a reader holds one page of each CPU, or a window of so many bytes,
+//! and what is damaged ends the trace there, which [`Trace::missing`] then says.
 
 mod ctf;
 mod dat;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces of Perfetto beside the one of trace-cmd that they were made of (crates/cli/tests/recorded/to_perfetto.py).
+//! Traces of Perfetto beside the one of trace-cmd that they were made of
+//! (crates/cli/tests/recorded/to_perfetto.py).
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -4,8 +4,8 @@
 //!
 //! All packets are read twice. The first time tells what any of them says of the trace: its clock, names of
 //! threads, and from when on it holds all CPUs. The second time gives the events. They wait in a window of
-//! some bytes, since Perfetto writes what each CPU has, CPU by CPU, whenever it reads the kernel's buffers. An
-//! event that comes too late for the window counts as lost.
+//! some bytes, since Perfetto writes what each CPU has, CPU by CPU, whenever it reads the kernel's buffers.
+//! An event that comes too late for the window counts as lost.
 
 mod bundle;
 mod packets;
@@ -16,8 +16,8 @@ use std::fs::File;
 use std::io::{self, Seek};
 
 use super::named::NamedEvent;
-use super::protobuf::{Message, Value};
-use super::window::Window;
+use super::protobuf::{ProtobufMessage, ProtobufValue};
+use super::window::SortingWindow;
 use super::{AboutTrace, Opened, ReadTrace, THREADS, TracePart};
 use crate::{Error, Result};
 use bundle::{Bundles, Part};
@@ -59,7 +59,7 @@ pub fn is(head: &[u8]) -> bool {
         return false;
     };
     let is_cut = length > packet.len();
-    let mut fields = Message::new(&packet[..length.min(packet.len())]).peekable();
+    let mut fields = ProtobufMessage::new(&packet[..length.min(packet.len())]).peekable();
     let mut count = 0;
     while let Some(field) = fields.next() {
         match field {
@@ -92,7 +92,7 @@ pub fn open(mut file: File) -> Opened {
     let reader = Perfetto {
         packets: Packets::new(file),
         bundles: Bundles::new(start_ns),
-        window: Window::new(),
+        window: SortingWindow::new(),
         late: 0,
         all_late: 0,
         is_over: false,
@@ -124,23 +124,29 @@ impl Found {
     }
 
     fn add(&mut self, packet: &[u8]) {
-        for (field, value) in Message::new(packet).flatten() {
+        for (field, value) in ProtobufMessage::new(packet).flatten() {
             match field {
                 BUNDLE => self.add_bundle(value.bytes()),
                 PROCESS_TREE => self.add_threads(value.bytes()),
                 CLOCK_SNAPSHOT => self.add_clocks(value.bytes()),
                 // ftrace_stats.proto: one `cpu_stats` each.
                 FTRACE_STATS => {
-                    let cpus = Message::new(value.bytes()).flatten().filter(|(field, _)| *field == 2).count();
+                    let cpus = ProtobufMessage::new(value.bytes())
+                        .flatten()
+                        .filter(|(field, _)| *field == 2)
+                        .count();
                     self.about.cpus = self.about.cpus.or(u32::try_from(cpus).ok().filter(|cpus| *cpus > 0));
                 }
                 // thread_descriptor.proto: `tid`, `thread_name`.
                 THREAD => self.add_thread(value, 2, 5),
                 SYSTEM_INFO => {
                     // system_info.proto: `utsname` with `release`, `num_cpus`.
-                    let utsname = Message::last(value.bytes(), 1).map_or(&[][..], Value::bytes);
-                    self.about.uname = Message::last(utsname, 3).map(Value::name).or(self.about.uname.take());
-                    let cpus = Message::last(value.bytes(), 8).map(|cpus| cpus.number() as u32);
+                    let utsname =
+                        ProtobufMessage::last(value.bytes(), 1).map_or(&[][..], ProtobufValue::bytes);
+                    self.about.uname = ProtobufMessage::last(utsname, 3)
+                        .map(ProtobufValue::name)
+                        .or(self.about.uname.take());
+                    let cpus = ProtobufMessage::last(value.bytes(), 8).map(|cpus| cpus.number() as u32);
                     self.about.cpus = cpus.or(self.about.cpus);
                 }
                 _ => {}
@@ -149,24 +155,27 @@ impl Found {
     }
 
     fn add_bundle(&mut self, bundle: &[u8]) {
-        let Some(cpu) = Message::last(bundle, bundle::CPU).map(|cpu| cpu.number() as u32) else { return };
-        if let Some(clock) = Message::last(bundle, bundle::CLOCK) {
+        let Some(cpu) = ProtobufMessage::last(bundle, bundle::CPU).map(|cpu| cpu.number() as u32) else {
+            return;
+        };
+        if let Some(clock) = ProtobufMessage::last(bundle, bundle::CLOCK) {
             self.clock = Some(bundle::clock(clock.number()));
         }
         if cpu < CPUS && !self.starts.contains_key(&cpu) {
-            let ends = [bundle::PREVIOUS_END, bundle::LAST_READ].map(|field| Message::last(bundle, field));
-            self.starts.insert(cpu, ends.into_iter().flatten().map(Value::number).max().unwrap_or(0));
+            let ends =
+                [bundle::PREVIOUS_END, bundle::LAST_READ].map(|field| ProtobufMessage::last(bundle, field));
+            self.starts.insert(cpu, ends.into_iter().flatten().map(ProtobufValue::number).max().unwrap_or(0));
         }
     }
 
     /// process_tree.proto: `threads` with `tid` and `name`.
     fn add_threads(&mut self, tree: &[u8]) {
-        let threads = Message::new(tree).flatten().filter(|(field, _)| *field == 2);
+        let threads = ProtobufMessage::new(tree).flatten().filter(|(field, _)| *field == 2);
         threads.for_each(|(_, thread)| self.add_thread(thread, 1, 2));
     }
 
-    fn add_thread(&mut self, thread: Value<'_>, id: u32, name: u32) {
-        let [id, name] = [id, name].map(|field| Message::last(thread.bytes(), field));
+    fn add_thread(&mut self, thread: ProtobufValue<'_>, id: u32, name: u32) {
+        let [id, name] = [id, name].map(|field| ProtobufMessage::last(thread.bytes(), field));
         if let (Some(id), Some(name)) = (id, name)
             && self.about.threads.len() < THREADS
         {
@@ -176,10 +185,10 @@ impl Found {
 
     /// clock_snapshot.proto: `clocks` with `clock_id` and `timestamp`.
     fn add_clocks(&mut self, snapshot: &[u8]) {
-        let clocks = Message::new(snapshot).flatten().filter(|(field, _)| *field == 1);
+        let clocks = ProtobufMessage::new(snapshot).flatten().filter(|(field, _)| *field == 1);
         let clocks: BTreeMap<u64, u64> = clocks
             .filter_map(|(_, clock)| {
-                let number = |field| Message::last(clock.bytes(), field).map(Value::number);
+                let number = |field| ProtobufMessage::last(clock.bytes(), field).map(ProtobufValue::number);
                 Some((number(1)?, number(2)?))
             })
             .collect();
@@ -195,7 +204,7 @@ impl Found {
 struct Perfetto {
     packets: Packets,
     bundles: Bundles,
-    window: Window<Part>,
+    window: SortingWindow<Part>,
     /// Events that came too late since the last part, and in all.
     late: u64,
     all_late: u64,

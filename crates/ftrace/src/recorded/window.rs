@@ -40,16 +40,16 @@ impl<T> Eq for Waiting<T> {}
 
 /// Parts of a trace that wait for those that may come before them.
 #[derive(Debug)]
-pub struct Window<T> {
+pub struct SortingWindow<T> {
     waiting: BinaryHeap<Waiting<T>>,
     bytes: usize,
     number: u64,
     last_ns: u64,
 }
 
-impl<T> Window<T> {
-    pub fn new() -> Window<T> {
-        Window { waiting: BinaryHeap::new(), bytes: 0, number: 0, last_ns: 0 }
+impl<T> SortingWindow<T> {
+    pub fn new() -> SortingWindow<T> {
+        SortingWindow { waiting: BinaryHeap::new(), bytes: 0, number: 0, last_ns: 0 }
     }
 
     /// Takes a part of some bytes, unless a later one has left.
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn parts_leave_in_the_order_of_time_and_later_ones_are_refused() {
-        let mut window = Window::new();
+        let mut window = SortingWindow::new();
         for (ns, part) in [(30, 'c'), (10, 'a'), (20, 'b'), (30, 'd')] {
             assert!(window.push(ns, 0, part));
         }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn is_full_at_so_many_bytes() {
-        let mut window = Window::new();
+        let mut window = SortingWindow::new();
         assert!(window.push(1, AT_ONCE, ()) && window.is_full());
         assert!(window.pop().is_some() && !window.is_full());
     }

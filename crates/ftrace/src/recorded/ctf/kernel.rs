@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of lttng-modules as the kernel's own (include/instrumentation/events and syscalls of lttng-modules):
-//! their names, those of their fields, and priorities, of which lttng-modules subtracts 100.
+//! Events of lttng-modules as the kernel's own (include/instrumentation/events and syscalls of
+//! lttng-modules): their names, those of their fields, and priorities, of which lttng-modules subtracts 100.
 
 use std::borrow::Cow;
 use std::str::FromStr;

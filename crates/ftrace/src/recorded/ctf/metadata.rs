@@ -271,8 +271,8 @@ impl Metadata {
         })
     }
 
-    /// `struct NAME { … } align(8)`, `enum NAME : TYPE { … }`, `variant NAME <TAG> { … }`; each of their parts
-    /// may lack.
+    /// `struct NAME { … } align(8)`, `enum NAME : TYPE { … }`, `variant NAME <TAG> { … }`; each of their
+    /// parts may lack.
     fn named_type(&mut self, kind: &str, words: &mut Words<'_>, depth: u32) -> Result<Type, String> {
         let name = match words.peek()? {
             Word::Name(_) => Some(format!("{kind} {}", words.name()?)),

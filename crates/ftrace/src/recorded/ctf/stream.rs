@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use super::Classes;
 use super::kernel::Known;
-use super::types::{Damaged, Reader, Values};
+use super::types::{DamagedPacket, PacketReader, Values};
 
 /// The header and the context of a packet lie within so many bytes.
 const HEAD: u64 = 4_096;
@@ -106,8 +106,8 @@ impl Stream {
                 }
                 continue;
             }
-            let mut reader = Reader::new(&self.packet, self.event_at, self.end, self.time);
-            let event = event(&mut reader, self.stream, classes).map_err(|Damaged| damaged())?;
+            let mut reader = PacketReader::new(&self.packet, self.event_at, self.end, self.time);
+            let event = event(&mut reader, self.stream, classes).map_err(|DamagedPacket| damaged())?;
             // An event without a bit would come for ever.
             if reader.at <= self.event_at {
                 return Err(damaged());
@@ -128,10 +128,10 @@ impl Stream {
         }
         self.read(rest.min(HEAD))?;
         let bits = self.packet.len() as u64 * 8;
-        let mut reader = Reader::new(&self.packet, 0, bits, self.time);
+        let mut reader = PacketReader::new(&self.packet, 0, bits, self.time);
         self.stream = 0;
         if let Some(header) = &classes.metadata.packet_header {
-            reader.read("", header, &mut None).map_err(|Damaged| damaged())?;
+            reader.read("", header, &mut None).map_err(|DamagedPacket| damaged())?;
             if reader.number("magic").is_some_and(|magic| magic != MAGIC) {
                 return Err(damaged());
             }
@@ -139,7 +139,7 @@ impl Stream {
         }
         let class = classes.metadata.streams.get(&self.stream).ok_or_else(damaged)?;
         if let Some(context) = &class.packet_context {
-            reader.read("", context, &mut None).map_err(|Damaged| damaged())?;
+            reader.read("", context, &mut None).map_err(|DamagedPacket| damaged())?;
         }
         let whole = reader.number("packet_size").unwrap_or(rest.saturating_mul(8));
         let content = reader.number("content_size").unwrap_or(whole);
@@ -156,8 +156,8 @@ impl Stream {
         let is_first = self.number.is_none();
         self.lost_before = self.number.zip(number).is_some_and(|(before, now)| now != before.wrapping_add(1));
         self.number = number.or(self.number);
-        // The counter is that of the packet's end. Nothing is discarded while the packet has room; once a long
-        // event was, a short one may have found some.
+        // The counter is that of the packet's end. Nothing is discarded while the packet has room; once a
+        // long event was, a short one may have found some.
         let is_later = is_first && number.is_some_and(|number| number > 0);
         if let Some(discarded) = reader.number("events_discarded") {
             self.lost = if is_later { 0 } else { discarded.saturating_sub(self.discarded) };
@@ -185,17 +185,17 @@ impl Stream {
 
 /// Reads an event: its fields, and the thread of its context, where it is one that is read.
 fn event<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut PacketReader<'a>,
     stream: u64,
     classes: &'a Classes,
-) -> Result<Option<(Known, Values, Option<u32>)>, Damaged> {
-    let class = classes.metadata.streams.get(&stream).ok_or(Damaged)?;
+) -> Result<Option<(Known, Values, Option<u32>)>, DamagedPacket> {
+    let class = classes.metadata.streams.get(&stream).ok_or(DamagedPacket)?;
     if let Some(header) = &class.event_header {
         reader.read("", header, &mut None)?;
     }
     // An extended header has the number twice.
     let id = reader.number("id").unwrap_or(0);
-    let event = classes.metadata.events.get(&(stream, id)).ok_or(Damaged)?;
+    let event = classes.metadata.events.get(&(stream, id)).ok_or(DamagedPacket)?;
     let known = classes.known.get(&(stream, id));
     for context in [&class.event_context, &event.context].into_iter().flatten() {
         reader.read("", context, &mut None)?;

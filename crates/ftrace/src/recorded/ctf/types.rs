@@ -86,14 +86,14 @@ impl Struct {
 
 /// The packet ends within a value, or a value is of no type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Damaged;
+pub struct DamagedPacket;
 
 /// The fields of an event, under the names of the trace.
 pub type Values = Vec<(Cow<'static, str>, FieldValue)>;
 
 /// Reads values, one after the other.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct PacketReader<'a> {
     data: &'a [u8],
     /// In bits.
     pub at: u64,
@@ -105,11 +105,11 @@ pub struct Reader<'a> {
     pub time: u64,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PacketReader<'a> {
     /// From a place in `data`, up to `end`; both in bits.
-    pub fn new(data: &'a [u8], at: u64, end: u64, time: u64) -> Reader<'a> {
+    pub fn new(data: &'a [u8], at: u64, end: u64, time: u64) -> PacketReader<'a> {
         let end = end.min(data.len() as u64 * 8);
-        Reader { data, at, end, seen: Vec::new(), left: VALUES, time }
+        PacketReader { data, at, end, seen: Vec::new(), left: VALUES, time }
     }
 
     /// The last number of this name.
@@ -121,10 +121,10 @@ impl<'a> Reader<'a> {
         self.at = self.at.next_multiple_of(u64::from(align.max(1)));
     }
 
-    fn bits(&mut self, integer: Integer) -> Result<u64, Damaged> {
+    fn bits(&mut self, integer: Integer) -> Result<u64, DamagedPacket> {
         let Integer { size, align, is_signed, order, .. } = integer;
         self.align(align);
-        let end = self.at.checked_add(u64::from(size)).filter(|end| *end <= self.end).ok_or(Damaged)?;
+        let end = self.at.checked_add(u64::from(size)).filter(|end| *end <= self.end).ok_or(DamagedPacket)?;
         let mut value: u64 = 0;
         if self.at.is_multiple_of(8) && size.is_multiple_of(8) {
             value = order.number(&self.data[(self.at / 8) as usize..(end / 8) as usize]);
@@ -156,27 +156,28 @@ impl<'a> Reader<'a> {
         name: &'a str,
         of: &'a Type,
         values: &mut Option<&mut Values>,
-    ) -> Result<(), Damaged> {
-        self.left = self.left.checked_sub(1).ok_or(Damaged)?;
+    ) -> Result<(), DamagedPacket> {
+        self.left = self.left.checked_sub(1).ok_or(DamagedPacket)?;
         match of {
             Type::Integer(integer) => self.whole(name, *integer, None, values),
             Type::Enum(integer, labels) => self.whole(name, *integer, Some(labels), values),
             Type::Float(size, align) => {
                 self.align(*align);
                 self.at = self.at.saturating_add(u64::from(*size));
-                (self.at <= self.end).then_some(()).ok_or(Damaged)
+                (self.at <= self.end).then_some(()).ok_or(DamagedPacket)
             }
             Type::String => {
                 self.align(8);
-                let rest = self.data.get((self.at / 8) as usize..(self.end / 8) as usize).ok_or(Damaged)?;
-                let length = rest.iter().position(|byte| *byte == 0).ok_or(Damaged)?;
+                let rest =
+                    self.data.get((self.at / 8) as usize..(self.end / 8) as usize).ok_or(DamagedPacket)?;
+                let length = rest.iter().position(|byte| *byte == 0).ok_or(DamagedPacket)?;
                 self.at += 8 * (length as u64 + 1);
                 keep(values, name, || FieldValue::Text(text(&rest[..length])));
                 Ok(())
             }
             Type::Array(element, length) => self.elements(name, element, *length, values),
             Type::Sequence(element, reference) => {
-                let length = self.number(reference).ok_or(Damaged)?;
+                let length = self.number(reference).ok_or(DamagedPacket)?;
                 self.elements(name, element, length, values)
             }
             Type::Struct(fields) => {
@@ -184,12 +185,12 @@ impl<'a> Reader<'a> {
                 fields.fields.iter().try_for_each(|(name, field)| self.read(name, field, values))
             }
             Type::Variant(choice, options) => {
-                let choice = choice.as_deref().ok_or(Damaged)?;
-                let seen = self.seen.iter().rev().find(|(seen, ..)| *seen == choice).ok_or(Damaged)?;
-                let (_, value, Some(labels)) = *seen else { return Err(Damaged) };
+                let choice = choice.as_deref().ok_or(DamagedPacket)?;
+                let seen = self.seen.iter().rev().find(|(seen, ..)| *seen == choice).ok_or(DamagedPacket)?;
+                let (_, value, Some(labels)) = *seen else { return Err(DamagedPacket) };
                 let is_of = |from: i64, to: i64| (from..=to).contains(&(value as i64));
-                let label = labels.iter().find(|(_, from, to)| is_of(*from, *to)).ok_or(Damaged)?;
-                let option = options.iter().find(|(option, _)| *option == label.0).ok_or(Damaged)?;
+                let label = labels.iter().find(|(_, from, to)| is_of(*from, *to)).ok_or(DamagedPacket)?;
+                let option = options.iter().find(|(option, _)| *option == label.0).ok_or(DamagedPacket)?;
                 self.read(name, &option.1, values)
             }
         }
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
         integer: Integer,
         labels: Option<&'a Labels>,
         values: &mut Option<&mut Values>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedPacket> {
         let value = self.bits(integer)?;
         if integer.is_time {
             self.tell_time(value, integer.size);
@@ -217,13 +218,13 @@ impl<'a> Reader<'a> {
         element: &'a Type,
         length: u64,
         values: &mut Option<&mut Values>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedPacket> {
         if let Some(letter) = element.letter() {
             self.align(letter.align);
-            let from = usize::try_from(self.at / 8).map_err(|_| Damaged)?;
+            let from = usize::try_from(self.at / 8).map_err(|_| DamagedPacket)?;
             let end = length.checked_mul(8).and_then(|bits| bits.checked_add(self.at));
-            let end = end.filter(|end| *end <= self.end).ok_or(Damaged)?;
-            let bytes = self.data.get(from..(end / 8) as usize).ok_or(Damaged)?;
+            let end = end.filter(|end| *end <= self.end).ok_or(DamagedPacket)?;
+            let bytes = self.data.get(from..(end / 8) as usize).ok_or(DamagedPacket)?;
             self.at = end;
             let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
             keep(values, name, || FieldValue::Text(text(bytes)));
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn bits_begin_at_the_end_that_the_byte_order_names() {
         let read = |order, signed| {
-            let mut reader = Reader::new(&[0b1010_0110, 0x0f], 0, 16, 0);
+            let mut reader = PacketReader::new(&[0b1010_0110, 0x0f], 0, 16, 0);
             let of = |size| Integer { is_signed: signed, ..integer(size, 1, order) };
             [5, 11].map(|size| reader.bits(of(size)).unwrap() as i64)
         };
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_short_time_has_the_high_bits_of_the_one_before() {
-        let mut reader = Reader::new(&[], 0, 0, 0x1_ffff_fff0);
+        let mut reader = PacketReader::new(&[], 0, 0, 0x1_ffff_fff0);
         reader.tell_time(0xffff_fff8, 32);
         assert_eq!(reader.time, 0x1_ffff_fff8);
         reader.tell_time(2, 32);
@@ -290,7 +291,7 @@ mod tests {
     fn an_array_of_empty_structs_ends() {
         let empty = Type::Struct(Arc::new(Struct::new(Vec::new(), 1)));
         let array = Type::Array(Arc::new(empty), u64::MAX);
-        let mut reader = Reader::new(&[], 0, 0, 0);
-        assert_eq!(reader.read("x", &array, &mut None), Err(Damaged));
+        let mut reader = PacketReader::new(&[], 0, 0, 0);
+        assert_eq!(reader.read("x", &array, &mut None), Err(DamagedPacket));
     }
 }

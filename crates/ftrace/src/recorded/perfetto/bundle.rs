@@ -7,9 +7,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::super::named::NamedEvent;
-use super::super::protobuf::{Damaged, Message, Value};
-use super::super::window::Window;
-use super::tables::{self, Described, Layout, Symbol, message};
+use super::super::protobuf::{DamagedMessage, ProtobufMessage, ProtobufValue};
+use super::super::window::SortingWindow;
+use super::tables::{self, Described, KernelSymbol, Layout, message};
 use super::{BUNDLE, CLEARED, CPUS, DROPPED, FLAGS, INTERNED, IS_CLEARED, SEQUENCE};
 use crate::event::EventName;
 
@@ -64,7 +64,7 @@ pub struct Part {
     flags: Option<u8>,
     event: Option<(EventName, Layout, Box<[u8]>)>,
     pass: u64,
-    function: Symbol,
+    function: KernelSymbol,
 }
 
 impl Part {
@@ -138,11 +138,11 @@ impl Bundles {
     }
 
     /// Puts the events of a packet into the window; the number of those that came too late.
-    pub fn add(&mut self, packet: &[u8], window: &mut Window<Part>) -> io::Result<u64> {
+    pub fn add(&mut self, packet: &[u8], window: &mut SortingWindow<Part>) -> io::Result<u64> {
         let (mut bundle, mut interned, mut sequence) = (None, None, 0);
         let (mut is_cleared, mut is_dropped) = (false, false);
-        for field in Message::new(packet) {
-            let (field, value) = field.map_err(|Damaged| damaged("packet"))?;
+        for field in ProtobufMessage::new(packet) {
+            let (field, value) = field.map_err(|DamagedMessage| damaged("packet"))?;
             match field {
                 BUNDLE => bundle = Some(value.bytes()),
                 INTERNED => interned = Some(value.bytes()),
@@ -156,9 +156,9 @@ impl Bundles {
         if is_cleared {
             self.symbols.retain(|(of, _), _| *of != sequence);
         }
-        let interned = Message::new(interned.unwrap_or_default()).flatten();
+        let interned = ProtobufMessage::new(interned.unwrap_or_default()).flatten();
         for (_, symbol) in interned.filter(|(field, _)| *field == KERNEL_SYMBOLS) {
-            let [place, name] = [1, 2].map(|field| Message::last(symbol.bytes(), field));
+            let [place, name] = [1, 2].map(|field| ProtobufMessage::last(symbol.bytes(), field));
             if let (Some(place), Some(name), true) = (place, name, self.symbols.len() < SYMBOLS) {
                 self.symbols.insert((sequence, place.number()), name.name().into());
             }
@@ -175,12 +175,12 @@ impl Bundles {
         sequence: u64,
         is_cleared: bool,
         is_dropped: bool,
-        window: &mut Window<Part>,
+        window: &mut SortingWindow<Part>,
     ) -> io::Result<u64> {
         let mut events: Vec<(u64, Found<'_>)> = Vec::new();
         let (mut cpu, mut is_lost, mut compact) = (None, false, None);
-        for field in Message::new(bundle) {
-            let (field, value) = field.map_err(|Damaged| damaged("bundle"))?;
+        for field in ProtobufMessage::new(bundle) {
+            let (field, value) = field.map_err(|DamagedMessage| damaged("bundle"))?;
             match field {
                 CPU => cpu = u32::try_from(value.number()).ok(),
                 LOST => is_lost |= value.number() != 0,
@@ -189,7 +189,7 @@ impl Bundles {
                 EVENT if events.len() > EVENTS => return Err(damaged("bundle")),
                 EVENT => events.extend(event(value.bytes())?),
                 DESCRIPTOR if self.described.len() < DESCRIPTORS => {
-                    let [number, event] = [1, 2].map(|field| Message::last(value.bytes(), field));
+                    let [number, event] = [1, 2].map(|field| ProtobufMessage::last(value.bytes(), field));
                     if let Some(described) = event.and_then(|event| tables::described(event.bytes())) {
                         self.described.insert(number.map_or(0, |number| number.number() as u32), described);
                     }
@@ -233,29 +233,29 @@ impl Bundles {
     fn part(&mut self, cpu: u32, event: Found<'_>, list: (u64, u64)) -> Option<Part> {
         let (number, thread, flags, bytes): (u32, u64, Option<u8>, Box<[u8]>) = match event {
             Found::Whole(event, number, fields) => {
-                let thread = Message::last(event, THREAD).map_or(0, Value::number);
-                let flags = Message::last(event, EVENT_FLAGS).map(|flags| flags.number() as u8);
+                let thread = ProtobufMessage::last(event, THREAD).map_or(0, ProtobufValue::number);
+                let flags = ProtobufMessage::last(event, EVENT_FLAGS).map(|flags| flags.number() as u8);
                 (number, thread, flags, fields.into())
             }
             Found::Switch { state, to } => {
                 let from = self.running.insert(cpu, to.clone())?;
                 let fields = message(&[
-                    (1, Value::Bytes(&from.name)),
-                    (2, Value::Number(from.thread)),
-                    (3, Value::Number(from.prio)),
-                    (4, Value::Number(state)),
-                    (5, Value::Bytes(&to.name)),
-                    (6, Value::Number(to.thread)),
-                    (7, Value::Number(to.prio)),
+                    (1, ProtobufValue::Bytes(&from.name)),
+                    (2, ProtobufValue::Number(from.thread)),
+                    (3, ProtobufValue::Number(from.prio)),
+                    (4, ProtobufValue::Number(state)),
+                    (5, ProtobufValue::Bytes(&to.name)),
+                    (6, ProtobufValue::Number(to.thread)),
+                    (7, ProtobufValue::Number(to.prio)),
                 ]);
                 (SWITCH, from.thread, None, fields)
             }
             Found::Waking { thread, to, prio, name, flags } => {
                 let fields = message(&[
-                    (1, Value::Bytes(name)),
-                    (2, Value::Number(thread)),
-                    (3, Value::Number(prio)),
-                    (5, Value::Number(to)),
+                    (1, ProtobufValue::Bytes(name)),
+                    (2, ProtobufValue::Number(thread)),
+                    (3, ProtobufValue::Number(prio)),
+                    (5, ProtobufValue::Number(to)),
                 ]);
                 (WAKING, self.running.get(&cpu).map_or(0, |running| running.thread), flags, fields)
             }
@@ -264,7 +264,7 @@ impl Bundles {
             (Some((name, table)), _) => (name, Layout::Known(table)),
             (None, Some((name, table))) => (*name, Layout::Described(Arc::clone(table))),
             (None, None) if number == tables::GENERIC => {
-                (EventName::of(&Message::last(&bytes, 1)?.text())?, Layout::Generic)
+                (EventName::of(&ProtobufMessage::last(&bytes, 1)?.text())?, Layout::Generic)
             }
             (None, None) => return None,
         };
@@ -278,11 +278,11 @@ impl Bundles {
 /// An event of its own message; `None` for one that is not read.
 fn event(event: &[u8]) -> io::Result<Option<(u64, Found<'_>)>> {
     let (mut ns, mut found) = (None, None);
-    for field in Message::new(event) {
-        let (field, value) = field.map_err(|Damaged| damaged("event"))?;
+    for field in ProtobufMessage::new(event) {
+        let (field, value) = field.map_err(|DamagedMessage| damaged("event"))?;
         match (field, value) {
-            (TIME, Value::Number(time)) => ns = Some(time),
-            (number, Value::Bytes(fields)) => found = Some((number, fields)),
+            (TIME, ProtobufValue::Number(time)) => ns = Some(time),
+            (number, ProtobufValue::Bytes(fields)) => found = Some((number, fields)),
             _ => {}
         }
     }
@@ -294,8 +294,8 @@ fn event(event: &[u8]) -> io::Result<Option<(u64, Found<'_>)>> {
 fn compact(bytes: &[u8]) -> io::Result<Vec<(u64, Found<'_>)>> {
     let mut lists: [Vec<u64>; 13] = Default::default();
     let mut names: Vec<&[u8]> = Vec::new();
-    for field in Message::new(bytes) {
-        match field.map_err(|Damaged| damaged("bundle"))? {
+    for field in ProtobufMessage::new(bytes) {
+        match field.map_err(|DamagedMessage| damaged("bundle"))? {
             (5, name) => names.push(&name.bytes()[..name.bytes().len().min(COMM)]),
             (number @ 1..13, value) => lists[number as usize].extend(value.numbers(EVENTS)),
             _ => {}

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 
 use super::super::head::{PART, Packer};
-use super::super::protobuf::{Message, varint};
+use super::super::protobuf::{ProtobufMessage, varint};
 
 /// A file is a message whose only field are packets.
 const PACKET: u8 = 0x0a;
@@ -97,7 +97,7 @@ fn split<'a>(packets: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 fn packed(packet: &[u8]) -> Option<(Packer, &[u8])> {
     // It is the first field, or comes behind some numbers.
-    Message::new(packet).take(8).flatten().find_map(|(field, value)| match field {
+    ProtobufMessage::new(packet).take(8).flatten().find_map(|(field, value)| match field {
         ZLIB => Some((Packer::Zlib, value.bytes())),
         ZSTD => Some((Packer::Zstd, value.bytes())),
         _ => None,

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::super::protobuf::{Damaged, Message, Value};
+use super::super::protobuf::{DamagedMessage, ProtobufMessage, ProtobufValue};
 use crate::event::{EventName, FieldValue};
 
 /// The fields of an event: their numbers, names and types.
-pub type Table = &'static [(u32, &'static str, FieldKind)];
+pub type FieldTable = &'static [(u32, &'static str, FieldKind)];
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,15 @@ pub enum FieldKind {
 
 use FieldKind::{Address, Function, Number, Numbers, Text};
 
-const WAKES: Table = &[(1, "comm", Text), (2, "pid", Number), (3, "prio", Number), (5, "target_cpu", Number)];
-const SOFTIRQ: Table = &[(1, "vec", Number)];
+const WAKES: FieldTable =
+    &[(1, "comm", Text), (2, "pid", Number), (3, "prio", Number), (5, "target_cpu", Number)];
+const SOFTIRQ: FieldTable = &[(1, "vec", Number)];
 
 /// The event without a message of its own.
 pub const GENERIC: u32 = 327;
 
 /// The events that are read.
-const EVENTS: &[(u32, EventName, Table)] = &[
+const EVENTS: &[(u32, EventName, FieldTable)] = &[
     (3, EventName::Mark, &[(2, "buf", Text)]),
     (4, EventName::Switch, SWITCH),
     (17, EventName::Wakeup, WAKES),
@@ -90,7 +91,7 @@ const EVENTS: &[(u32, EventName, Table)] = &[
     (554, EventName::TimerExpired, &[(1, "hrtimer", Address)]),
 ];
 
-const SWITCH: Table = &[
+const SWITCH: FieldTable = &[
     (1, "prev_comm", Text),
     (2, "prev_pid", Number),
     (3, "prev_prio", Number),
@@ -101,7 +102,7 @@ const SWITCH: Table = &[
 ];
 
 /// The event of this number.
-pub fn event(number: u32) -> Option<(EventName, Table)> {
+pub fn event(number: u32) -> Option<(EventName, FieldTable)> {
     EVENTS.iter().find(|(event, ..)| *event == number).map(|(_, name, table)| (*name, *table))
 }
 
@@ -113,11 +114,14 @@ const FIELDS: usize = 64;
 
 /// The name and the fields in a `DescriptorProto`.
 pub fn described(descriptor: &[u8]) -> Option<(EventName, Described)> {
-    let name = EventName::of(&Message::last(descriptor, 1)?.name())?;
-    let fields = Message::new(descriptor).flatten().filter(|(number, _)| *number == 2);
-    let field = |(_, field): (u32, Value<'_>)| {
+    let name = EventName::of(&ProtobufMessage::last(descriptor, 1)?.name())?;
+    let fields = ProtobufMessage::new(descriptor).flatten().filter(|(number, _)| *number == 2);
+    let field = |(_, field): (u32, ProtobufValue<'_>)| {
         let field = field.bytes();
-        Some((u32::try_from(Message::last(field, 3)?.number()).ok()?, Message::last(field, 1)?.name()))
+        Some((
+            u32::try_from(ProtobufMessage::last(field, 3)?.number()).ok()?,
+            ProtobufMessage::last(field, 1)?.name(),
+        ))
     };
     Some((name, fields.filter_map(field).take(FIELDS).collect()))
 }
@@ -125,13 +129,13 @@ pub fn described(descriptor: &[u8]) -> Option<(EventName, Described)> {
 /// How the bytes of an event are read.
 #[derive(Debug, Clone)]
 pub enum Layout {
-    Known(Table),
+    Known(FieldTable),
     Described(Described),
     Generic,
 }
 
 /// The functions of the kernel by their places in the list of addresses.
-pub type Symbol = Option<Arc<str>>;
+pub type KernelSymbol = Option<Arc<str>>;
 
 impl Layout {
     /// The fields of an event. `pass` counts the lists of addresses.
@@ -139,14 +143,14 @@ impl Layout {
         &self,
         event: &[u8],
         pass: u64,
-        function: &Symbol,
-    ) -> Result<Vec<(Cow<'static, str>, FieldValue)>, Damaged> {
+        function: &KernelSymbol,
+    ) -> Result<Vec<(Cow<'static, str>, FieldValue)>, DamagedMessage> {
         let mut fields: Vec<(Cow<'static, str>, FieldValue)> = Vec::new();
-        let whole = |value: Value<'_>| match value {
-            Value::Number(number) => FieldValue::Number(number),
+        let whole = |value: ProtobufValue<'_>| match value {
+            ProtobufValue::Number(number) => FieldValue::Number(number),
             text => FieldValue::Text(text.text()),
         };
-        for field in Message::new(event) {
+        for field in ProtobufMessage::new(event) {
             let (number, value) = field?;
             match self {
                 Layout::Generic => fields.extend(generic(number, value)),
@@ -185,15 +189,15 @@ impl Layout {
     pub fn function(&self, event: &[u8]) -> Option<u64> {
         let Layout::Known(table) = self else { return None };
         let (number, ..) = table.iter().find(|(.., kind)| *kind == Function)?;
-        Message::last(event, *number).map(Value::number)
+        ProtobufMessage::last(event, *number).map(ProtobufValue::number)
     }
 }
 
 /// A field of a `GenericFtraceEvent`.
-fn generic(number: u32, field: Value<'_>) -> Option<(Cow<'static, str>, FieldValue)> {
+fn generic(number: u32, field: ProtobufValue<'_>) -> Option<(Cow<'static, str>, FieldValue)> {
     let field = field.bytes();
-    let name = (number == 2).then(|| Message::last(field, 1)).flatten()?.text();
-    let value = Message::new(field).flatten().find_map(|(number, value)| match number {
+    let name = (number == 2).then(|| ProtobufMessage::last(field, 1)).flatten()?.text();
+    let value = ProtobufMessage::new(field).flatten().find_map(|(number, value)| match number {
         3 => Some(FieldValue::Text(value.text())),
         4 | 5 => Some(FieldValue::Number(value.number())),
         _ => None,
@@ -202,7 +206,7 @@ fn generic(number: u32, field: Value<'_>) -> Option<(Cow<'static, str>, FieldVal
 }
 
 /// The bytes of a message that has these fields.
-pub fn message(fields: &[(u32, Value<'_>)]) -> Box<[u8]> {
+pub fn message(fields: &[(u32, ProtobufValue<'_>)]) -> Box<[u8]> {
     let mut bytes = Vec::with_capacity(64);
     let mut add = |mut number: u64, more: &[u8]| {
         while number >= 0x80 {
@@ -215,11 +219,11 @@ pub fn message(fields: &[(u32, Value<'_>)]) -> Box<[u8]> {
     for (field, value) in fields {
         let tag = u64::from(*field) << 3;
         match value {
-            Value::Number(number) => {
+            ProtobufValue::Number(number) => {
                 add(tag, &[]);
                 add(*number, &[]);
             }
-            Value::Bytes(text) => {
+            ProtobufValue::Bytes(text) => {
                 add(tag | 2, &[]);
                 add(text.len() as u64, text);
             }
