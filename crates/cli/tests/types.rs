@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernels without types of their own (BTF): they are found elsewhere, or given by `--btf`, and put to the test.
-//! The types that are used here are those of this kernel, hidden from the program or given by name.
+//! Kernels without types of their own (BTF): they are found elsewhere, or given by `--btf`, and put to the
+//! test. The types that are used here are those of this kernel, hidden from the program or given by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -267,7 +267,9 @@ fn each_board_gets_its_own_cure() {
         fix(&kernel(release, FULL, &files), "see-loops")
     };
     let said = jetson("5.15.148-tegra", "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"22.04\"\n");
-    assert!(said.starts_with("build NVIDIA's kernel") && said.contains("apt install pahole"), "{said}");
+    let headers =
+        "install this kernel's headers, which have its types: apt install nvidia-l4t-kernel-headers ";
+    assert!(said.starts_with(headers) && said.contains("; or build NVIDIA's kernel"), "{said}");
     let said = jetson("5.10.216-tegra", "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"20.04\"\n");
     assert!(
         said.starts_with("boot Linux 5.15 or newer: JetPack 6") && said.contains("without BTF"),
@@ -276,6 +278,18 @@ fn each_board_gets_its_own_cure() {
     let yocto = [TRACEFS, ("etc/os-release", "ID=poky\nVERSION_ID=5.0.4\n")];
     let said = fix(&kernel("6.6.50-yocto-preempt-rt", FULL, &yocto), "see-calls");
     assert!(said.contains("CONFIG_DEBUG_INFO_BTF=y") && said.contains("KERNEL_DEBUG"), "{said}");
+}
+
+#[test]
+fn types_that_lie_elsewhere_open_the_way() {
+    for place in ["boot/vmlinux-6.12.1", "lib/modules/6.12.1/build/Makefile"] {
+        let machine = kernel("6.12.1", FULL, &[TRACEFS, (place, "")]);
+        says(&machine, Periodic, "see-loops", Pass, "by BPF");
+        says(&machine, Periodic, "see-calls", Pass, "by BPF");
+    }
+    // Those of another kernel do not.
+    let machine = kernel("6.12.1", FULL, &[TRACEFS, ("boot/vmlinux-6.12.2", "")]);
+    says(&machine, Periodic, "see-loops", Warn, "by trace events alone");
 }
 
 #[test]

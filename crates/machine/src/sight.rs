@@ -6,6 +6,20 @@ use crate::registry::KernelVersion;
 
 /// The kernel's types, without which no BPF part of ours is loaded.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// Where the types of a kernel without them may lie; `%` is its release. Images lie where libbpf looks for
+/// them, too (`btf__load_vmlinux_btf()`); headers come last, since to compile them takes some seconds.
+pub const TYPES_ELSEWHERE: [&str; 10] = [
+    "/boot/vmlinux-%",
+    "/lib/modules/%/vmlinux",
+    "/lib/modules/%/vmlinux-%",
+    "/lib/modules/%/build/vmlinux",
+    "/lib/modules/%/kernel/vmlinux",
+    "/usr/lib/debug/boot/vmlinux-%",
+    "/usr/lib/debug/boot/vmlinux-%.debug",
+    "/usr/lib/debug/lib/modules/%/vmlinux",
+    "/usr/lib/debug/usr/lib/modules/%/vmlinux",
+    "/lib/modules/%/build/Makefile",
+];
 /// Where the kernel shows how far it is locked down.
 pub const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// Where the kernel shows what it complained of.
@@ -38,6 +52,11 @@ pub const CALL_SENDERS_SINCE: KernelVersion = (6, 5);
 
 /// The bit of the kernel's taint for an oops or BUG (Documentation/admin-guide/tainted-kernels.rst).
 pub const OOPSED: u64 = 1 << 7;
+
+/// The files of [`TYPES_ELSEWHERE`] for a kernel.
+pub fn types_elsewhere(release: &str) -> [String; TYPES_ELSEWHERE.len()] {
+    TYPES_ELSEWHERE.map(|place| place.replace('%', release))
+}
 
 /// The bits of [`TAINTED`]; 0 if they cannot be read.
 pub fn taint(text: &str) -> u64 {

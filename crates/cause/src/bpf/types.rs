@@ -2,8 +2,8 @@
 //! The kernel's types (BTF), by which its structures are read: its own, or those that lie elsewhere.
 //!
 //! Sought in this order: the file of `--btf`; the kernel's own; the places of `files`. Types from elsewhere
-//! are not believed: a program reads by them what this thread knows of itself, and they are used only where all
-//! of it is true.
+//! are not believed: a program reads by them what this thread knows of itself, and they are used only where
+//! all of it is true.
 
 mod files;
 
@@ -18,15 +18,10 @@ use self::files::{bytes, places};
 use super::per_cpu::PerCpu;
 use super::{RecordBytes, whole};
 use crate::{Error, policy};
+use machine::sight::{BTF, LOOPS_BY_BPF};
 
 /// Reads what the kernel knows of the thread that runs it.
 static LOOK: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/types-plain.o"));
-
-/// The kernel's own.
-const OWN: &str = "/sys/kernel/btf/vmlinux";
-
-/// The first version whose programs read pointers of the kernel directly, with all that ours need.
-const READS_POINTERS: (u32, u32) = (5, 15);
 
 /// Bytes of a thread's stack in the kernel, and those from its end that may hold the registers.
 const STACKS: [u64; 4] = [16 << 10, 32 << 10, 8 << 10, 64 << 10];
@@ -53,8 +48,8 @@ pub struct KernelTypes {
     per_cpu: PerCpu,
 }
 
-/// Has all BPF programs of this process use the types in this file, in place of the kernel's own. An error where
-/// they are not those of the kernel that runs.
+/// Has all BPF programs of this process use the types in this file, in place of the kernel's own. An error
+/// where they are not those of the kernel that runs.
 pub fn use_types(file: PathBuf) -> crate::Result<()> {
     let what = format!("use the types in {}", file.display());
     let cure = "give the BTF, the image or the headers of the kernel that runs: uname -r";
@@ -83,7 +78,7 @@ impl KernelTypes {
     pub(super) fn read(&self) -> Result<Btf, String> {
         match &self.elsewhere {
             Some((_, bytes)) => types_in(bytes),
-            None => types_in(&bytes(Path::new(OWN))?),
+            None => types_in(&bytes(Path::new(BTF))?),
         }
     }
 
@@ -101,8 +96,8 @@ fn find() -> Result<KernelTypes, String> {
     }
     let release = untrusted::text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = release.trim();
-    match bytes(Path::new(OWN)) {
-        Ok(bytes) if policy::version(release).is_some_and(|version| version >= READS_POINTERS) => {
+    match bytes(Path::new(BTF)) {
+        Ok(bytes) if policy::version(release).is_some_and(|version| version >= LOOPS_BY_BPF) => {
             return Ok(known(&bytes, None));
         }
         Ok(bytes) => {
@@ -140,8 +135,8 @@ fn types_in(bytes: &[u8]) -> Result<Btf, String> {
     Btf::parse(bytes, Endianness::default()).map_err(|error| format!("they are damaged: {}", whole(&error)))
 }
 
-/// Has the kernel tell by these types what this thread knows of itself. Returns where the registers of a thread
-/// lie on its stack in the kernel.
+/// Has the kernel tell by these types what this thread knows of itself. Returns where the registers of a
+/// thread lie on its stack in the kernel.
 fn try_out(types: &Btf) -> Result<u64, String> {
     let refused = |error: &dyn std::error::Error| format!("the kernel refused to try them: {}", whole(error));
     let mut loader = EbpfLoader::new();

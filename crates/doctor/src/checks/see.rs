@@ -199,6 +199,9 @@ fn bpf(facts: &CheckFacts, needs: &BpfNeeds) -> Way {
 /// Whether the kernel has its types.
 fn types(facts: &CheckFacts) -> Way {
     let absent = |read| {
+        if let Some(place) = types_elsewhere(facts) {
+            return Way::Open(read_in(place, "present, to be tried"));
+        }
         let fix = Kernel.advice(supply(facts).kernel_with_types());
         Way::closed(read, "this kernel has no BTF, the types that BPF needs", fix)
     };
@@ -217,6 +220,13 @@ fn types(facts: &CheckFacts) -> Way {
         (None, Some(false)) => absent(facts.option_read("DEBUG_INFO_BTF")),
         (None, None) => Way::Unknown(not_captured(BTF)),
     }
+}
+
+/// A place with types of this kernel besides its own.
+fn types_elsewhere(facts: &CheckFacts) -> Option<String> {
+    let release = facts.machine.kernel.release.as_deref()?;
+    let places = sight::types_elsewhere(release);
+    places.into_iter().find(|place| facts.inventory.files.contains_key(place))
 }
 
 fn release_unknown(facts: &CheckFacts) -> Conclusion {

@@ -163,8 +163,35 @@ impl<'a> KernelSupply<'a> {
         format!("build {whose} with {options}")
     }
 
-    /// How to get a kernel with BTF.
+    /// The command that installs the headers of this kernel, and what compiles them.
+    fn headers(&self) -> Option<&'static str> {
+        // The source of one that was built here is where it was built.
+        if !self.is_packaged() && !matches!(self.origin, Origin::RaspberryPiOs | Origin::Jetson) {
+            return None;
+        }
+        Some(match self.origin {
+            Origin::Debian | Origin::Ubuntu => "apt install linux-headers-$(uname -r) gcc make pahole",
+            Origin::RaspberryPiOs => {
+                "apt install linux-headers-rpi-v8 gcc make (linux-headers-rpi-2712 on a Pi 5)"
+            }
+            Origin::Jetson => "apt install nvidia-l4t-kernel-headers gcc make pahole",
+            Origin::Fedora | Origin::RedHat => "dnf install kernel-devel-$(uname -r) gcc make",
+            Origin::Suse => "zypper install kernel-default-devel gcc make",
+            Origin::Arch => "pacman -S linux-headers gcc make",
+            Origin::Alpine => "apk add linux-lts-dev gcc make",
+            Origin::Wsl | Origin::Yocto | Origin::Other => return None,
+        })
+    }
+
+    /// How to get the types of this kernel: from its headers, or from a kernel with BTF.
     pub(crate) fn kernel_with_types(&self) -> String {
+        let headers = self
+            .headers()
+            .map(|command| format!("install this kernel's headers, which have its types: {command}; or "));
+        headers.unwrap_or_default() + &self.kernel_with_btf()
+    }
+
+    fn kernel_with_btf(&self) -> String {
         let options = "CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y CONFIG_DEBUG_INFO_BTF=y";
         let build = self.built(&format!("{options} ({})", self.pahole()));
         match self.origin {

@@ -9,7 +9,7 @@ use machine::inventory::Reading;
 use machine::registry;
 use machine::sight::{
     BTF, EVENT_OF_CALL_SENDERS, EVENT_OF_SENDERS, EVENTS_OF_CALLS, EVENTS_OF_SCHEDULER, LOCKDOWN, TAINTED,
-    TRACEFS, TRACEFS_BELOW_DEBUGFS, TRACER,
+    TRACEFS, TRACEFS_BELOW_DEBUGFS, TRACER, types_elsewhere,
 };
 
 /// Files besides those in which the table of settings has an effective state.
@@ -86,7 +86,7 @@ pub(super) fn read(tree: &Tree, machine: &Snapshot) -> BTreeMap<String, Reading>
         files.insert("/proc/timer_list".to_string(), timers);
     }
     files.extend(units(tree));
-    files.extend(sight(tree));
+    files.extend(sight(tree, machine.kernel.release.as_deref()));
     let limit = format!(
         "/sys/devices/system/cpu/cpu{}/power/pm_qos_resume_latency_us",
         machine.online().iter().next().unwrap_or(0)
@@ -111,17 +111,21 @@ fn units(tree: &Tree) -> Vec<(String, Reading)> {
     there.collect()
 }
 
-/// The kernel's types, some MB of which only the presence counts; and tracefs below debugfs, which is found
-/// by its name there, since to look into it would mount it.
-fn sight(tree: &Tree) -> Vec<(String, Reading)> {
+/// The kernel's types, some MB of which only the presence counts, and those that lie elsewhere; and tracefs
+/// below debugfs, which is found by its name there, since to look into it would mount it.
+fn sight(tree: &Tree, release: Option<&str>) -> Vec<(String, Reading)> {
     let types = tree.reading(BTF.trim_start_matches('/')).map(|reading| match reading {
         Reading::Text(_) => Reading::Text(String::new()),
         other => other,
     });
-    let (folder, name) = TRACEFS_BELOW_DEBUGFS.trim_start_matches('/').rsplit_once('/').unwrap_or_default();
-    let is_there = tree.hint_names(folder).iter().any(|one| one == name);
-    let below = is_there.then(|| (TRACEFS_BELOW_DEBUGFS.to_string(), Reading::Text(String::new())));
-    types.map(|types| (BTF.to_string(), types)).into_iter().chain(below).collect()
+    let elsewhere = release.map(types_elsewhere);
+    let by_name = elsewhere.into_iter().flatten().chain([TRACEFS_BELOW_DEBUGFS.to_string()]);
+    let is_there = |path: &String| {
+        let (folder, name) = path.trim_start_matches('/').rsplit_once('/').unwrap_or_default();
+        tree.hint_names(folder).iter().any(|one| one == name)
+    };
+    let there = by_name.filter(is_there).map(|path| (path, Reading::Text(String::new())));
+    types.map(|types| (BTF.to_string(), types)).into_iter().chain(there).collect()
 }
 
 /// Of the list of all timers only how they tick; root alone may read it.

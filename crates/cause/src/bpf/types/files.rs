@@ -10,23 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use machine::sight;
 use object::read::{Object, ObjectSection, ReadCache};
 use untrusted::Scratch;
-
-/// Where the types of a kernel may lie; `%` is its release. Images lie where libbpf looks for them, too
-/// (`btf__load_vmlinux_btf()`); headers come last, since to compile them takes some seconds.
-const PLACES: [&str; 10] = [
-    "/boot/vmlinux-%",
-    "/lib/modules/%/vmlinux",
-    "/lib/modules/%/vmlinux-%",
-    "/lib/modules/%/build/vmlinux",
-    "/lib/modules/%/kernel/vmlinux",
-    "/usr/lib/debug/boot/vmlinux-%",
-    "/usr/lib/debug/boot/vmlinux-%.debug",
-    "/usr/lib/debug/lib/modules/%/vmlinux",
-    "/usr/lib/debug/usr/lib/modules/%/vmlinux",
-    "/lib/modules/%/build",
-];
 
 /// In the folder of this program.
 const BESIDE: [&str; 2] = ["%.btf", "%.btf.tar.xz"];
@@ -37,7 +23,8 @@ const MOST: u64 = 64 << 20;
 /// A module's source, whose debugging symbols have the structures that our programs read.
 const SOURCE: &str = include_str!("headers.c");
 
-/// The kernel's makefiles choose what the compiler knows: BTF (gcc 12), or else symbols that pahole translates.
+/// The kernel's makefiles choose what the compiler knows: BTF (gcc 12), or else symbols that pahole
+/// translates.
 const MAKEFILE: &str = "obj-m := types.o\nccflags-y := $(call cc-option,-gbtf,-g)\n";
 
 /// The files and folders that may have the types of a kernel, by its release.
@@ -45,13 +32,16 @@ pub fn places(release: &str) -> Vec<PathBuf> {
     let program = std::env::current_exe().ok();
     let beside = program.iter().filter_map(|program| program.parent());
     let beside = beside.flat_map(|folder| BESIDE.map(|name| folder.join(name.replace('%', release))));
-    beside.chain(PLACES.map(|place| PathBuf::from(place.replace('%', release)))).collect()
+    beside.chain(sight::types_elsewhere(release).map(PathBuf::from)).collect()
 }
 
 /// The types there, as BTF; otherwise the reason, in a sentence.
 pub fn bytes(place: &Path) -> Result<Vec<u8>, String> {
     if place.is_dir() {
         return of_headers(place);
+    }
+    if place.ends_with("Makefile") {
+        return of_headers(place.parent().unwrap_or(place));
     }
     if place.to_string_lossy().ends_with(".tar.xz") {
         let mut tar = Command::new("tar");
@@ -111,7 +101,7 @@ fn text(error: io::Error) -> String {
     error::reason(&error)
 }
 
-/// What a command prints, or why it failed.
+/// The output of a command, or why it failed.
 fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let name = command.get_program().display().to_string();
     let ran = command.stdin(Stdio::null()).env("LC_ALL", "C").output();
