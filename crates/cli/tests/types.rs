@@ -106,6 +106,10 @@ fn wrong_types_are_refused_in_one_line_by_every_verb() {
     fs::write(at("text.btf"), "no types").unwrap();
     fs::write(at("empty.btf"), "").unwrap();
     fs::create_dir(at("headers")).unwrap();
+    // Its makefile would run as root.
+    fs::create_dir(at("strangers")).unwrap();
+    fs::write(at("strangers/Makefile"), "types.o:\n\ttouch strangers-make-ran\n").unwrap();
+    std::os::unix::fs::chown(at("strangers"), Some(12_345), Some(12_345)).unwrap();
     let other = of_another_kernel(folder.path()).to_string_lossy().into_owned();
     for (file, why) in [
         (other, "they are of another kernel: this thread's process is "),
@@ -113,6 +117,7 @@ fn wrong_types_are_refused_in_one_line_by_every_verb() {
         (at("text.btf"), "it is no BTF, and no image of a kernel"),
         (at("empty.btf"), "it is no BTF, and no image of a kernel"),
         (at("headers"), "this folder has no headers of a kernel"),
+        (at("strangers"), "it belongs to another user (uid 12345)"),
         (at("none.btf"), "no such file or directory"),
         ("/bin/sh".into(), "this image has neither BTF nor debugging symbols"),
     ] {
@@ -130,4 +135,5 @@ fn wrong_types_are_refused_in_one_line_by_every_verb() {
             assert!(line.starts_with(&begin) && line.ends_with(cure), "{verb:?} {file}: {line}");
         }
     }
+    assert!(!folder.path().join("strangers/strangers-make-ran").exists());
 }
