@@ -29,6 +29,9 @@ const SIZES: [(usize, usize); 20] = [
     (0, 12),
 ];
 
+/// Kinds whose members begin with a name.
+const NAMED: [usize; 5] = [STRUCT, 5, 6, 13, 19];
+
 const STRUCT: usize = 4;
 const VARIABLE: usize = 14;
 const SECTION: usize = 15;
@@ -59,6 +62,12 @@ impl PerCpu {
     }
 }
 
+/// Whether each type and each name lie within them: the library that reads them for BPF programs relies on
+/// that.
+pub(super) fn are_whole(bytes: &[u8]) -> bool {
+    Types::of(bytes).is_some()
+}
+
 /// The kernel's types, as they lie in its file.
 struct Types<'a> {
     types: &'a [u8],
@@ -79,10 +88,16 @@ impl<'a> Types<'a> {
         while at < types.types.len() {
             let (kind, members) = types.kind(at)?;
             let (whole, each) = SIZES.get(kind)?;
+            let members = at + 12 + whole..at + 12 + whole + each * members;
+            let named =
+                if NAMED.contains(&kind) { members.clone().step_by(*each) } else { (0..0).step_by(1) };
+            if [at].into_iter().chain(named).any(|at| types.name(at).is_none()) {
+                return None;
+            }
             types.places.push(at);
-            at += 12 + whole + each * members;
+            at = members.end;
         }
-        Some(types)
+        (at == types.types.len()).then_some(types)
     }
 
     fn kind(&self, at: usize) -> Option<(usize, usize)> {
@@ -90,9 +105,13 @@ impl<'a> Types<'a> {
         Some((info >> 24 & 0x1f, info & 0xffff))
     }
 
+    /// The names from that of a type or a member on.
+    fn name(&self, at: usize) -> Option<&[u8]> {
+        word(self.types, at).and_then(|place| self.names.get(place..)).filter(|names| !names.is_empty())
+    }
+
     fn is_named(&self, at: usize, name: &str) -> bool {
-        let text = word(self.types, at).and_then(|place| self.names.get(place..));
-        text.is_some_and(|text| {
+        self.name(at).is_some_and(|text| {
             text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
         })
     }
@@ -171,8 +190,16 @@ mod tests {
     fn foreign_types_tell_nothing() {
         let whole = types(&[("runqueues", 0x500)]);
         assert_eq!(PerCpu::in_types(&types(&[("other", 0)])), None);
+        assert!(are_whole(&whole));
         for length in 0..whole.len() {
             let _ = PerCpu::in_types(&whole[..length]);
         }
+        // A type of two members whose section ends within them.
+        let mut cut = whole;
+        cut[12..16].copy_from_slice(&20_u32.to_ne_bytes());
+        assert!(!are_whole(&cut));
+        let mut nameless = types(&[("runqueues", 0x500)]);
+        nameless[24..28].copy_from_slice(&0xffff_u32.to_ne_bytes());
+        assert!(!are_whole(&nameless));
     }
 }

@@ -15,7 +15,7 @@ use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun};
 use aya::{Btf, EbpfLoader, Endianness};
 
 use self::files::{bytes, places};
-use super::per_cpu::PerCpu;
+use super::per_cpu::{PerCpu, are_whole};
 use super::{RecordBytes, whole};
 use crate::{Error, policy};
 use machine::sight::{BTF, LOOPS_BY_BPF};
@@ -132,6 +132,9 @@ fn elsewhere(file: &Path) -> Result<KernelTypes, String> {
 }
 
 fn types_in(bytes: &[u8]) -> Result<Btf, String> {
+    if !are_whole(bytes) {
+        return Err("they are damaged: a type or a name lies beyond them".into());
+    }
     Btf::parse(bytes, Endianness::default()).map_err(|error| format!("they are damaged: {}", whole(&error)))
 }
 
