@@ -114,12 +114,12 @@ impl Watched {
             cycle.map(|cycle| self.seen.causes(self.truth.id, cycle)).unwrap_or_default()
         };
         let all = self.planted().map(|(plant, cycle)| (plant, cycle, causes(cycle)));
-        // Faults are timed once the first ones were seen.
+        // BPF times faults once the first ones were seen.
         let is_untimed = |(_, _, causes): &(_, _, Vec<Cause>)| {
             causes.iter().any(|cause| cause.kind == CauseKind::Fault && cause.duration_ns == Some(0))
         };
         let mut sum = Blamed::default();
-        for (plant, cycle, causes) in all.skip_while(is_untimed) {
+        for (plant, cycle, causes) in all.skip_while(|one| is_by_bpf() && is_untimed(one)) {
             sum.add(plant, cycle, &causes);
         }
         sum
