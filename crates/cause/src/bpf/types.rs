@@ -126,15 +126,15 @@ fn known(bytes: &[u8], registers: Option<u64>) -> KernelTypes {
 
 fn elsewhere(file: &Path) -> Result<KernelTypes, String> {
     let bytes = bytes(file)?;
+    if !are_whole(&bytes) {
+        return Err("they are damaged: a type or a name lies beyond them".into());
+    }
     let registers = try_out(&types_in(&bytes)?)?;
     let known = known(&bytes, Some(registers));
     Ok(KernelTypes { elsewhere: Some((file.to_path_buf(), bytes)), ..known })
 }
 
 fn types_in(bytes: &[u8]) -> Result<Btf, String> {
-    if !are_whole(bytes) {
-        return Err("they are damaged: a type or a name lies beyond them".into());
-    }
     Btf::parse(bytes, Endianness::default()).map_err(|error| format!("they are damaged: {}", whole(&error)))
 }
 

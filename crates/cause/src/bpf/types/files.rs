@@ -6,7 +6,7 @@
 //! headers, of which the C compiler that is there makes such an image, as it makes a module.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -44,8 +44,7 @@ pub fn bytes(place: &Path) -> Result<Vec<u8>, String> {
         return of_headers(place.parent().unwrap_or(place));
     }
     if place.to_string_lossy().ends_with(".tar.xz") {
-        let mut tar = Command::new("tar");
-        return checked(output(tar.args(["--extract", "--xz", "--to-stdout", "--file"]).arg(place))?);
+        return of_archive(place);
     }
     match sections(untrusted::open(place).map_err(text)?) {
         (Some(types), _) => checked(types),
@@ -71,13 +70,27 @@ fn sections(image: File) -> (Option<Vec<u8>>, bool) {
     (types, image.section_by_name(".debug_info").is_some())
 }
 
+/// The types in an archive. A small one may have any number of bytes: tar ends where no reader is left.
+fn of_archive(archive: &Path) -> Result<Vec<u8>, String> {
+    let mut tar = Command::new("tar");
+    tar.args(["--extract", "--xz", "--to-stdout", "--file"]).arg(archive);
+    tar.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let failed = |error: io::Error| format!("tar: {}", text(error));
+    let mut tar = tar.spawn().map_err(failed)?;
+    let mut types = Vec::new();
+    let read = tar.stdout.take().map(|out| out.take(MOST).read_to_end(&mut types));
+    let ended = tar.wait().map_err(failed)?;
+    read.transpose().map_err(failed)?;
+    if ended.success() { checked(types) } else { Err("tar and xz cannot unpack it".into()) }
+}
+
 /// By the debugging symbols of an image.
 fn by_pahole(image: &Path) -> Result<Vec<u8>, String> {
     let scratch = Scratch::temporary("isolator-types-").map_err(text)?;
     let mut pahole = Command::new("pahole");
     let types = scratch.named_path().map_err(text)?.join("btf");
     pahole.arg(format!("--btf_encode_detached={}", types.display())).arg("-J").arg(image);
-    output(&mut pahole).map_err(|why| format!("its symbols need pahole 1.22 or later to be read: {why}"))?;
+    run(&mut pahole).map_err(|why| format!("its symbols need pahole 1.22 or later to be read: {why}"))?;
     checked(scratch.folder().read("btf", MOST).map_err(|error| format!("pahole wrote nothing: {error}"))?)
 }
 
@@ -95,7 +108,7 @@ fn of_headers(headers: &Path) -> Result<Vec<u8>, String> {
     let folder = scratch.named_path().map_err(text)?;
     let mut make = Command::new("make");
     make.arg("-C").arg(headers).arg(format!("M={}", folder.display())).arg("types.o");
-    output(&mut make).map_err(|why| format!("these headers need make and a C compiler: {why}"))?;
+    run(&mut make).map_err(|why| format!("these headers need make and a C compiler: {why}"))?;
     bytes(&folder.join("types.o"))
 }
 
@@ -103,13 +116,13 @@ fn text(error: io::Error) -> String {
     error::reason(&error)
 }
 
-/// The output of a command, or why it failed.
-fn output(command: &mut Command) -> Result<Vec<u8>, String> {
+/// Runs a command that prints nothing of worth; why it failed.
+fn run(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().display().to_string();
     let ran = command.stdin(Stdio::null()).env("LC_ALL", "C").output();
     let ran = ran.map_err(|error| format!("{name}: {error}"))?;
     if ran.status.success() {
-        return Ok(ran.stdout);
+        return Ok(());
     }
     let said = String::from_utf8_lossy(&ran.stderr);
     Err(format!("{name}: {}", said.lines().next().unwrap_or("it failed").trim()))
