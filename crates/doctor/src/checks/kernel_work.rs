@@ -54,10 +54,7 @@ pub(super) const ALL: &[Check] = &[
 
 fn tracer(facts: &CheckFacts) -> CheckResult {
     let (folder, path) = (sight::TRACEFS, sight::TRACER);
-    let mount = || {
-        Conclusion::unknown(path, "no tracefs is mounted there", format!("{}, as root", sight::MOUNT_TRACEFS))
-    };
-    let current = facts.text_or(path, mount)?;
+    let current = facts.text_or(path, super::see::not_mounted)?;
     if current != "nop" {
         return Ok(Conclusion::warn(
             read_in(path, current),

@@ -239,6 +239,12 @@ fn release_unknown(facts: &CheckFacts) -> Conclusion {
     }
 }
 
+/// That tracefs, if the kernel has it, is mounted elsewhere or not at all.
+pub(super) fn not_mounted() -> Conclusion {
+    let cure = format!("{}, as root", sight::MOUNT_TRACEFS);
+    Conclusion::unknown(TRACER, "no tracefs is mounted there", cure)
+}
+
 /// Whether trace events can be switched on.
 fn events(facts: &CheckFacts) -> Way {
     if let Some(way) = refused(facts) {
@@ -263,10 +269,7 @@ fn events(facts: &CheckFacts) -> Way {
             let (says, read) = ("tracefs is not mounted".into(), read_in(TRACER, "absent"));
             Way::Closed(Obstacle { says, read, fix, is_quick: true })
         }
-        Some(Reading::Absent) => Way::Unknown(facts.too_old_for(TRACER).unwrap_or_else(|| {
-            let cure = format!("{}, as root", sight::MOUNT_TRACEFS);
-            Conclusion::unknown(TRACER, "no tracefs is mounted there", cure)
-        })),
+        Some(Reading::Absent) => Way::Unknown(facts.too_old_for(TRACER).unwrap_or_else(not_mounted)),
         None if built == Some(true) => Way::Open(facts.option_read("TRACING")),
         None => Way::Unknown(not_captured(TRACER)),
     };
